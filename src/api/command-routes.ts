@@ -3,7 +3,7 @@ import type { Context } from 'hono'
 import { Hono } from 'hono'
 import { z } from 'zod'
 import type { Principal } from '../access/rules.ts'
-import { isLimited, limitsOf } from '../access/rules.ts'
+import { isLimited, limitsOf, sha256Hex } from '../access/rules.ts'
 import type { Command, CommandContext, Route } from '../commands/command.ts'
 import { snakeCase } from '../commands/command.ts'
 import type { Fields } from '../commands/fields.ts'
@@ -47,8 +47,12 @@ export function operations(table: readonly { readonly name: string }[] = TABLE):
 /** The middleware before these routes has checked the caller's scope. */
 export function commandRoutes(integrations: Integrations, all = operations()): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>()
-  for (const operation of all)
-    routes.on(operation.method.toUpperCase(), operation.path, (context) => answer(integrations, context, operation))
+  for (const operation of all) {
+    const shown = all.find(({ method, path, route }) => method === 'get' && path === operation.path && route.version)
+    routes.on(operation.method.toUpperCase(), operation.path, (context) =>
+      answer(integrations, context, operation, shown),
+    )
+  }
   return routes
 }
 
@@ -56,6 +60,8 @@ async function answer(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
   operation: Operation,
+  /** The GET of the path whose answer has a version. */
+  shown: Operation | undefined,
 ): Promise<Response> {
   const { command, route, reach, status } = operation
   const { principal } = context.var.caller
@@ -72,10 +78,13 @@ async function answer(
   if (route.run === undefined) command.check?.(values)
   route.check?.(values)
   await refuseUnseen(integrations, principal, reach, values)
-  const result = await (route.run ?? command.run)(contextOf(integrations, context), values)
+  const caller = contextOf(integrations, context)
+  if (operation.method !== 'get') await refuseOutdated(context, caller, shown, values)
+  const result = await (route.run ?? command.run)(caller, values)
   const location = route.location?.(values, result)
   if (location !== undefined) context.header('Location', rooted(integrations, context, operation, location))
   linkNext(integrations, context, result)
+  if (route.version !== undefined) context.header('ETag', etagOf(route.version, result))
   return context.json(result as object, status)
 }
 
@@ -208,4 +217,37 @@ function linkNext(integrations: Integrations, context: Context, result: unknown)
   const query = new URLSearchParams(context.req.query())
   query.set('after', String(result.next))
   context.header('Link', `<${externalPath(integrations, context.req.path)}?${query}>; rel="next"`)
+}
+
+/** Of these columns (RFC 9110, 8.8.3). */
+function etagOf(version: readonly string[], document: unknown): string {
+  const columns = version.map((name) => (document as Record<string, unknown>)[name])
+  return `"${sha256Hex(JSON.stringify(columns)).slice(0, 32)}"`
+}
+
+/**
+ * RFC 9110, 13.1.1. Between this look and the change another one may still come in: it is a matter of milliseconds, and
+ * meant for two people.
+ *
+ * @throws ProblemError 412
+ */
+async function refuseOutdated(
+  context: Context,
+  caller: CommandContext,
+  shown: Operation | undefined,
+  { id }: { readonly id?: number },
+): Promise<void> {
+  const wanted = context.req.header('if-match')
+  if (wanted === undefined) return
+  const version = shown?.route.version
+  const now =
+    shown === undefined || version === undefined
+      ? null
+      : etagOf(version, await (shown.route.run ?? shown.command.run)(caller, { id }))
+  if (now !== null && (wanted.trim() === '*' || wanted.split(',').some((each) => each.trim() === now))) return
+  const detail =
+    now === null
+      ? 'Nothing here has an ETag that If-Match could be compared with.'
+      : `It was changed meanwhile: look again, and send If-Match with the ETag of what you have seen. It is ${now} now.`
+  throw new ProblemError({ status: 412, code: 'changed_meanwhile', detail })
 }

@@ -54,6 +54,7 @@ const REFUSALS: Readonly<Record<number, string>> = {
   403: 'The token lacks the scope, or is limited to others.',
   404: 'There is no such record, or the token may not know of it.',
   408: 'The body did not come in in time.',
+  412: '`If-Match` names an ETag that it does not have any more.',
   409: 'The state of the record does not allow it; `code` says what it is.',
   413: 'The body is larger than 1 MiB.',
   415: 'The body is not JSON.',

@@ -33,6 +33,7 @@ export const circuit = command({
       method: 'get',
       path: '/integrations/:id/circuit',
       summary: 'Shows the circuit breaker of an integration.',
+      version: ['override', 'override_until'],
       fields: { id: id('of the integration') },
       output: CircuitState,
       run: (context, { id }) => shown(context, id),

@@ -88,6 +88,11 @@ export interface Route<F extends Fields = Fields, Result = unknown> {
   readonly needsBody?: true
   /** Codes of refusals that belong to this operation, beyond those of all. */
   readonly refusals?: readonly string[]
+  /**
+   * Of a GET: columns that operators change. They make its `ETag`, which PUT, PATCH and DELETE of the same path take as `If-Match`:
+   * what another operator has changed meanwhile is not overwritten.
+   */
+  readonly version?: readonly string[]
   /** Below `/<prefix>/api/v1`: where to look at what was made or started. */
   location?(input: Values<F>, result: Result): string
   /** As the command's, for fields of its own. @throws Refused */

@@ -42,6 +42,7 @@ export interface Listing<F extends Fields, Row extends { readonly id: number }> 
     readonly kind: RecordKind
     readonly summary: string
     readonly output: z.ZodType
+    readonly version?: readonly string[]
     get(context: CommandContext, id: number): Promise<object>
     show?(document: object): string
   }
@@ -99,6 +100,7 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
             fields: { id: id('of the one to show') },
             reach: one.kind,
             output: one.output,
+            ...(one.version === undefined ? {} : { version: one.version }),
             run: (context, input) => one.get(context, input.id),
           }),
         ]

@@ -35,6 +35,7 @@ export const mappings = listing({
     kind: 'mapping',
     summary: 'Shows one mapping.',
     output: MappingRow,
+    version: ['internal_type', 'internal_id'],
     get: async ({ integrations }, of) => columns(await integrations.admin.mappings.get(of)),
   },
 })

@@ -51,6 +51,7 @@ export const rateLimit = command({
       method: 'get',
       path: '/integrations/:id/rate-limit',
       summary: 'Shows the rate limit of an integration.',
+      version: ['source', 'limit', 'window_seconds', 'window', 'override_until'],
       fields: { id: ofIntegration },
       run: ({ integrations }, { id }) => shown(integrations, id),
     }),

@@ -21,7 +21,13 @@ export const show = command({
     owner: z.string().nullable().describe('Its type, a colon and its id.'),
     oauth: anything.describe('The status of its authorization; null without OAuth.'),
   }),
-  routes: [{ method: 'get', path: '/integrations/:id' }],
+  routes: [
+    {
+      method: 'get',
+      path: '/integrations/:id',
+      version: ['name', 'credentials', 'metadata', 'owner', 'sync_interval_minutes', 'is_active'],
+    },
+  ],
   async run({ integrations, warn }, { id }) {
     const detail = columns(await integrations.admin.operator.detail(id))
     if (detail.credentials === null) warn(await unreadable(integrations, id))

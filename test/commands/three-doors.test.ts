@@ -56,10 +56,17 @@ const touch = command({
       location: ({ id: of }) => `/integrations/${of}`,
     },
     route({
+      method: 'put',
+      path: '/integrations/:id/touch',
+      fields: { id: id('of the integration') },
+      run: async ({ note }, { id: of }) => ({ id: of, noted: await note(of, 'put') }),
+    }),
+    route({
       method: 'get',
       path: '/integrations/:id/touch',
       fields: { id: id('of the integration'), isDry: yesOrNo('only look') },
-      run: async (_, { id: of, isDry }) => ({ id: of, looked: isDry ?? null }),
+      version: ['touched'],
+      run: async (_, { id: of, isDry }) => ({ id: of, looked: isDry ?? null, touched: notes.length }),
     }),
   ],
   check({ kind, isDry }) {
@@ -148,7 +155,7 @@ beforeEach(() => {
   } as unknown as Integrations
 })
 
-async function http(method: string, path: string, { body, limits }: { body?: unknown; limits?: Limits } = {}) {
+async function http(method: string, path: string, { body, limits, headers = {} }: { body?: unknown; limits?: Limits; headers?: Record<string, string> } = {}) {
   const principal = { name: 'ops', scopes: ['operate'] as Scope[], via: 'token' as const, ...(limits && { limits }) }
   const app = new Hono<{ Variables: { caller: unknown } }>().basePath('/operator')
   app.onError(problemHandler(integrations))
@@ -159,7 +166,8 @@ async function http(method: string, path: string, { body, limits }: { body?: unk
   app.route('/api/v1', commandRoutes(integrations, operations(TABLE)) as never)
   const response = await app.request(`/operator/api/v1${path}`, {
     method,
-    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   return {
     status: response.status,
@@ -409,6 +417,18 @@ describe('HTTP', () => {
     expect(headers.get('link')).toBe('</base/operator/api/v1/touches?limit=2&provider=acme&after=4>; rel="next"')
     const last = await http('GET', '/touches?after=2')
     expect([last.body.next, last.headers.get('link')]).toEqual([null, null])
+  })
+
+  it('overwrites nothing that was changed after it was looked at, when it is asked so', async () => {
+    const path = '/integrations/7/touch'
+    const etag = (await http('GET', path)).headers.get('etag') as string
+    expect(etag).toMatch(/^"[0-9a-f]{32}"$/)
+    expect(await http('PUT', path, { headers: { 'if-match': `"other", ${etag}` } })).toMatchObject({ status: 200 })
+    const late = await http('PUT', path, { headers: { 'if-match': etag } })
+    expect(late).toMatchObject({ status: 412, body: { code: 'changed_meanwhile' } })
+    expect(notes).toHaveLength(1)
+    expect(await http('PUT', path, { headers: { 'if-match': '*' } })).toMatchObject({ status: 200 })
+    expect(await http('PUT', path)).toMatchObject({ status: 200 })
   })
 
   it('keeps a limited caller to what it may see', async () => {
