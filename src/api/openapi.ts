@@ -25,7 +25,7 @@ export function openApi(all: readonly Operation[], { server, version }: { server
       contact: { name: 'Durable Integrations' },
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    servers: [{ url: server }],
+    servers: [{ url: server, 'x-internal': true }],
     security: [{ token: [] }],
     tags: ['Health', ...TOPICS].map((name) => ({ name, description: `${name}.` })),
     paths,
@@ -71,7 +71,7 @@ const PROBLEM = {
   properties: {
     type: { type: 'string', format: 'uri', description: `Stable: \`${problemType('code')}\`.` },
     title: { type: 'string', description: "The status's own phrase." },
-    status: { type: 'integer' },
+    status: { type: 'integer', format: 'int32', minimum: 400, maximum: 599 },
     code: { type: 'string', description: 'Stable, for programs.', examples: Object.keys(STATUSES).slice(0, 3) },
     detail: { type: 'string', description: 'One sentence for a person.' },
     fields: {
@@ -93,6 +93,7 @@ const OPEN_PATHS: Readonly<Record<string, Record<string, Json>>> = {
     get: {
       operationId: 'healthz',
       summary: 'Whether the process lives.',
+      description: 'Says nothing about Postgres or Temporal: a restart would not bring them back.',
       tags: ['Health'],
       security: [],
       responses: { 200: answerOf('It lives.', z.object({ status: z.literal('ok') })) },
@@ -102,6 +103,7 @@ const OPEN_PATHS: Readonly<Record<string, Record<string, Json>>> = {
     get: {
       operationId: 'readyz',
       summary: 'Whether it can do its work now, part by part.',
+      description: 'For a load balancer.',
       tags: ['Health'],
       security: [],
       responses: Object.fromEntries(
@@ -165,7 +167,7 @@ function operationOf(operation: Operation): Json {
 
 function refusalsOf(operation: Operation): number[] {
   const changes = scopeOf(operation) === 'operate'
-  return [...(changes ? [400, 408, 413, 415] : []), 401, 403, 404, ...(changes ? [409, 502] : []), 422, 500, 503].sort(
+  return [...(changes ? [400, 408, 413, 415] : []), 401, 403, 404, ...(changes ? [409, 412, 502] : []), 422, 500, 503].sort(
     (a, b) => a - b,
   )
 }
@@ -204,6 +206,7 @@ function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
     unrepresentable: 'any',
     override: ({ zodSchema, jsonSchema: made }) => {
       if (zodSchema._zod.def.type === 'date') Object.assign(made, { type: 'string', format: 'date-time' })
+      if (made.type === 'integer') made.format = 'int64'
     },
   })
   return json
