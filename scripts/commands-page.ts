@@ -153,6 +153,7 @@ function helpOf(command: AnyCommand): string {
   return [
     ...(rows.length === 0 ? [] : [table(['argument or option', ''], rows), '']),
     ...['```sh', ...examples, '```'],
+    ...('needsWorker' in command ? ['', 'A worker does the work: [without one it waits](#work-of-a-worker).'] : []),
     ...(routes.length === 0 ? [] : ['', `Over HTTP: ${routes.map(routeOf).join(', ')}.`]),
   ].join('\n')
 }
