@@ -4,6 +4,7 @@
  */
 import { execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -65,14 +66,15 @@ it.each<[string, readonly string[]]>([
 ])(
   'answers as it is described, and never with a fault of its own, %s',
   async (_, headers) => {
-    const schema = fileURLToPath(new URL(`${CACHE}/openapi.json`, 'file://'))
-    const { writeFile } = await import('node:fs/promises')
+    const schema = `${CACHE}/openapi.json`
+    const config = `${CACHE}/schemathesis.toml`
+    // Temporal is not here, and 503 says so.
+    await writeFile(config, '[checks.not_a_server_error]\nexpected-statuses = ["2xx", "3xx", "4xx", "503"]\n')
     const asked = await fetch(`${url}/openapi.json`, { headers: { authorization: `Bearer ${OPERATE_TOKEN}` } })
     await writeFile(schema, await asked.text())
     const { code, said } = await schemathesis([
-      ...['run', schema, '--url', url, '--continue-on-failure', '--no-color', '--seed', '22'],
+      ...['--config-file', config, 'run', schema, '--url', url, '--continue-on-failure', '--no-color', '--seed', '22'],
       ...['--max-time', String(SECONDS), ...headers],
-      // A 5xx of Temporal, which is not here, is described; what is described is looked at by the other checks.
       ...[
         '--checks',
         'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance',
