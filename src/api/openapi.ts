@@ -167,9 +167,16 @@ function operationOf(operation: Operation): Json {
 
 function refusalsOf(operation: Operation): number[] {
   const changes = scopeOf(operation) === 'operate'
-  return [...(changes ? [400, 408, 413, 415] : []), 401, 403, 404, ...(changes ? [409, 412, 502] : []), 422, 500, 503].sort(
-    (a, b) => a - b,
-  )
+  return [
+    ...(changes ? [400, 408, 413, 415] : []),
+    401,
+    403,
+    404,
+    ...(changes ? [409, 412, 502] : []),
+    422,
+    500,
+    503,
+  ].sort((a, b) => a - b)
 }
 
 /** `getWebhooksById`: of the method and the path, so that it stays when a command gets another name. */

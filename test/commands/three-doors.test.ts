@@ -155,7 +155,11 @@ beforeEach(() => {
   } as unknown as Integrations
 })
 
-async function http(method: string, path: string, { body, limits, headers = {} }: { body?: unknown; limits?: Limits; headers?: Record<string, string> } = {}) {
+async function http(
+  method: string,
+  path: string,
+  { body, limits, headers = {} }: { body?: unknown; limits?: Limits; headers?: Record<string, string> } = {},
+) {
   const principal = { name: 'ops', scopes: ['operate'] as Scope[], via: 'token' as const, ...(limits && { limits }) }
   const app = new Hono<{ Variables: { caller: unknown } }>().basePath('/operator')
   app.onError(problemHandler(integrations))
