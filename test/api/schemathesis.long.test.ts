@@ -86,7 +86,8 @@ it.each<[string, readonly string[]]>([
 )
 
 async function schemathesis(words: readonly string[]): Promise<{ code: number | null; said: string }> {
-  const child = spawn(PROGRAM, words, { stdio: ['ignore', 'pipe', 'pipe'] })
+  // It keeps what it found where it runs.
+  const child = spawn(PROGRAM, words, { cwd: CACHE, stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()))
   return new Promise((resolve) => child.on('close', (code) => resolve({ code, said })))
