@@ -13,7 +13,7 @@ const force = flag('end a living sync run first')
 export const advanceCursor = command({
   name: 'advance-cursor',
   topic: 'Syncs',
-  summary: 'Finalises runs that nobody finalised and moves the cursor; or sets it.',
+  summary: 'Finalises runs that are done but were not finalised, and moves the cursor; or sets the cursor.',
   examples: [
     'integrations advance-cursor 7',
     'integrations advance-cursor 7 --reclaim-stale --limit 20',
@@ -25,7 +25,7 @@ export const advanceCursor = command({
   fields: {
     id: integration,
     reclaimStale: flag('fail items first that were in flight for too long'),
-    limit: optional(whole('look at so many runs, the newest first; default 100')),
+    limit: optional(whole('the most runs to look at, the newest first; default 100')),
     to: optional(json('set the cursor to this, whatever the runs say')),
     reset: flag('set it to null: the next run lists everything'),
     force: { ...force, about: 'with --to and --reset: end a living sync run first' },

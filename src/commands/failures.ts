@@ -29,7 +29,7 @@ export const failures = command({
     'integrations failures',
     'integrations failures --kind webhook --provider github --since 2031-06-01T12:00:00Z --json',
   ],
-  fields: { ...which, limit: withDefault(whole('at most so many groups', { max: 500 }), 50) },
+  fields: { ...which, limit: withDefault(whole('the most groups to list', { max: 500 }), 50) },
   reach: 'filtered',
   output: z.object({ since: moment, data: z.array(Group), truncated: z.boolean(), more: z.boolean() }),
   routes: [{ method: 'get', path: '/failures' }],

@@ -5,7 +5,7 @@ import { AdvancedCursor } from './shapes.ts'
 export const finaliseSyncRun = command({
   name: 'finalise-sync-run',
   topic: 'Syncs',
-  summary: 'Finalises one sync run that nobody finalised, if its items are done.',
+  summary: 'Finalises one sync run if its items are done and it was not finalised.',
   examples: ['integrations finalise-sync-run 4711'],
   places: ['id'],
   fields: { id: id('of the run, as `list-sync-runs` has it') },

@@ -23,7 +23,7 @@ export const findOrphans = command({
   fields: {
     model: text('name of the model, as in `models` of the host'),
     integration: optional(id("count only this integration's mappings")),
-    limit: withDefault(whole('name at most so many; all are counted'), 50),
+    limit: withDefault(whole('the most rows to name; all are counted'), 50),
   },
   output: z.object({
     model: z.string(),

@@ -26,7 +26,7 @@ export const listFailedItems = command({
   fields: {
     integration: optional(id('only of this integration')),
     since: optional(instant('only those listed then or later')),
-    limit: withDefault(whole('at most so many'), 50),
+    limit: withDefault(whole('the most items to list'), 50),
     all: flag('also those that a later run made up for'),
     waiting: flag('those that wait for another attempt, in place of failed ones'),
   },

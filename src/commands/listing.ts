@@ -74,8 +74,8 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
 }: Listing<F, Row>): Command<F & Paging, Listed | { readonly one: object }> {
   const after = optional(id('only ids below this one: the next page'))
   const chosen = one === undefined ? {} : { id: optional(id('of one; without it the options choose')) }
-  const paged = { ...chosen, ...fields, after, limit: withDefault(whole('at most so many'), DEFAULT_LIMIT) }
-  const pageLimit = withDefault(whole('at most so many', { max: MAX_PAGE }), DEFAULT_LIMIT)
+  const paged = { ...chosen, ...fields, after, limit: withDefault(whole('the most rows to list'), DEFAULT_LIMIT) }
+  const pageLimit = withDefault(whole('the most rows to list', { max: MAX_PAGE }), DEFAULT_LIMIT)
   const checked = (input: Values<F & Paging>): void => {
     inOrder(input)
     refuseBoth(input as { readonly id?: number })

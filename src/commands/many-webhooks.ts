@@ -17,7 +17,7 @@ export const CHOICE = {
   event: optional(text('only of this event type', 'type')),
   since: optional(instant('only those stored then or later')),
   until: optional(instant('only those stored before')),
-  limit: optional(whole(`at most so many, the oldest first; default ${DEFAULT_LIMIT}`)),
+  limit: optional(whole(`the most webhooks to take, the oldest first; default ${DEFAULT_LIMIT}`)),
   dryRun: flag('only count, and name the first ten'),
 }
 

@@ -60,7 +60,7 @@ export const notifications = command({
       whole('with test: only the one at this place in notifications.targets, from 1', { max: 2_147_483_647 }),
     ),
     limit: optional(
-      whole(`with status: at most so many that were given up, up to 500 (default: ${DEFAULT_LIMIT})`, { max: 500 }),
+      whole(`with status: the most given-up deliveries to list, up to 500 (default: ${DEFAULT_LIMIT})`, { max: 500 }),
     ),
     event: optional(id('with retry: only this event')),
   },

@@ -8,7 +8,7 @@ import { moment, rowId } from './shapes.ts'
 export const oauthLink = command({
   name: 'oauth-link',
   topic: 'OAuth',
-  summary: 'Prints a link by which a person connects an integration to its provider.',
+  summary: 'Prints a link that lets a person connect an integration to its provider.',
   examples: ['integrations oauth-link 7', 'integrations oauth-link 7 --hours 48 --json'],
   places: ['id'],
   workflow: { none: 'its result is a secret, and a history is read by many and kept for days' },

@@ -87,7 +87,7 @@ export const rateLimit = command({
     if (action !== 'set' && given !== undefined)
       throw new Refused('usage', `--${given[0]} goes with set, it was given with ${action}.`)
     if (action === 'set' && (limit === undefined || window === undefined))
-      throw new Refused('usage', 'rate-limit set needs --limit and --window: so many calls in so many seconds.')
+      throw new Refused('usage', 'rate-limit set needs --limit (calls) and --window (seconds).')
   },
   run(context, { id, action, limit = 0, window: seconds = 0, sliding, until }) {
     if (action === 'status') return shown(context.integrations, id)

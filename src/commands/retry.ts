@@ -25,7 +25,7 @@ export const retry = command({
   fields: {
     group: text('as `failures` names it', 'group'),
     ...which,
-    limit: optional(whole('at most so many rows; default 100', { max: 1_000 })),
+    limit: optional(whole('the most rows to try; default 100', { max: 1_000 })),
     dryRun: flag('only say what would be tried'),
   },
   reach: 'filtered',

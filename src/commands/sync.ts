@@ -17,7 +17,7 @@ import { anything, moment, rowId, SyncRunRow } from './shapes.ts'
 const DEFAULT_SAMPLE = 10
 
 const integration = id('of the integration')
-const limit = whole(`so many items; default ${DEFAULT_SAMPLE}`, { max: 100 })
+const limit = whole(`the most items to list; default ${DEFAULT_SAMPLE}`, { max: 100 })
 const count = z.int().min(0)
 
 const Sample = z.object({
@@ -87,7 +87,7 @@ export const sync = command({
         id: integration,
         notBefore: optional(instant('at most 30 days ahead: it begins then')),
         debounceSeconds: optional(
-          whole('it begins once no one has asked for so long', { min: 0, max: MAX_DEBOUNCE_SECONDS }),
+          whole('it begins once no one has asked for this many seconds', { min: 0, max: MAX_DEBOUNCE_SECONDS }),
         ),
       },
       reach: 'integration',

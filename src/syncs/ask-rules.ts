@@ -9,7 +9,7 @@ export interface StartSync {
   /** The run does not begin before this moment: at most 30 days ahead. A past one changes nothing. */
   readonly notBefore?: Date | undefined
   /**
-   * Seconds, 0 to 3,600. The run begins once no one has asked for so long, at the latest ten times this after the first ask.
+   * Seconds, 0 to 3,600. The run begins once no one has asked for this long, at the latest ten times this after the first ask.
    * 0, the default: at once.
    */
   readonly debounceSeconds?: number | undefined
