@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import type { AnyCommand, Route } from '../src/commands/command.ts'
-import { TOPICS } from '../src/commands/command.ts'
+import { kebab, TOPICS } from '../src/commands/command.ts'
 import type { Field } from '../src/commands/fields.ts'
 import { isRequired } from '../src/commands/fields.ts'
 import { startOf } from './generated-commands.ts'
@@ -159,8 +159,6 @@ function helpOf(command: AnyCommand): string {
 }
 
 const routeOf = ({ method, path }: Route): string => `\`${method.toUpperCase()} ${path}\``
-
-const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 
 const shown = (name: string, field: Field | undefined): string => `${kebab(name)}${field?.isList ? '...' : ''}`
 

@@ -1,6 +1,7 @@
 /** What is made of the table of commands: its index, the names of the workflows, and the wrappers' table. */
 import { readdirSync, readFileSync } from 'node:fs'
 import type { AnyCommand } from '../src/commands/command.ts'
+import { kebab } from '../src/commands/command.ts'
 import type { Field } from '../src/commands/fields.ts'
 import { isRequired } from '../src/commands/fields.ts'
 
@@ -38,7 +39,7 @@ export async function commandWorkflows(): Promise<string> {
   const { TABLE } = await import('../src/commands/index.ts')
   const names = TABLE.filter(({ workflow = 'program' }) => workflow === 'program').map(({ name }) => name)
   return [
-    '/** The commands that run as they are, each a workflow of its name. Made by `npm run docs` of the table of commands. */',
+    '/** The commands that run as they are, each a workflow of its name, which tells the one function what to run. Made by `npm run docs`. */',
     'export {',
     ...names.sort().map((name) => `  runProgramCommand as 'integrations:${name}',`),
     "} from './started-commands.ts'",
@@ -118,7 +119,7 @@ execute ${[mode, name, `'${id}'`, ...shapes.map((shape) => `'${shape}'`), '-- "$
 
 /** In the words of scripts/temporal/words.mjs. */
 function shapeOf(name: string, field: Field, isPlace: boolean): string {
-  const word = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+  const word = kebab(name)
   const shape = `${word}:${kindOf(name, field)}`
   if (!isPlace) return `--${shape}`
   return isRequired(field) ? `<${shape}>` : `[${shape}]`

@@ -1,9 +1,9 @@
 /** `/openapi.json`, and `/docs` that shows it: a page without a script, so that it works without internet. Rule: docs/behaviour/operator-api.md, "OpenAPI". */
 import { Hono } from 'hono'
 import { html } from 'hono/html'
-import type { Command } from '../commands/command.ts'
 import { scopeOf, snakeCase, TOPICS } from '../commands/command.ts'
 import { isRequired } from '../commands/fields.ts'
+import { STATUSES } from '../commands/statuses.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { packageVersion } from '../framework/package-version.ts'
 import type { AccessEnvironment } from './caller.ts'
@@ -12,7 +12,7 @@ import { isBodiless, operations, parametersOf } from './command-routes.ts'
 import { page, whoIsHere } from './dashboard/layout.ts'
 import { operatorRoot } from './middleware.ts'
 import { openApi, operationId } from './openapi.ts'
-import { problemType, STATUSES } from './problem.ts'
+import { problemType } from './problem.ts'
 
 export function apiDocs(integrations: Integrations, all = operations()): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>()
@@ -27,7 +27,7 @@ export function apiDocs(integrations: Integrations, all = operations()): Hono<Ac
 ${TOPICS.map((topic) =>
   topicOf(
     topic,
-    all.filter(({ command }: { command: Command }) => command.topic === topic),
+    all.filter(({ command }) => command.topic === topic),
   ),
 )}
 <h2 id="problems">Problems</h2>

@@ -7,7 +7,7 @@ import { isLimited, limitsOf, sha256Hex } from '../access/rules.ts'
 import type { Command, CommandContext, Route } from '../commands/command.ts'
 import { snakeCase } from '../commands/command.ts'
 import type { Fields } from '../commands/fields.ts'
-import { readValues } from '../commands/fields.ts'
+import { openFields, readValues } from '../commands/fields.ts'
 import { TABLE } from '../commands/index.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { bodyGiven, invalid, jsonBody, queryGiven } from './body.ts'
@@ -37,9 +37,7 @@ export function operations(table: readonly { readonly name: string }[] = TABLE):
       summary: route.summary ?? command.summary,
       reach: route.reach ?? command.reach ?? 'all',
       status: route.status ?? 200,
-      fields: Object.fromEntries(
-        Object.entries(route.fields ?? command.fields).filter(([, { isForTerminals }]) => !isForTerminals),
-      ),
+      fields: openFields(route.fields ?? command.fields),
     })),
   )
 }
@@ -77,7 +75,7 @@ async function answer(
   const { values } = reading
   if (route.run === undefined) command.check?.(values)
   route.check?.(values)
-  await refuseUnseen(integrations, principal, reach, values)
+  await refuseUnseen(integrations, principal, operation, values)
   const caller = contextOf(integrations, context)
   if (operation.method !== 'get') await refuseOutdated(context, caller, shown, values)
   const result = await (route.run ?? command.run)(caller, values)
@@ -98,7 +96,7 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
   const given: Record<string, unknown> = {}
   for (const name of inPath) {
     const word = context.req.param(name) ?? ''
-    if (name === 'id' && idIn(word) === 0) throw notFound(reach)
+    if (name === 'id' && idIn(word) === 0) throw notFound(reach === 'all' ? singular(path) : reach)
     given[name] = fields[name]?.read(word)
   }
   const isQuery = isBodiless(operation)
@@ -106,9 +104,10 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
     ? queryGiven(context)
     : objectIn(await (operation.route.needsBody ? jsonBody(context, z.unknown()) : bodyGiven(context)))
   // A route that takes all in its body has no parameters.
-  const strange = [...Object.keys(found), ...(isQuery ? [] : Object.keys(queryGiven(context)))].filter(
-    (name) => !elsewhere.has(name) || !(name in found),
-  )
+  const strange = [
+    ...Object.keys(found).filter((name) => !elsewhere.has(name)),
+    ...(isQuery ? [] : Object.keys(queryGiven(context))),
+  ]
   if (strange.length > 0)
     throw invalid(
       isQuery ? 'The query has parameters that do not fit.' : 'The body has fields that do not fit.',
@@ -154,18 +153,21 @@ function withLimits(principal: Principal, given: Readonly<Record<string, unknown
 async function refuseUnseen(
   { admin: { operator } }: Integrations,
   principal: Principal,
-  reach: Operation['reach'],
+  { reach, route }: Operation,
   { id, integration }: { readonly id?: number; readonly integration?: number },
 ): Promise<void> {
   if (!isLimited(principal)) return
-  if (integration !== undefined && !(await operator.maySee(principal, 'integration', integration)))
-    throw notFound('integration')
+  const mustExist = integration !== undefined && !route.outlivesIntegrations
+  if (mustExist && !(await operator.maySee(principal, 'integration', integration))) throw notFound('integration')
   if (reach === 'all' || reach === 'everyone' || reach === 'filtered' || id === undefined) return
   if (!(await operator.maySee(principal, reach, id))) throw notFound(reach)
 }
 
-function notFound(reach: Operation['reach']): ProblemError {
-  const what = reach === 'all' || reach === 'everyone' || reach === 'filtered' ? 'record' : reach
+/** `/tokens/:id` → `token`: the records of no integration have no kind. */
+const singular = (path: string): string => path.split('/')[1]?.replace(/s$/, '') ?? 'record'
+
+/** @param what a kind of records */
+function notFound(what: string): ProblemError {
   const detail = `There is no ${what.replace('-', ' ')} of this id.`
   const code = what === 'event' ? 'stored_event' : what.replace('-', '_')
   return new ProblemError({ status: 404, code: `${code}_not_found`, detail })
@@ -176,7 +178,6 @@ function contextOf(integrations: Integrations, context: Context<AccessEnvironmen
   const by = principal.name
   const from = addressOf(context)
   return {
-    door: 'http',
     integrations,
     terminal: NO_TERMINAL,
     json: true,

@@ -50,7 +50,7 @@ function web(integrations: Integrations): MiddlewareHandler<AccessEnvironment> {
 /**
  * A session or token: `read` to look, `operate` for everything else.
  *
- * @param options `honoursLimits`: the routes behind it ask `visible()` of each record; otherwise a limited caller is refused
+ * @param options `honoursLimits`: the routes behind it ask whether the caller may see each record; otherwise a limited caller is refused
  */
 export function operator(
   integrations: Integrations,

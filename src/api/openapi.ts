@@ -3,18 +3,20 @@ import { z } from 'zod'
 import { scopeOf, snakeCase, TOPICS } from '../commands/command.ts'
 import type { Field } from '../commands/fields.ts'
 import { isRequired } from '../commands/fields.ts'
+import { STATUSES } from '../commands/statuses.ts'
 import type { Operation } from './command-routes.ts'
 import { isBodiless, parametersOf } from './command-routes.ts'
-import { problemType, STATUSES } from './problem.ts'
+import { problemType } from './problem.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 /** @param server where the API is reached: `/operator/api/v1`, with the base URL's path */
 export function openApi(all: readonly Operation[], { server, version }: { server: string; version: string }): Json {
   const paths: Record<string, Record<string, Json>> = { ...OPEN_PATHS }
+  const versioned = new Set(all.flatMap(({ path, route }) => (route.version === undefined ? [] : [path])))
   for (const operation of all) {
     const path = operation.path.replace(/:(\w+)/g, '{$1}')
-    paths[path] = { ...paths[path], [operation.method]: operationOf(operation) }
+    paths[path] = { ...paths[path], [operation.method]: operationOf(operation, versioned.has(operation.path)) }
   }
   return {
     openapi: '3.1.0',
@@ -119,7 +121,8 @@ const OPEN_PATHS: Readonly<Record<string, Record<string, Json>>> = {
   },
 }
 
-function operationOf(operation: Operation): Json {
+/** @param hasVersion whether the path has an ETag */
+function operationOf(operation: Operation, hasVersion: boolean): Json {
   const { command, route, path, summary, fields, status } = operation
   const inPath = parametersOf(path)
   const others = Object.entries(fields).filter(([name]) => !inPath.includes(name))
@@ -130,6 +133,7 @@ function operationOf(operation: Operation): Json {
     tags: [command.topic],
     description: `Scope: \`${scopeOf(operation)}\`.${route.run === undefined ? ` On the command line: \`integrations ${command.name}\`.` : ''}`,
     parameters: [
+      ...(hasVersion && operation.method !== 'get' ? [IF_MATCH] : []),
       ...inPath.map((name) => ({
         name,
         in: 'path',
@@ -156,27 +160,47 @@ function operationOf(operation: Operation): Json {
     responses: {
       [status]: {
         ...answerOf('Done.', route.output ?? command.output ?? z.unknown()),
-        ...(status === 200 ? {} : { headers: { Location: { schema: { type: 'string' } } } }),
+        headers: headersOf(operation, hasVersion),
       },
       ...Object.fromEntries(
-        refusalsOf(operation).map((refusal) => [refusal, { $ref: `#/components/responses/Refused${refusal}` }]),
+        refusalsOf(operation, hasVersion).map((refusal) => [
+          refusal,
+          { $ref: `#/components/responses/Refused${refusal}` },
+        ]),
       ),
     },
   }
 }
 
-function refusalsOf(operation: Operation): number[] {
+function refusalsOf(operation: Operation, hasVersion: boolean): number[] {
   const changes = scopeOf(operation) === 'operate'
   return [
     ...(changes ? [400, 408, 413, 415] : []),
     401,
     403,
     404,
-    ...(changes ? [409, 412, 502] : []),
+    ...(changes ? [409, ...(hasVersion ? [412] : []), 502] : []),
     422,
     500,
     503,
   ].sort((a, b) => a - b)
+}
+
+const IF_MATCH = {
+  name: 'If-Match',
+  in: 'header',
+  required: false,
+  description: 'The ETag of what was looked at: 412 where another operator has changed it since.',
+  schema: { type: 'string', maxLength: 200 },
+}
+
+function headersOf({ method, route, fields }: Operation, hasVersion: boolean): Json {
+  const text = (description: string) => ({ description, schema: { type: 'string' } })
+  return {
+    ...(route.location === undefined ? {} : { Location: text('Where to look at what was made or started.') }),
+    ...(hasVersion && method === 'get' ? { ETag: text('For If-Match.') } : {}),
+    ...('after' in fields ? { Link: text('The next page, unless this is the last.') } : {}),
+  }
 }
 
 /** `getWebhooksById`: of the method and the path, so that it stays when a command gets another name. */

@@ -1,7 +1,9 @@
 /** Refusals and failures as `application/problem+json` (RFC 9457). Rule: docs/behaviour/operator-api.md, "Errors". */
 import { STATUS_CODES } from 'node:http'
 import type { Context, ErrorHandler } from 'hono'
+import { snakeCase } from '../commands/command.ts'
 import { Refused } from '../commands/refused.ts'
+import { REFUSAL_STATUSES, STATUSES } from '../commands/statuses.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
@@ -49,48 +51,6 @@ export function problemResponse(
   })
 }
 
-/** By code. Any other error is our own fault: 500, with its reason in the log only. */
-export const STATUSES: Readonly<Record<string, number>> = {
-  integration_not_found: 404,
-  webhook_not_found: 404,
-  incident_not_found: 404,
-  incident_not_open: 409,
-  token_not_found: 404,
-  record_not_found: 404,
-  request_not_found: 404,
-  log_not_found: 404,
-  stored_event_not_found: 404,
-  mapping_not_found: 404,
-  mapped_row_not_found: 422,
-  mapping_already_claimed: 409,
-  idempotency_key_not_found: 404,
-  idempotency_key_in_use: 409,
-  webhook_not_replayable: 409,
-  webhook_not_failed: 409,
-  sync_item_not_found: 404,
-  sync_run_not_found: 404,
-  sync_item_not_failed: 409,
-  sync_item_outdated: 409,
-  checkpoints_not_reduced: 409,
-  integration_busy: 409,
-  integration_inactive: 409,
-  credentials_unreadable: 409,
-  invalid_argument: 422,
-  invalid_credentials: 422,
-  unknown_provider: 422,
-  unsupported_by_provider: 422,
-  oauth_unsupported: 422,
-  reauth_required: 409,
-  revoke_failed: 502,
-  revoke_superseded: 409,
-  // A fault of the deployment, which an operator can mend.
-  base_url_missing: 500,
-  lock_timeout: 503,
-  backend_unreachable: 503,
-  circuit_open: 503,
-  rate_limit_exceeded: 503,
-}
-
 /** `Retry-After` when Postgres or Temporal is away, as on the webhook routes. */
 export const AWAY_RETRY_SECONDS = 30
 export const DATABASE_AWAY = awayText('Postgres')
@@ -99,21 +59,6 @@ const TEMPORAL_AWAY = awayText('Temporal')
 /** A change may have been half done, so the text does not claim that nothing happened. It names no address. */
 function awayText(backend: string): string {
   return `${backend} was not reached, or was lost meanwhile. What was done until then may stand; please try again.`
-}
-
-/** Of a command that will not do what it was asked. */
-const REFUSAL_STATUSES: Partial<Record<Refused['code'], number>> = {
-  usage: 422,
-  insufficient_scope: 403,
-  already_running: 409,
-  not_running: 409,
-  listing_failed: 502,
-}
-
-/** Whether the error has a status of its own. */
-export function isKnownProblem(error: unknown): boolean {
-  if (error instanceof ProblemError) return true
-  return isIntegrationsError(error) && 'code' in error && String(error.code) in STATUSES
 }
 
 export function problemHandler({ admin: { logger } }: Integrations): ErrorHandler {
@@ -182,9 +127,4 @@ function fieldsOf(error: Error): FieldProblem[] | undefined {
   const isAboutProvider =
     isIntegrationsError(error, 'unknown_provider') || isIntegrationsError(error, 'unsupported_by_provider')
   return isAboutProvider ? [{ path: 'provider', message: error.message }] : undefined
-}
-
-/** `syncIntervalMinutes` → `sync_interval_minutes`. */
-export function snakeCase(property: string): string {
-  return property.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }

@@ -11,7 +11,7 @@ export const acknowledgeIncident = command({
   fields: { id: id('of the incident'), note: optional(text('a line to write beside it', 'text', MAX_REMARK)) },
   reach: 'incident',
   output: IncidentRow,
-  routes: [{ method: 'post', path: '/incidents/:id/acknowledge', refusals: ['incident_not_open'] }],
+  routes: [{ method: 'post', path: '/incidents/:id/acknowledge' }],
   run: async ({ integrations, by, from }, { id, note }) =>
     columns(await integrations.admin.incidents.acknowledge(id, { note, by, from })),
   show: fieldLines,

@@ -39,7 +39,6 @@ export const advanceCursor = command({
       summary: 'Sets the cursor of an integration; null: its next run lists everything.',
       fields: { id: integration, cursor: json('the checkpoint to go on from, or null'), force },
       output: ChangedCursor,
-      refusals: ['integration_busy'],
       run: (context, { id, cursor, force }) => set(context, id, cursor.json, force),
     }),
     route({
@@ -48,7 +47,6 @@ export const advanceCursor = command({
       summary: 'Resets the cursor of an integration: its next run lists everything.',
       fields: { id: integration, force },
       output: ChangedCursor,
-      refusals: ['integration_busy'],
       run: (context, { id, force }) => set(context, id, null, force),
     }),
   ],

@@ -23,7 +23,6 @@ export const cancelSync = command({
       method: 'post',
       path: '/integrations/:id/cancel',
       fields,
-      refusals: ['not_running'],
       async run(context, input) {
         const result = await cancel(context, input)
         if (!result.cancelled) throw new Refused('not_running', 'No sync run of this integration lives.')

@@ -29,11 +29,8 @@ export type Topic = (typeof TOPICS)[number]
 /** Kinds of records that a caller may be kept from. */
 export type RecordKind = Parameters<Integrations['admin']['operator']['maySee']>[1]
 
-export type Door = 'terminal' | 'workflow' | 'http'
-
 /** What a command knows that needs no host. */
 export interface HostlessContext {
-  readonly door: Door
   readonly terminal: Terminal
   /** On the command line: the program in which the command stands. */
   readonly program?: Program | undefined
@@ -86,8 +83,8 @@ export interface Route<F extends Fields = Fields, Result = unknown> {
   readonly inQuery?: true
   /** No body is refused: to this operation an empty object means all there is. */
   readonly needsBody?: true
-  /** Codes of refusals that belong to this operation, beyond those of all. */
-  readonly refusals?: readonly string[]
+  /** The filter `integration` may name one that was deleted. */
+  readonly outlivesIntegrations?: true
   /**
    * Of a GET: columns that operators change. They make its `ETag`, which PUT, PATCH and DELETE of the same path take as `If-Match`:
    * what another operator has changed meanwhile is not overwritten.
@@ -192,6 +189,9 @@ export type Columns<Row> = { [Name in keyof Row as Name extends string ? Snake<N
 /** The object with its keys in snake_case, as columns are named. What it holds stays as it is. */
 export const columns = <Row extends object>(row: Row): Columns<Row> =>
   Object.fromEntries(Object.entries(row).map(([name, value]) => [snakeCase(name), value])) as Columns<Row>
+
+/** `dryRun` → `dry-run`. */
+export const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 
 /** `syncIntervalMinutes` → `sync_interval_minutes`, `requests24h` → `requests_24h`. */
 export const snakeCase = (name: string): string => name.replace(/[A-Z]|\d+h$/g, (part) => `_${part.toLowerCase()}`)

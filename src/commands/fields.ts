@@ -61,6 +61,10 @@ export function readValues<F extends Fields>(fields: F, given: Readonly<Record<s
   return first === undefined ? { values: values as Values<F> } : { misfits: [first, ...others] }
 }
 
+/** Those that a workflow's input and a request may have. */
+export const openFields = (fields: Fields): Fields =>
+  Object.fromEntries(Object.entries(fields).filter(([, { isForTerminals }]) => !isForTerminals))
+
 /** Whether a value has to be given. */
 export const isRequired = ({ schema }: Field): boolean => !schema.safeParse(undefined).success
 

@@ -1,6 +1,6 @@
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { columns } from './command.ts'
-import { choice, id, instant, optional, owner, provider } from './fields.ts'
+import { choice, id, optional, owner, period, provider } from './fields.ts'
 import { listing } from './listing.ts'
 import { IncidentRow } from './shapes.ts'
 
@@ -19,8 +19,7 @@ export const incidents = listing({
     source: optional(choice('only those that this opened', INCIDENT_SOURCES, 'source')),
     provider: optional(provider('only of this provider')),
     owner: optional(owner('only of this owner')),
-    since: optional(instant('only those opened then or later')),
-    until: optional(instant('only those opened before')),
+    ...period('opened'),
   },
   path: '/incidents',
   row: IncidentRow,

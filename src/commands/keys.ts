@@ -64,13 +64,14 @@ async function status({ integrations, warn }: CommandContext): Promise<Shown> {
   return { document: documentOf(found), text: textOf(found) }
 }
 
-async function rotated({ integrations, progress, signal }: CommandContext, dryRun: boolean): Promise<Shown> {
+async function rotated({ integrations, note, progress, signal }: CommandContext, dryRun: boolean): Promise<Shown> {
   await integrations.ready()
   const rotation = await integrations.admin.keys.rotate({
     dryRun,
     signal,
     onProgress: ({ done, total }) => progress(`${done} of ${total}`),
   })
+  if (!dryRun && rotation.reencrypted > 0) await note(null, 'keys rotate', 'keys')
   // What is done is done, but nobody may take half a rotation for a whole one.
   if (signal.aborted) throw new Interrupted()
   const { reencrypted, failed } = rotation

@@ -2,11 +2,9 @@ import { z } from 'zod'
 import { table } from './cli/table.ts'
 import { columns, command } from './command.ts'
 import { flag, id, instant, optional, whole, withDefault } from './fields.ts'
+import { shortError } from './listing.ts'
 import { Refused } from './refused.ts'
 import { SyncItemRow } from './shapes.ts'
-
-/** So that a row fits a line; `--json` has it whole. */
-const ERROR_LENGTH = 60
 
 const FailedItem = SyncItemRow.pick({
   ...{ id: true, integration_id: true, event_class: true, external_id: true, error: true, attempts: true },
@@ -56,7 +54,7 @@ export const listFailedItems = command({
     return table(
       ['ID', 'Integration', 'Event', 'External ID', 'Error', 'Attempts', 'Created', 'Holds cursor', last[0]],
       data.map((row) => [
-        ...[row.id, row.integration_id, row.event_class, row.external_id, row.error?.slice(0, ERROR_LENGTH)],
+        ...[row.id, row.integration_id, row.event_class, row.external_id, shortError(row.error)],
         ...[row.attempts, row.created_at, row.holds_cursor, row[last[1]]],
       ]),
     )

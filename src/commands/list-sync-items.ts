@@ -1,11 +1,8 @@
 import { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
-import { choice, id, instant, optional, owner, provider, text, yesOrNo } from './fields.ts'
-import { listing } from './listing.ts'
+import { choice, id, optional, period, text, whose, yesOrNo } from './fields.ts'
+import { listing, shortError } from './listing.ts'
 import { Refused } from './refused.ts'
 import { SyncItemRow } from './shapes.ts'
-
-/** So that a row fits a line; `show-sync-item` has it whole. */
-const ERROR_LENGTH = 60
 
 export const listSyncItems = listing({
   name: 'list-sync-items',
@@ -16,17 +13,14 @@ export const listSyncItems = listing({
     'integrations list-sync-items --integration 7 --external-id issue-12 --json',
   ],
   fields: {
-    integration: optional(id('only of this integration')),
-    provider: optional(provider('only of this provider')),
-    owner: optional(owner('only of this owner')),
+    ...whose,
     run: optional(id('only of this run')),
     status: optional(choice('only of this status', SYNC_ITEM_STATUSES, 'status')),
     waiting: yesOrNo('whether they wait for another attempt'),
     madeUpFor: yesOrNo('only failed ones: whether a later run made up for them'),
     event: optional(text('only of this event class', 'type')),
     externalId: optional(text('with --integration or --run: only of this external id', 'text', 500)),
-    since: optional(instant('only those listed then or later')),
-    until: optional(instant('only those listed before')),
+    ...period('listed'),
   },
   path: '/sync-items',
   row: SyncItemRow,
@@ -38,7 +32,7 @@ export const listSyncItems = listing({
     'External ID': 'external_id',
     Status: 'status',
     Attempts: 'attempts',
-    Error: ({ error, last_error: last }) => ((error ?? last) as string | null)?.slice(0, ERROR_LENGTH),
+    Error: ({ error, last_error: last }) => shortError((error ?? last) as string | null),
     Created: 'created_at',
   },
   none: 'No sync items.',

@@ -1,11 +1,8 @@
 import { RUN_STATUSES } from '../syncs/run-rules.ts'
 import { runDocument } from './cli/sync-run.ts'
-import { choice, id, instant, optional, owner, provider } from './fields.ts'
-import { listing } from './listing.ts'
+import { choice, optional, period, whose } from './fields.ts'
+import { listing, shortError } from './listing.ts'
 import { SyncRunRow } from './shapes.ts'
-
-/** So that a row fits a line; `show-sync-run` has it whole. */
-const ERROR_LENGTH = 60
 
 export const listSyncRuns = listing({
   name: 'list-sync-runs',
@@ -16,12 +13,9 @@ export const listSyncRuns = listing({
     'integrations list-sync-runs --status failed --since 2031-06-01T12:00:00Z --json',
   ],
   fields: {
-    integration: optional(id('only of this integration')),
-    provider: optional(provider('only of this provider')),
-    owner: optional(owner('only of this owner')),
+    ...whose,
     status: optional(choice('only of this status', RUN_STATUSES, 'status')),
-    since: optional(instant('only those begun then or later')),
-    until: optional(instant('only those begun before')),
+    ...period('begun'),
   },
   path: '/sync-runs',
   row: SyncRunRow,
@@ -35,7 +29,7 @@ export const listSyncRuns = listing({
     Failed: 'failed',
     Skipped: 'skipped',
     ms: 'duration_ms',
-    Error: ({ error }) => (error as string | null)?.slice(0, ERROR_LENGTH),
+    Error: ({ error }) => shortError(error as string | null),
     Created: 'created_at',
   },
   none: 'No sync runs.',

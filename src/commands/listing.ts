@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { table } from './cli/table.ts'
 import type { Command, CommandContext, RecordKind, Route, Topic } from './command.ts'
-import { columns, fieldLines, route } from './command.ts'
+import { columns, fieldLines, kebab, route } from './command.ts'
 import type { Field, Fields, Values } from './fields.ts'
 import { id, optional, whole, withDefault } from './fields.ts'
 import { Refused } from './refused.ts'
@@ -85,6 +85,7 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
     method: 'get',
     path,
     fields: { ...fields, after, limit: pageLimit },
+    ...(outlivesIntegrations ? { outlivesIntegrations } : {}),
     output: z
       .object({ data: z.array(row), next: z.int().nullable() })
       .describe('`next` is the `after` of the next page'),
@@ -155,8 +156,10 @@ export function inOrder(input: object): void {
 function refuseBoth({ id: of, ...filter }: { readonly id?: number }): void {
   if (of === undefined) return
   const unused: Record<string, unknown> = { limit: DEFAULT_LIMIT }
-  const [given] =
-    Object.entries(filter).find(([name, value]) => value !== (unused[name] ?? undefined) && value !== false) ?? []
+  const [given] = Object.entries(filter).find(([name, value]) => value !== unused[name] && value !== false) ?? []
   if (given !== undefined)
-    throw new Refused('usage', `Give an id or options that choose, not both: ${of} and --${given} were given.`)
+    throw new Refused('usage', `Give an id or options that choose, not both: ${of} and --${kebab(given)} were given.`)
 }
+
+/** So that a row of a list fits a line; showing one has it whole. */
+export const shortError = (error: string | null): string | undefined => error?.slice(0, 60)

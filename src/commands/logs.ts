@@ -3,16 +3,23 @@ import type { CommandContext } from './command.ts'
 import { columns } from './command.ts'
 import { choice, flag, optional, period, text, whose } from './fields.ts'
 import { listing } from './listing.ts'
-import { LogRow } from './shapes.ts'
+import { anything, LogRow } from './shapes.ts'
 
 type Tree = Awaited<ReturnType<CommandContext['integrations']['admin']['logs']['tree']>>
 type Node = Tree['parts'][number]
 
-const Log = LogRow.extend({ parts: z.array(z.unknown()), is_cut: z.boolean(), shown: z.int() })
+const Log = LogRow.extend({
+  metadata: anything,
+  result_data: anything,
+  parts: z.array(z.unknown()),
+  is_cut: z.boolean(),
+  shown: z.int(),
+})
 
 export const logs = listing({
   name: 'logs',
   topic: 'Records',
+  workflow: { none: 'one of them holds what its operation came to, which must not be copied into a history' },
   summary: 'Lists operations, the newest first, or shows one with its parts.',
   examples: [
     'integrations logs --integration 7 --operation sync',

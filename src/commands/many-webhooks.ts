@@ -1,8 +1,8 @@
 /** What replaying and dismissing many webhooks have in common. */
 import { z } from 'zod'
-import { kebab } from './cli/command-line.ts'
+import { kebab } from './command.ts'
 import type { Values } from './fields.ts'
-import { flag, id, instant, optional, owner, provider, text, whole } from './fields.ts'
+import { flag, optional, period, text, whole, whose } from './fields.ts'
 import { inOrder } from './listing.ts'
 import { Refused } from './refused.ts'
 import { rowId } from './shapes.ts'
@@ -11,12 +11,9 @@ const DEFAULT_LIMIT = 1_000
 
 /** Fields that choose webhooks. */
 export const CHOICE = {
-  integration: optional(id('only of this integration')),
-  provider: optional(provider('only of this provider')),
-  owner: optional(owner('only of this owner')),
+  ...whose,
   event: optional(text('only of this event type', 'type')),
-  since: optional(instant('only those stored then or later')),
-  until: optional(instant('only those stored before')),
+  ...period('stored'),
   limit: optional(whole(`the most webhooks to take, the oldest first; default ${DEFAULT_LIMIT}`)),
   dryRun: flag('only count, and name the first ten'),
 }

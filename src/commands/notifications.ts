@@ -76,7 +76,10 @@ export const notifications = command({
       return [...(await integrations.admin.notifications.test(target === undefined ? {} : { target }))]
     await integrations.ready()
     if (action === 'status') return statusOf(context, limit)
-    return { retried: await integrations.admin.notifications.retry(event === undefined ? {} : { eventId: event }) }
+    const retried = await integrations.admin.notifications.retry(event === undefined ? {} : { eventId: event })
+    const acted = event === undefined ? 'notifications' : `event:${event}`
+    if (retried > 0) await context.note(null, 'notifications retry', acted)
+    return { retried }
   },
   show(result) {
     if ('retried' in result)

@@ -70,11 +70,10 @@ export const requests = listing({
       return { ...columns(detail), attempts: attempts.map(columns) }
     },
     show(document) {
-      const { attempts, ...fields } = document as { attempts: readonly { id: number }[] }
-      const lines = attempts.map((each) => columns(each) as unknown as z.infer<typeof RequestRow>)
+      const { attempts, ...fields } = document as z.infer<typeof Request>
       return `${fieldLines(fields)}\n\n${table(
         ['Attempt', 'Status', 'Class', 'Ms', 'Made'],
-        lines.map((each) => [each.id, each.status_code, each.failure_class, each.duration_ms, each.created_at]),
+        attempts.map((each) => [each.id, each.status_code, each.failure_class, each.duration_ms, each.created_at]),
       )}`
     },
   },

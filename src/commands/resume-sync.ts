@@ -22,7 +22,6 @@ export const resumeSync = command({
       path: '/integrations/:id/resume',
       fields,
       status: 202,
-      refusals: ['not_running'],
       location: ({ id }) => `/integrations/${id}/sync`,
       async run(context, input) {
         const result = await resume(context, input)

@@ -51,7 +51,6 @@ export const retrySyncItem = command({
       reach: 'sync-item',
       status: 202,
       output: z.object({ item_id: rowId, workflow_id: z.string() }),
-      refusals: ['sync_item_not_failed', 'sync_item_outdated'],
       location: ({ id }) => `/sync-items/${id}`,
       async run({ integrations, note }, { id, ...retry }) {
         const { itemId, integrationId, workflowId } = await integrations.admin.syncItems.startRetry(id, retry)

@@ -1,10 +1,12 @@
 /** What answers are made of, for the OpenAPI document. Columns as the tables have them. */
 import { z } from 'zod'
 import { SCOPES } from '../access/rules.ts'
+import { IDEMPOTENCY_STATES } from '../calls/idempotency-rules.ts'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { HealthStatus } from '../integrations/rules.ts'
 import { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
 import { RUN_STATUSES } from '../syncs/run-rules.ts'
+import { WEBHOOK_STATUSES } from '../webhooks/rules.ts'
 
 /** In JSON a text in ISO 8601. */
 export const moment = z.date()
@@ -19,7 +21,7 @@ export const WebhookRow = open({
   integration_id: rowId,
   delivery_id: z.string().nullable(),
   event_type: z.string().nullable(),
-  status: z.enum(['pending', 'processing', 'processed', 'failed']),
+  status: z.enum(WEBHOOK_STATUSES),
   attempts: z.int(),
   error: z.string().nullable(),
   created_at: moment,
@@ -83,7 +85,7 @@ export const IdempotencyKeyRow = z.object({
   ...ofIntegration,
   key: z.string(),
   reserved_at: moment,
-  state: z.enum(['answered', 'unknown']),
+  state: z.enum(IDEMPOTENCY_STATES),
   prior_request_id: rowId.nullable(),
 })
 
@@ -197,7 +199,7 @@ export const SyncItemRow = open({
   completed_at: moment.nullable(),
 })
 
-const health = z.enum(['healthy', 'degraded', 'failing', 'disabled'])
+const health = z.enum(HealthStatus)
 const lastRun = z
   .object({ id: rowId, status: z.string(), succeeded: z.int(), failed: z.int(), error: z.string().nullable() })
   .describe('The last run that has ended.')

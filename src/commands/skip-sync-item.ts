@@ -19,7 +19,7 @@ export const skipSyncItem = command({
     /** What the provider's `reduceCheckpoints()` threw, so that the cursor stays. */
     reducer_threw: z.string().nullable(),
   }),
-  routes: [{ method: 'post', path: '/sync-items/:id/skip', refusals: ['sync_item_not_failed'] }],
+  routes: [{ method: 'post', path: '/sync-items/:id/skip' }],
   async run({ integrations, note }, { id }) {
     const skipped = await integrations.admin.syncItems.skip(id)
     await note(skipped.integrationId, 'skip', `sync-item:${id}`)

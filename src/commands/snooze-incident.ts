@@ -11,7 +11,7 @@ export const snoozeIncident = command({
   fields: { id: id('of the incident'), until: instant('when it is notified again; at most 30 days from now') },
   reach: 'incident',
   output: IncidentRow,
-  routes: [{ method: 'post', path: '/incidents/:id/snooze', refusals: ['incident_not_open'] }],
+  routes: [{ method: 'post', path: '/incidents/:id/snooze' }],
   run: async ({ integrations, by, from }, { id, until }) =>
     columns(await integrations.admin.incidents.snooze(id, { until, by, from })),
   show: fieldLines,

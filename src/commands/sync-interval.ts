@@ -1,16 +1,8 @@
-import { z } from 'zod'
 import type { CommandContext } from './command.ts'
 import { columns, command, route } from './command.ts'
 import { flag, id, optional, whole } from './fields.ts'
 import { Refused } from './refused.ts'
-import { moment, rowId } from './shapes.ts'
-
-/** With every column of it. */
-const Integration = z.looseObject({
-  id: rowId,
-  sync_interval_minutes: z.int().nullable(),
-  next_sync_at: moment.nullable(),
-})
+import { IntegrationShape } from './shapes.ts'
 
 const integration = id('of the integration')
 const minutes = whole('from one run to the next', { max: 2_147_483_647, placeholder: 'minutes' })
@@ -27,14 +19,14 @@ export const syncInterval = command({
     reset: flag("go by the provider's own interval again"),
   },
   reach: 'integration',
-  output: Integration,
+  output: IntegrationShape,
   routes: [
     route({
       method: 'put',
       path: '/integrations/:id/interval',
       summary: 'Sets how often an integration is synced.',
       fields: { id: integration, minutes },
-      output: Integration,
+      output: IntegrationShape,
       run: (context, { id, minutes }) => changed(context, id, minutes),
     }),
     route({
@@ -42,7 +34,7 @@ export const syncInterval = command({
       path: '/integrations/:id/interval',
       summary: "Has an integration go by its provider's own interval again.",
       fields: { id: integration },
-      output: Integration,
+      output: IntegrationShape,
       run: (context, { id }) => changed(context, id, null),
     }),
   ],

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { isKnownProblem } from '../api/problem.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
 import type { StartSync, SyncStart } from '../syncs/ask-rules.ts'
 import { MAX_DEBOUNCE_SECONDS } from '../syncs/ask-rules.ts'
@@ -13,6 +12,7 @@ import { columns, command, route } from './command.ts'
 import { flag, forTerminals, id, instant, optional, whole } from './fields.ts'
 import { Refused } from './refused.ts'
 import { anything, moment, rowId, SyncRunRow } from './shapes.ts'
+import { isKnownError } from './statuses.ts'
 
 const DEFAULT_SAMPLE = 10
 
@@ -93,7 +93,6 @@ export const sync = command({
       reach: 'integration',
       status: 202,
       output: Asked,
-      refusals: ['integration_inactive', 'unsupported_by_provider'],
       location: ({ id }) => `/integrations/${id}/sync`,
       async run(context, { id, ...ask }) {
         const { kind: outcome, ...rest } = await start(context, id, ask)
@@ -108,7 +107,6 @@ export const sync = command({
       reach: 'integration',
       status: 202,
       output: z.object({ integration_id: rowId, from: moment, to: moment }),
-      refusals: ['already_running', 'integration_inactive', 'unsupported_by_provider'],
       location: ({ id }) => `/sync-runs?integration=${id}`,
       async run(context, { id, from, to }) {
         if (from >= to) throw new Refused('usage', 'a moment after from is allowed', 'to')
@@ -124,7 +122,6 @@ export const sync = command({
       fields: { id: integration, limit: optional(limit) },
       reach: 'integration',
       output: Sample,
-      refusals: ['listing_failed', 'unsupported_by_provider', 'circuit_open', 'rate_limit_exceeded'],
       run: (context, { id, limit }) => sample(context, id, limit, withoutCauses),
     }),
   ],
@@ -252,7 +249,7 @@ async function sample(
  * Postgres: that is a fault of the listing, like any other.
  */
 function withoutCauses(error: unknown, causes: string | null): unknown {
-  if (isKnownProblem(error) || (causes === null && lostDatabase(error) !== null)) return error
+  if (isKnownError(error) || (causes === null && lostDatabase(error) !== null)) return error
   const { name } = error instanceof Error ? error : new Error(String(error))
   return new Refused('listing_failed', `The provider's listing failed with ${name}; the log says why.`)
 }

@@ -28,7 +28,6 @@ export const test = command({
       fields: { id: id('of the integration') },
       reach: 'integration',
       output: Tested,
-      refusals: ['unsupported_by_provider'],
       async run({ integrations }, { id }) {
         const [tested] = await testOne(integrations, id)
         if (tested !== undefined) return tested

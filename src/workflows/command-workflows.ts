@@ -1,4 +1,4 @@
-/** The commands that run as they are, each a workflow of its name. Made by `npm run docs` of the table of commands. */
+/** The commands that run as they are, each a workflow of its name, which tells the one function what to run. Made by `npm run docs`. */
 export {
   runProgramCommand as 'integrations:acknowledge-incident',
   runProgramCommand as 'integrations:annotate-incident',
@@ -26,7 +26,6 @@ export {
   runProgramCommand as 'integrations:list-sync-runs',
   runProgramCommand as 'integrations:list-tokens',
   runProgramCommand as 'integrations:list-webhooks',
-  runProgramCommand as 'integrations:logs',
   runProgramCommand as 'integrations:mappings',
   runProgramCommand as 'integrations:notifications',
   runProgramCommand as 'integrations:oauth-status',

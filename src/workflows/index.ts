@@ -28,7 +28,6 @@ export {
   refreshTokensCommand as 'integrations:refresh-tokens',
   replayWebhookCommand as 'integrations:replay-webhook',
   retrySyncItemCommand as 'integrations:retry-sync-item',
-  // One function for all commands that the command line's program runs: the workflow's type names the command.
   skipSyncItemCommand as 'integrations:skip-sync-item',
   syncCommand as 'integrations:sync',
 } from './started-commands.ts'

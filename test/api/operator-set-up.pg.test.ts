@@ -34,6 +34,8 @@ beforeAll(async () => {
       },
       plain: {},
     },
+    // Nobody listens there, whatever else this machine runs.
+    temporal: { address: '127.0.0.1:1' },
     config: { operator: { tokens: TOKENS } },
   })
   api = createApi(test.integrations)

@@ -38,6 +38,7 @@ beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
     providers: { acme: webhookProvider(), listed: syncProvider(() => {}) },
+    temporal: { address: '127.0.0.1:1' },
     config: { operator: { tokens: TOKENS } },
   })
   for (const provider of ['acme', 'listed'])

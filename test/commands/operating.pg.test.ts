@@ -319,6 +319,9 @@ describe('keys', () => {
       const done = await runCommand(rotating.integrations, ['keys', 'rotate'])
       expect(done).toMatchObject({ exitCode: 0, err: '' })
       expect(done.out).toContain(`Re-encrypted: ${rows}.`)
+      const noted =
+        await test.sql`select action, target, integration_id from integration_audit where action = 'keys rotate'`
+      expect([...noted]).toEqual([{ action: 'keys rotate', target: 'keys', integration_id: null }])
       const after = await runCommand(rotating.integrations, ['keys', 'status', '--json'])
       expect(after.json()).toEqual({
         primary: 'new',

@@ -113,6 +113,7 @@ describe('requests', () => {
 
   it('refuse what does not fit', async () => {
     expect(await http('GET', '/requests?status=600')).toMatchObject([422, { fields: [{ path: 'status' }] }])
+    expect(await http('DELETE', '/tokens/x')).toMatchObject([404, { code: 'token_not_found' }])
     expect(await http('GET', '/requests/9999')).toMatchObject([404, { code: 'request_not_found' }])
     expect(await line('requests', '1', '--status', '404')).toMatchObject({
       exitCode: 1,
@@ -243,6 +244,15 @@ describe('explain and failures', () => {
 })
 
 describe('a limited token', () => {
+  it('sees in the audit what was done with its own integration, also once that is deleted', async () => {
+    const token = limitedToken
+    await line('delete', String(ours.id), '--yes')
+    const own = { data: [{ action: 'delete', integration: { id: ours.id } }] }
+    expect(await http('GET', `/audit?integration=${ours.id}`, { token })).toMatchObject([200, own])
+    await line('delete', String(others.id), '--yes')
+    expect(await http('GET', `/audit?integration=${others.id}`, { token })).toMatchObject([200, { data: [] }])
+  })
+
   it('finds nothing of others by explain and failures', async () => {
     const token = limitedToken
     const foreign = await makeWebhook(test, others.id, {

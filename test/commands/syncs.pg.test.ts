@@ -287,7 +287,6 @@ describe('the watching', () => {
     }
     const context = {
       integrations: test.integrations,
-      door: 'terminal' as const,
       terminal,
       json: false,
       by: byUser,

@@ -73,10 +73,10 @@ const touch = command({
     if (kind === 'hard' && isDry) throw new Refused('usage', 'hard and dry do not go together.', 'isDry')
   },
   confirm: async (_, { kind }) => (kind === 'hard' ? 'Touch it hard?' : null),
-  async run({ note, warn, door, by, from }, input) {
+  async run({ note, warn, by, from }, input) {
     await note(input.id, 'touch')
     warn('It was soft.')
-    return { door, by, from, ...input }
+    return { by, from, ...input }
   },
   show: ({ id: of }) => `Touched ${of}.`,
   hasFailed: ({ word }) => word === 'fails',
@@ -121,8 +121,8 @@ const alone = hostlessCommand({
   examples: ['integrations alone'],
   workflow: { none: 'it is for a terminal' },
   fields: {},
-  runWithoutHost: async ({ door }) => ({ door }),
-  show: ({ door }) => door,
+  runWithoutHost: async ({ by }) => ({ by }),
+  show: ({ by }) => by,
 })
 
 const TABLE = [touch, touches, all, alone]
@@ -223,7 +223,7 @@ describe('the command line', () => {
       ...['--word', 'w', '--value', '{"a":[null]}', '--is-dry', '--watch', '--json'],
     )
     expect(JSON.parse(out)).toEqual({
-      ...{ door: 'terminal', by: 'cli:me', from: 'here', id: 7, others: [8, 9], howOften: 5, kind: 'soft' },
+      ...{ by: 'cli:me', from: 'here', id: 7, others: [8, 9], howOften: 5, kind: 'soft' },
       ...{ until: '2031-06-01T10:00:00.000Z', word: 'w', value: { json: { a: [null] } }, isDry: true, watch: true },
     })
   })
@@ -268,7 +268,7 @@ describe('the command line', () => {
   })
 
   it('runs without a host what needs none', async () => {
-    expect(await line('alone')).toEqual({ exitCode: 0, out: 'terminal\n', err: '' })
+    expect(await line('alone')).toEqual({ exitCode: 0, out: 'cli:me\n', err: '' })
   })
 
   it('has each in the help, under its topic', async () => {
@@ -285,7 +285,7 @@ describe('a workflow', () => {
     expect(await work('touch', { id: '7', others: 8, howOften: 5, isDry: true })).toEqual({
       exitCode: 0,
       document: {
-        ...{ door: 'workflow', by: 'workflow:w', from: 'workflow:w', id: 7, others: [8], howOften: 5, isDry: true },
+        ...{ by: 'workflow:w', from: 'workflow:w', id: 7, others: [8], howOften: 5, isDry: true },
         watch: false,
       },
       notes: ['It was soft.'],
@@ -302,6 +302,10 @@ describe('a workflow', () => {
     [
       { id: 7, watch: true },
       `"watch" is for terminals: a workflow's result is the document of --json, and nobody watches.`,
+    ],
+    [
+      { id: 7, others: ['x'] },
+      'others.0: an id is a positive whole number of at most 9007199254740991, a list or an object was given.',
     ],
     [[], 'The input is one JSON object, such as {"id":7}; a list was given.'],
     [{ id: 7, kind: 'hard' }, 'Touch it hard? Nobody is here to answer; give --yes to go on.'],
@@ -327,7 +331,7 @@ describe('HTTP', () => {
     })
     expect({ status, body, location: headers.get('location') }).toEqual({
       status: 202,
-      body: { door: 'http', by: 'ops', id: 7, others: [8], howOften: 2, isDry: false },
+      body: { by: 'ops', id: 7, others: [8], howOften: 2, isDry: false },
       location: '/base/operator/api/v1/integrations/7',
     })
     expect(notes).toMatchObject([{ id: 7, token: 'ops', action: 'touch' }])
@@ -368,6 +372,13 @@ describe('HTTP', () => {
       { fields: [{ path: 'is_dry', message: 'hard and dry do not go together.' }] },
     ],
     ['POST', '/integrations/7/touch', [1], 422, { fields: [{ path: '', message: 'a JSON object is allowed' }] }],
+    [
+      'POST',
+      '/integrations/7/touch?how_often=2',
+      { how_often: 3 },
+      422,
+      { fields: [{ path: 'how_often', message: 'is not known here' }] },
+    ],
     [
       'POST',
       '/integrations/7/touch?how_often=2',
@@ -464,7 +475,10 @@ describe('the OpenAPI document', () => {
     expect(Object.keys(paths)).toEqual(['/healthz', '/readyz', '/integrations/{id}/touch', '/touches', '/all'])
     expect(paths['/integrations/{id}/touch']?.post).toMatchObject({
       operationId: 'postIntegrationsByIdTouch',
-      parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'integer', minimum: 1 } }],
+      parameters: [
+        { name: 'If-Match', in: 'header', required: false },
+        { name: 'id', in: 'path', required: true, schema: { type: 'integer', minimum: 1 } },
+      ],
       requestBody: {
         required: false,
         content: {

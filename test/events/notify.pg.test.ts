@@ -213,6 +213,8 @@ describe('notification targets', () => {
     expect(none).toMatchObject({ exitCode: 0, out: 'Nothing was given up within seven days.\n' })
     const retried = await runCommand(test.integrations, ['notifications', 'retry', '--json'])
     expect(retried.json()).toEqual({ retried: 1 })
+    const noted = await test.sql`select target from integration_audit where action = 'notifications retry'`
+    expect([...noted]).toEqual([{ target: 'notifications' }])
     await deliver()
     expect(ops.received).toHaveLength(2)
     expect(chat.received).toHaveLength(1)

@@ -1,5 +1,5 @@
 /** Commands whose work a worker does. Rule: docs/commands.md, "Work of a worker". */
-import type { HostlessContext } from './frame.ts'
+import type { HostlessContext } from '../command.ts'
 
 const PATIENCE_MS = 10_000
 

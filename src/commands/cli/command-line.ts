@@ -2,8 +2,8 @@
 import type { Command } from 'commander'
 import { Argument, InvalidArgumentError, Option } from 'commander'
 import type { AnyCommand, CommandContext, HostlessContext } from '../command.ts'
-import { fieldLines } from '../command.ts'
-import type { Field, Fields } from '../fields.ts'
+import { fieldLines, kebab } from '../command.ts'
+import type { Field } from '../fields.ts'
 import { isRequired, readValues } from '../fields.ts'
 import { Refused } from '../refused.ts'
 import type { Frame, Outcome } from './frame.ts'
@@ -49,7 +49,11 @@ export function run(
     throw new Refused(
       'usage',
       reading.misfits
-        .map(({ name, allowed }) => `${name}: ${allowed}${shownOf(definition.fields[name], given[name])} was given.`)
+        .map(({ name, allowed }) => {
+          // `failOn.0` is one of a list.
+          const [field = name] = name.split('.')
+          return `${name}: ${allowed}${shownOf(definition.fields[field], given[field])} was given.`
+        })
         .join(' '),
     )
   const { values } = reading
@@ -70,7 +74,7 @@ export function run(
       const text = definition.show?.(result, context) ?? fieldLines(result as object)
       return outcome(definition, result, text)
     },
-    { needs: definition.needs === 'host' ? 'nothing' : 'tables', stopsItself: definition.stopsItself ?? false },
+    { needs: definition.needs ?? 'tables', stopsItself: definition.stopsItself ?? false },
   )
 }
 
@@ -85,7 +89,7 @@ const outcome = (
 })
 
 /** @throws Refused on a no, and where nobody can be asked */
-export async function askOrRefuse({ terminal }: HostlessContext, question: string): Promise<void> {
+async function askOrRefuse({ terminal }: HostlessContext, question: string): Promise<void> {
   if (!terminal.isInteractive)
     throw new Refused('confirmation_needed', `${question} Nobody is here to answer; give --yes to go on.`)
   if (!(await terminal.prompts.confirm(plain(question))))
@@ -121,9 +125,3 @@ function read(field: Field, word: string, before: unknown): unknown {
   if (!result.success) throw new InvalidArgumentError(`${result.error.issues[0]?.message}, "${word}" was given`)
   return field.isList ? [...((before as unknown[] | undefined) ?? []), value] : value
 }
-
-export const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-
-/** Names of the fields that a workflow's input and a request may have. */
-export const openFields = (fields: Fields): string[] =>
-  Object.entries(fields).flatMap(([name, { isForTerminals }]) => (isForTerminals ? [] : [name]))

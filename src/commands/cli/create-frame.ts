@@ -2,9 +2,9 @@
 import { hostname, userInfo } from 'node:os'
 import { Command } from 'commander'
 import type { Integrations } from '../../create-integrations.ts'
-import type { CommandContext, Door } from '../command.ts'
+import type { CommandContext, HostlessContext } from '../command.ts'
 import { Interrupted } from './failure.ts'
-import type { Frame, HostlessContext, Outcome } from './frame.ts'
+import type { Frame, Outcome } from './frame.ts'
 import { plainLines } from './plain.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -20,8 +20,6 @@ export interface FrameOptions {
   readonly by?: string
   /** From where; default this host. */
   readonly from?: string
-  /** Default `terminal`. */
-  readonly door?: Door
   /** Whether the document is printed in any case; default: where `--json` asks for it. */
   readonly json?: boolean
   /**
@@ -39,7 +37,6 @@ export function createFrame({
   signal = new AbortController().signal,
   by = `cli:${userName()}`,
   from = hostname(),
-  door = 'terminal',
   endingMs = 0,
   ...options
 }: FrameOptions): Frame {
@@ -50,7 +47,6 @@ export function createFrame({
     const isInteractive = terminal.isInteractive && interactive
     return {
       terminal: { ...terminal, isInteractive },
-      door,
       program: command?.parent ?? undefined,
       json,
       by,

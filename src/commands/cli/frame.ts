@@ -1,8 +1,6 @@
-/** What the commands of the old form have in common. */
+/** The frame in which a command runs. */
 import type { Command } from 'commander'
 import type { CommandContext, HostlessContext } from '../command.ts'
-
-export type { CommandContext, HostlessContext }
 
 /** What a command has to say. */
 export interface Outcome {
@@ -16,7 +14,7 @@ export interface Outcome {
 
 export interface ActionOptions {
   /** Default `tables`. */
-  readonly needs?: 'nothing' | 'tables'
+  readonly needs?: 'host' | 'tables'
   /** Watches the context's signal: at Ctrl-C it gets a moment to put things in order. Default false. */
   readonly stopsItself?: boolean
 }
@@ -25,7 +23,7 @@ export interface Frame {
   /** A command under `name` and `integrations:name`, with `--json`, and with these examples in its help. */
   command(name: string, summary: string, examples: readonly string[]): Command
   /**
-   * The action of a command. `needs`: `nothing` loads the host only; `tables` also checks Postgres, migrations and keys
+   * The action of a command. `needs`: `host` loads the host only; `tables` also checks Postgres, migrations and keys
    * (the default).
    */
   action<Args extends unknown[]>(

@@ -3,9 +3,10 @@ import type { Integrations } from '../../create-integrations.ts'
 import { redactText } from '../../framework/redaction.ts'
 import type { AnyCommand } from '../command.ts'
 import type { CommandAnswer, CommandCall } from '../command-jobs.ts'
+import { openFields } from '../fields.ts'
 import { TABLE } from '../index.ts'
 import { Refused } from '../refused.ts'
-import { openFields, run as runDefinition } from './command-line.ts'
+import { run as runDefinition } from './command-line.ts'
 import type { FailureDocument } from './failure.ts'
 import { failureOf } from './failure.ts'
 import type { Frame } from './frame.ts'
@@ -35,7 +36,6 @@ export async function runInWorker(
     signal,
     by,
     from: by,
-    door: 'workflow' as const,
     json: true,
     endingMs: ENDING_MS,
   }
@@ -91,7 +91,7 @@ function workOf(table: readonly AnyCommand[], name: string, given: JsonFields): 
 /** A word stands for a value here, too: who types an id may put it in quotes. */
 function inputOf(definition: AnyCommand, given: JsonFields): Record<string, unknown> {
   const { name, fields } = definition
-  const names = [...openFields(fields), ...('confirm' in definition ? ['yes'] : [])]
+  const names = [...Object.keys(openFields(fields)), ...('confirm' in definition ? ['yes'] : [])]
   const unknown = Object.keys(given).find((field) => !names.includes(field))
   if (unknown !== undefined) {
     if (fields[unknown]?.isForTerminals)

@@ -5,7 +5,6 @@ import { occasion } from '../../support/integrations.ts'
 
 let said: string[]
 const context: HostlessContext = {
-  door: 'terminal',
   from: undefined,
   terminal: {} as never,
   json: false,

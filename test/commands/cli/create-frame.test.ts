@@ -1,7 +1,8 @@
 import { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
 import { createFrame } from '../../../src/commands/cli/create-frame.ts'
-import type { ActionOptions, CommandContext, Outcome } from '../../../src/commands/cli/frame.ts'
+import type { ActionOptions, Outcome } from '../../../src/commands/cli/frame.ts'
+import type { CommandContext } from '../../../src/commands/command.ts'
 import type { Integrations } from '../../../src/create-integrations.ts'
 import { BackendUnreachable } from '../../../src/framework/errors.ts'
 
@@ -76,7 +77,7 @@ describe('an action', () => {
   })
 
   it('that needs nothing is not kept from its work by Postgres', async () => {
-    expect((await act({ needs: 'nothing' })).calls).toEqual(['work', 'close', 'out'])
+    expect((await act({ needs: 'host' })).calls).toEqual(['work', 'close', 'out'])
   })
 
   it('closes the host when the check fails, and says nothing', async () => {

@@ -1,0 +1,58 @@
+/** HTTP statuses of errors, by their codes. Rule: docs/behaviour/operator-api.md, "Errors". */
+import { isIntegrationsError } from '../framework/errors.ts'
+import type { Refused } from './refused.ts'
+
+/** By code. Any other error is our own fault: 500, with its reason in the log only. */
+export const STATUSES: Readonly<Record<string, number>> = {
+  integration_not_found: 404,
+  webhook_not_found: 404,
+  incident_not_found: 404,
+  incident_not_open: 409,
+  token_not_found: 404,
+  record_not_found: 404,
+  request_not_found: 404,
+  log_not_found: 404,
+  stored_event_not_found: 404,
+  mapping_not_found: 404,
+  mapped_row_not_found: 422,
+  mapping_already_claimed: 409,
+  idempotency_key_not_found: 404,
+  idempotency_key_in_use: 409,
+  webhook_not_replayable: 409,
+  webhook_not_failed: 409,
+  sync_item_not_found: 404,
+  sync_run_not_found: 404,
+  sync_item_not_failed: 409,
+  sync_item_outdated: 409,
+  checkpoints_not_reduced: 409,
+  integration_busy: 409,
+  integration_inactive: 409,
+  credentials_unreadable: 409,
+  invalid_argument: 422,
+  invalid_credentials: 422,
+  unknown_provider: 422,
+  unsupported_by_provider: 422,
+  oauth_unsupported: 422,
+  reauth_required: 409,
+  revoke_failed: 502,
+  revoke_superseded: 409,
+  // A fault of the deployment, which an operator can mend.
+  base_url_missing: 500,
+  lock_timeout: 503,
+  backend_unreachable: 503,
+  circuit_open: 503,
+  rate_limit_exceeded: 503,
+}
+
+/** Of a command that will not do what it was asked. */
+export const REFUSAL_STATUSES: Partial<Record<Refused['code'], number>> = {
+  usage: 422,
+  insufficient_scope: 403,
+  already_running: 409,
+  not_running: 409,
+  listing_failed: 502,
+}
+
+/** Whether it is an error of ours that a caller can do something about. */
+export const isKnownError = (error: unknown): boolean =>
+  isIntegrationsError(error) && 'code' in error && String(error.code) in STATUSES
