@@ -7,9 +7,9 @@ import { isRequired } from '../src/commands/fields.ts'
 
 const FOLDER = new URL('../src/commands/', import.meta.url)
 
-/** `src/commands/index.ts`: each file of the folder that exports a command. */
+/** `src/commands/index.ts`: each file of the folder and its topics that exports a command. */
 export function commandIndex(): string {
-  const found = readdirSync(FOLDER)
+  const found = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts') && file !== 'index.ts')
     .sort()
     .flatMap((file) => {

@@ -1,145 +1,145 @@
 /** The table of commands. Made by `npm run docs` of the files of this folder. */
-import { acknowledgeIncident } from './acknowledge-incident.ts'
-import { advanceCursor } from './advance-cursor.ts'
-import { annotateIncident } from './annotate-incident.ts'
-import { audit } from './audit.ts'
-import { bundleWorkflows } from './bundle-workflows.ts'
-import { cancelSync } from './cancel-sync.ts'
-import { circuit } from './circuit.ts'
+import { audit } from './access/audit.ts'
+import { createToken } from './access/create-token.ts'
+import { listTokens } from './access/list-tokens.ts'
+import { revokeToken } from './access/revoke-token.ts'
 import type { AnyCommand } from './command.ts'
-import { completion } from './completion.ts'
-import { config } from './config.ts'
-import { createToken } from './create-token.ts'
-import { deleteIntegration } from './delete.ts'
-import { disable } from './disable.ts'
-import { dismissWebhook } from './dismiss-webhook.ts'
-import { doctor } from './doctor.ts'
-import { enable } from './enable.ts'
-import { erase } from './erase.ts'
-import { evaluateFailures } from './evaluate-failures.ts'
-import { events } from './events.ts'
-import { explain } from './explain.ts'
-import { failures } from './failures.ts'
-import { finaliseSyncRun } from './finalise-sync-run.ts'
-import { findOrphans } from './find-orphans.ts'
-import { forgetIdempotencyKey } from './forget-idempotency-key.ts'
-import { forgetMapping } from './forget-mapping.ts'
-import { health } from './health.ts'
-import { idempotencyKeys } from './idempotency-keys.ts'
-import { incidents } from './incidents.ts'
-import { install } from './install.ts'
-import { keys } from './keys.ts'
-import { list } from './list.ts'
-import { listFailedItems } from './list-failed-items.ts'
-import { listSyncItems } from './list-sync-items.ts'
-import { listSyncRuns } from './list-sync-runs.ts'
-import { listTokens } from './list-tokens.ts'
-import { listWebhooks } from './list-webhooks.ts'
-import { logs } from './logs.ts'
-import { makeProvider } from './make-provider.ts'
-import { mappings } from './mappings.ts'
-import { migrate } from './migrate.ts'
-import { notifications } from './notifications.ts'
-import { oauthLink } from './oauth-link.ts'
-import { oauthStatus } from './oauth-status.ts'
-import { pauseSync } from './pause-sync.ts'
-import { prune } from './prune.ts'
-import { rateLimit } from './rate-limit.ts'
-import { reconcileWebhooks } from './reconcile-webhooks.ts'
-import { recoverWebhooks } from './recover-webhooks.ts'
-import { refreshTokens } from './refresh-tokens.ts'
-import { replayWebhook } from './replay-webhook.ts'
-import { repointMapping } from './repoint-mapping.ts'
-import { requests } from './requests.ts'
-import { resumeSync } from './resume-sync.ts'
-import { retry } from './retry.ts'
-import { retrySyncItem } from './retry-sync-item.ts'
-import { revokeOAuth } from './revoke-oauth.ts'
-import { revokeToken } from './revoke-token.ts'
-import { rotateWebhookSecret } from './rotate-webhook-secret.ts'
-import { schedules } from './schedules.ts'
-import { show } from './show.ts'
-import { showSyncItem } from './show-sync-item.ts'
-import { showSyncRun } from './show-sync-run.ts'
-import { showWebhook } from './show-webhook.ts'
-import { skipSyncItem } from './skip-sync-item.ts'
-import { snoozeIncident } from './snooze-incident.ts'
-import { stats } from './stats.ts'
-import { sync } from './sync.ts'
-import { syncInterval } from './sync-interval.ts'
-import { syncProgress } from './sync-progress.ts'
-import { test } from './test.ts'
-import { update } from './update.ts'
+import { bundleWorkflows } from './development/bundle-workflows.ts'
+import { completion } from './development/completion.ts'
+import { makeProvider } from './development/make-provider.ts'
+import { deleteIntegration } from './integrations/delete.ts'
+import { disable } from './integrations/disable.ts'
+import { enable } from './integrations/enable.ts'
+import { erase } from './integrations/erase.ts'
+import { install } from './integrations/install.ts'
+import { list } from './integrations/list.ts'
+import { show } from './integrations/show.ts'
+import { test } from './integrations/test.ts'
+import { update } from './integrations/update.ts'
+import { oauthLink } from './oauth/oauth-link.ts'
+import { oauthStatus } from './oauth/oauth-status.ts'
+import { refreshTokens } from './oauth/refresh-tokens.ts'
+import { revokeOAuth } from './oauth/revoke-oauth.ts'
+import { events } from './records/events.ts'
+import { findOrphans } from './records/find-orphans.ts'
+import { forgetIdempotencyKey } from './records/forget-idempotency-key.ts'
+import { forgetMapping } from './records/forget-mapping.ts'
+import { idempotencyKeys } from './records/idempotency-keys.ts'
+import { logs } from './records/logs.ts'
+import { mappings } from './records/mappings.ts'
+import { prune } from './records/prune.ts'
+import { repointMapping } from './records/repoint-mapping.ts'
+import { requests } from './records/requests.ts'
+import { config } from './set-up/config.ts'
+import { doctor } from './set-up/doctor.ts'
+import { keys } from './set-up/keys.ts'
+import { migrate } from './set-up/migrate.ts'
+import { schedules } from './set-up/schedules.ts'
+import { advanceCursor } from './syncs/advance-cursor.ts'
+import { cancelSync } from './syncs/cancel-sync.ts'
+import { finaliseSyncRun } from './syncs/finalise-sync-run.ts'
+import { listFailedItems } from './syncs/list-failed-items.ts'
+import { listSyncItems } from './syncs/list-sync-items.ts'
+import { listSyncRuns } from './syncs/list-sync-runs.ts'
+import { pauseSync } from './syncs/pause-sync.ts'
+import { resumeSync } from './syncs/resume-sync.ts'
+import { retrySyncItem } from './syncs/retry-sync-item.ts'
+import { showSyncItem } from './syncs/show-sync-item.ts'
+import { showSyncRun } from './syncs/show-sync-run.ts'
+import { skipSyncItem } from './syncs/skip-sync-item.ts'
+import { sync } from './syncs/sync.ts'
+import { syncInterval } from './syncs/sync-interval.ts'
+import { syncProgress } from './syncs/sync-progress.ts'
+import { acknowledgeIncident } from './trouble/acknowledge-incident.ts'
+import { annotateIncident } from './trouble/annotate-incident.ts'
+import { circuit } from './trouble/circuit.ts'
+import { evaluateFailures } from './trouble/evaluate-failures.ts'
+import { explain } from './trouble/explain.ts'
+import { failures } from './trouble/failures.ts'
+import { health } from './trouble/health.ts'
+import { incidents } from './trouble/incidents.ts'
+import { notifications } from './trouble/notifications.ts'
+import { rateLimit } from './trouble/rate-limit.ts'
+import { retry } from './trouble/retry.ts'
+import { snoozeIncident } from './trouble/snooze-incident.ts'
+import { stats } from './trouble/stats.ts'
+import { dismissWebhook } from './webhooks/dismiss-webhook.ts'
+import { listWebhooks } from './webhooks/list-webhooks.ts'
+import { reconcileWebhooks } from './webhooks/reconcile-webhooks.ts'
+import { recoverWebhooks } from './webhooks/recover-webhooks.ts'
+import { replayWebhook } from './webhooks/replay-webhook.ts'
+import { rotateWebhookSecret } from './webhooks/rotate-webhook-secret.ts'
+import { showWebhook } from './webhooks/show-webhook.ts'
 
 export const TABLE: readonly AnyCommand[] = [
-  acknowledgeIncident,
-  advanceCursor,
-  annotateIncident,
   audit,
-  bundleWorkflows,
-  cancelSync,
-  circuit,
-  completion,
-  config,
   createToken,
+  listTokens,
+  revokeToken,
+  bundleWorkflows,
+  completion,
+  makeProvider,
   deleteIntegration,
   disable,
-  dismissWebhook,
-  doctor,
   enable,
   erase,
-  evaluateFailures,
+  install,
+  list,
+  show,
+  test,
+  update,
+  oauthLink,
+  oauthStatus,
+  refreshTokens,
+  revokeOAuth,
   events,
-  explain,
-  failures,
-  finaliseSyncRun,
   findOrphans,
   forgetIdempotencyKey,
   forgetMapping,
-  health,
   idempotencyKeys,
-  incidents,
-  install,
+  logs,
+  mappings,
+  prune,
+  repointMapping,
+  requests,
+  config,
+  doctor,
   keys,
+  migrate,
+  schedules,
+  advanceCursor,
+  cancelSync,
+  finaliseSyncRun,
   listFailedItems,
   listSyncItems,
   listSyncRuns,
-  listTokens,
-  listWebhooks,
-  list,
-  logs,
-  makeProvider,
-  mappings,
-  migrate,
-  notifications,
-  oauthLink,
-  oauthStatus,
   pauseSync,
-  prune,
-  rateLimit,
-  reconcileWebhooks,
-  recoverWebhooks,
-  refreshTokens,
-  replayWebhook,
-  repointMapping,
-  requests,
   resumeSync,
   retrySyncItem,
-  retry,
-  revokeOAuth,
-  revokeToken,
-  rotateWebhookSecret,
-  schedules,
   showSyncItem,
   showSyncRun,
-  showWebhook,
-  show,
   skipSyncItem,
-  snoozeIncident,
-  stats,
   syncInterval,
   syncProgress,
   sync,
-  test,
-  update,
+  acknowledgeIncident,
+  annotateIncident,
+  circuit,
+  evaluateFailures,
+  explain,
+  failures,
+  health,
+  incidents,
+  notifications,
+  rateLimit,
+  retry,
+  snoozeIncident,
+  stats,
+  dismissWebhook,
+  listWebhooks,
+  reconcileWebhooks,
+  recoverWebhooks,
+  replayWebhook,
+  rotateWebhookSecret,
+  showWebhook,
 ]

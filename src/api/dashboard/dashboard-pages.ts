@@ -131,13 +131,14 @@ async function openIncidents(integrations: Integrations): Promise<Markup> {
   let open = 0
   for await (const _ of integrations.admin.incidents.list({ status: 'open', limit: COUNTED + 1 })) open += 1
   const root = operatorRoot(integrations)
-  if (open === 0) return html`<p>No incident is open. <a href="${root}/incidents">Incidents</a></p>`
+  if (open === 0)
+    return html`<p>No incident is open. <a href="${root}/incidents">Incidents</a> · <a href="${root}/api/v1/docs">API</a></p>`
   const many = open > COUNTED ? `More than ${COUNTED} incidents` : `${open} incident${open === 1 ? '' : 's'}`
-  return html`<p class="problem"><a href="${root}/incidents?status=open">${many}</a> ${open === 1 ? 'is' : 'are'} open.</p>`
+  return html`<p class="problem"><a href="${root}/incidents?status=open">${many}</a> ${open === 1 ? 'is' : 'are'} open. <a href="${root}/api/v1/docs">API</a></p>`
 }
 
 function incidentTable(rows: readonly Incident[]): Markup {
-  if (rows.length === 0) return html`<p>There is no such incident.</p>`
+  if (rows.length === 0) return html`<p>No incidents.</p>`
   return html`<div class="wide"><table>
 <caption>Newest first. Times are UTC.</caption>
 <thead><tr><th scope="col">Incident</th><th scope="col">Integration</th><th scope="col">Provider</th><th scope="col">Status</th><th scope="col">Peak</th><th scope="col">Reason</th><th scope="col">Opened</th><th scope="col">Last error</th><th scope="col">Closed</th></tr></thead>

@@ -1,0 +1,52 @@
+import { z } from 'zod'
+import { columns } from '../command.ts'
+import { id, instant, optional, owner, provider, text } from '../fields.ts'
+import { listing } from '../listing.ts'
+import { moment, rowId } from '../shapes.ts'
+
+const Integration = z
+  .object({
+    id: rowId,
+    name: z.string().nullable(),
+    provider: z.string().nullable(),
+    owner_type: z.string().nullable(),
+    owner_id: rowId.nullable(),
+  })
+  .describe('As it was at the time; it may have been deleted since')
+
+export const audit = listing({
+  name: 'audit',
+  topic: 'Access',
+  summary: 'Lists what people have done, over all integrations, the newest first.',
+  examples: ['integrations audit --by operator', 'integrations audit --integration 7 --action delete --json'],
+  fields: {
+    by: optional(text('only of this actor: a token, or cli:<user>', 'who')),
+    action: optional(text('only this action', 'action')),
+    target: optional(text('only on this record, such as webhook:4711', 'record')),
+    integration: optional(id('only of this integration, also of a deleted one')),
+    provider: optional(provider('only of this provider')),
+    owner: optional(owner('only of this owner')),
+    since: optional(instant('only what was done then or later')),
+    until: optional(instant('only what was done before')),
+  },
+  path: '/audit',
+  outlivesIntegrations: true,
+  row: z.object({
+    id: rowId,
+    at: moment,
+    by: z.string(),
+    action: z.string(),
+    target: z.string(),
+    from: z.string().nullable(),
+    detail: z.string().nullable(),
+    integration: Integration.nullable(),
+  }),
+  shows: { ID: 'id', At: 'at', By: 'by', Action: 'action', Target: 'target', From: 'from', Detail: 'detail' },
+  none: 'Nothing was done.',
+  list: ({ integrations }, { integration, ...filter }) =>
+    integrations.admin.audit.list({ ...filter, integrationId: integration }),
+  toRow: ({ integration, ...entry }) => ({
+    ...columns(entry),
+    integration: integration === null ? null : columns(integration),
+  }),
+})

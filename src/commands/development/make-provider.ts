@@ -1,0 +1,91 @@
+import { relative, sep } from 'node:path'
+import { z } from 'zod'
+import { hostlessCommand } from '../command.ts'
+import type { Field } from '../fields.ts'
+import { flag, provider, text, withDefault } from '../fields.ts'
+import type { Part, ProviderNames } from '../scaffold/names.ts'
+import { PARTS, providerNames, USUAL_PARTS } from '../scaffold/names.ts'
+import { providerFile } from '../scaffold/provider-file.ts'
+import { testFile } from '../scaffold/test-file.ts'
+import { writeFiles } from '../scaffold/write-files.ts'
+
+const ALLOWED_PARTS = `any of ${PARTS.join(', ')} with commas between, or none, are allowed`
+
+const parts: Field<readonly Part[]> = {
+  about: `what it can do, of ${PARTS.join(', ')}, with commas between; or none (default: ${USUAL_PARTS.join(',')})`,
+  placeholder: 'parts',
+  isList: true,
+  read: (word) => word,
+  schema: z
+    .array(z.string())
+    .transform((words) => words.filter((word) => word !== 'none').flatMap((word) => word.split(',')))
+    .pipe(z.array(z.enum(PARTS, { error: ALLOWED_PARTS })))
+    .default([...USUAL_PARTS]),
+}
+
+/** A provider that can be registered, and its tests, which pass. */
+export const makeProvider = hostlessCommand({
+  name: 'make-provider',
+  topic: 'Development',
+  summary: 'Writes a provider to begin with, and its tests, which pass.',
+  examples: [
+    'integrations make-provider acme',
+    'integrations make-provider acme --with oauth,sync,identity',
+    'integrations make-provider acme-crm --dir app/providers --with none --json',
+  ],
+  places: ['identifier'],
+  workflow: { none: 'it writes files where it is called' },
+  fields: {
+    identifier: provider('what it is registered under: a-z, 0-9, "_" and "-"'),
+    dir: withDefault(text('where to', 'folder', 4_096), 'src/providers'),
+    with: parts,
+    force: flag('overwrite what is there'),
+  },
+  async runWithoutHost(_, { identifier, dir, with: wanted, force }) {
+    const chosen = new Set(wanted)
+    const names = providerNames(identifier)
+    const files = [
+      { name: `${identifier}.ts`, text: providerFile(names, chosen) },
+      { name: `${identifier}.test.ts`, text: testFile(names, chosen) },
+    ]
+    const written = await writeFiles(dir, files, { overwrite: force })
+    return {
+      identifier,
+      class_name: names.className,
+      with: PARTS.filter((part) => chosen.has(part)),
+      files: written,
+    }
+  },
+  show: ({ identifier, with: chosen, files }) => nextSteps(providerNames(identifier), new Set(chosen), files),
+})
+
+function nextSteps(names: ProviderNames, parts: ReadonlySet<Part>, [provider = '', tests = '']: string[]): string {
+  const { identifier, className, label, constant } = names
+  const key = /^[a-z]\w*$/.test(identifier) ? identifier : `'${identifier}'`
+  const client = `{ id: process.env.${constant}_CLIENT_ID ?? '', secret: process.env.${constant}_CLIENT_SECRET }`
+  return [
+    'Written:',
+    `  ${provider}`,
+    `  ${tests}`,
+    '',
+    'The tests pass as they are:',
+    '  npm install durable-integrations zod && npm install --save-dev vitest@4 @electric-sql/pglite',
+    `  npx vitest run ${tests}`,
+    `Put in what is true of ${label}: TODO says where, in both files.`,
+    'Register it in integrations.config.ts:',
+    `  import { ${className} } from '${moduleName(provider)}'`,
+    `  providers: { ${key}: new ${className}(${parts.has('oauth') ? client : ''}) },`,
+    'Store an integration of it:',
+    `  integrations install ${identifier} --name <name>`,
+    'How a provider is written: docs/writing-a-provider.md. How it is tested: docs/testing.md.',
+  ].join('\n')
+}
+
+/**
+ * As `integrations.config.ts` names it, which lies in the working directory. Not `.ts`, which compiles only where
+ * `allowImportingTsExtensions` is set, and leads nowhere once it is compiled.
+ */
+function moduleName(path: string): string {
+  const found = relative('.', path).split(sep).join('/').replace(/\.ts$/, '.js')
+  return /^\.\.?\//.test(found) ? found : `./${found}`
+}

@@ -1,0 +1,78 @@
+import { z } from 'zod'
+import type { Integrations } from '../../create-integrations.ts'
+import { isIntegrationsError } from '../../framework/errors.ts'
+import { oauthStatusColumns } from '../../oauth/status-rules.ts'
+import { table } from '../cli/table.ts'
+import { columns, command } from '../command.ts'
+import { id } from '../fields.ts'
+import { anything, IntegrationShape } from '../shapes.ts'
+
+export const show = command({
+  name: 'show',
+  topic: 'Integrations',
+  summary: 'Shows one integration; of its credentials only the names.',
+  examples: ['integrations show 7', 'integrations show 7 --json'],
+  places: ['id'],
+  fields: { id: id('of the integration') },
+  reach: 'integration',
+  output: IntegrationShape.extend({
+    registered: z.boolean().describe('Whether this process knows the provider.'),
+    contracts: z.array(z.string()).describe('What its provider can do.'),
+    owner: z.string().nullable().describe('Its type, a colon and its id.'),
+    oauth: anything.describe('The status of its authorization; null without OAuth.'),
+  }),
+  routes: [
+    {
+      method: 'get',
+      path: '/integrations/:id',
+      version: ['name', 'credentials', 'metadata', 'owner', 'sync_interval_minutes', 'is_active'],
+    },
+  ],
+  async run({ integrations, warn }, { id }) {
+    const detail = columns(await integrations.admin.operator.detail(id))
+    if (detail.credentials === null) warn(await unreadable(integrations, id))
+    const provider = integrations.admin.providers().find(({ key }) => key === detail.provider)
+    const contracts = provider?.contracts ?? []
+    const { owner_type, owner_id } = detail
+    return {
+      ...detail,
+      registered: provider !== undefined,
+      contracts,
+      owner: owner_type === null ? null : `${owner_type}:${owner_id}`,
+      oauth: detail.credentials !== null && contracts.includes('HasOAuth2') ? await oauthOf(integrations, id) : null,
+    }
+  },
+  show: (shown) =>
+    table(
+      ['Field', 'Value'],
+      SHOWN.flatMap((field): [string, unknown][] => {
+        const value = shown[field]
+        if (field === 'oauth' && value !== null)
+          return Object.entries(value as object).map(([part, each]) => [`oauth.${part}`, each])
+        return [[field, Array.isArray(value) ? value.join(', ') : value]]
+      }),
+    ),
+})
+
+/** What a person looks for. */
+const SHOWN = [
+  ...(['id', 'name', 'provider', 'registered', 'contracts', 'owner', 'is_active', 'switched_off_at'] as const),
+  ...(['health_status', 'reauth_required', 'oauth', 'credentials', 'metadata', 'sync_interval_minutes'] as const),
+  ...(['sync_cursor', 'last_synced_at', 'next_sync_at', 'created_at'] as const),
+]
+
+async function oauthOf({ oauth }: Integrations, id: number) {
+  const { integration_id: _, ...status } = oauthStatusColumns(await oauth.status(id))
+  return status
+}
+
+/** Why its credentials can't be read. */
+async function unreadable(integrations: Integrations, id: number): Promise<string> {
+  try {
+    ;(await integrations.get(id)).credentialsArray()
+    return 'The credentials could not be read.'
+  } catch (error) {
+    if (!isIntegrationsError(error, 'credentials_unreadable')) throw error
+    return error.message
+  }
+}

@@ -1,0 +1,39 @@
+import { RUN_STATUSES } from '../../syncs/run-rules.ts'
+import { runDocument } from '../cli/sync-run.ts'
+import { choice, optional, period, whose } from '../fields.ts'
+import { listing, shortError } from '../listing.ts'
+import { SyncRunRow } from '../shapes.ts'
+
+export const listSyncRuns = listing({
+  name: 'list-sync-runs',
+  topic: 'Syncs',
+  summary: 'Lists sync runs and backfills, the newest first.',
+  examples: [
+    'integrations list-sync-runs --integration 7',
+    'integrations list-sync-runs --status failed --since 2031-06-01T12:00:00Z --json',
+  ],
+  fields: {
+    ...whose,
+    status: optional(choice('only of this status', RUN_STATUSES, 'status')),
+    ...period('begun'),
+  },
+  path: '/sync-runs',
+  row: SyncRunRow,
+  shows: {
+    ID: 'id',
+    Integration: 'integration_id',
+    Operation: 'operation',
+    Status: 'status',
+    Listed: 'listed',
+    Succeeded: 'succeeded',
+    Failed: 'failed',
+    Skipped: 'skipped',
+    ms: 'duration_ms',
+    Error: ({ error }) => shortError(error as string | null),
+    Created: 'created_at',
+  },
+  none: 'No sync runs.',
+  list: ({ integrations }, { integration, ...filter }) =>
+    integrations.syncs.runs({ ...filter, integrationId: integration }),
+  toRow: runDocument,
+})

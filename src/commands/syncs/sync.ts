@@ -1,0 +1,276 @@
+import { z } from 'zod'
+import { lostDatabase } from '../../framework/lost-database.ts'
+import type { StartSync, SyncStart } from '../../syncs/ask-rules.ts'
+import { MAX_DEBOUNCE_SECONDS } from '../../syncs/ask-rules.ts'
+import { byWorker } from '../cli/by-worker.ts'
+import { Interrupted, listingFailure } from '../cli/failure.ts'
+import { endText } from '../cli/sync-run.ts'
+import { table } from '../cli/table.ts'
+import { newestRun, watchSync } from '../cli/watch-sync.ts'
+import type { CommandContext } from '../command.ts'
+import { columns, command, route } from '../command.ts'
+import { flag, forTerminals, id, instant, optional, whole } from '../fields.ts'
+import { Refused } from '../refused.ts'
+import { anything, moment, rowId, SyncRunRow } from '../shapes.ts'
+import { isKnownError } from '../statuses.ts'
+
+const DEFAULT_SAMPLE = 10
+
+const integration = id('of the integration')
+const limit = whole(`the most items to list; default ${DEFAULT_SAMPLE}`, { max: 100 })
+const count = z.int().min(0)
+
+const Sample = z.object({
+  items: z.array(
+    z.object({
+      external_id: z.string().nullable(),
+      event_class: z.string(),
+      checkpoint_value: anything,
+      bytes: count,
+    }),
+  ),
+  more: z.boolean(),
+  duplicates_dropped: count,
+})
+const Asked = z.object({
+  integration_id: rowId,
+  outcome: z.enum(['started', 'remembered', 'later']),
+  run_id: z.string().optional(),
+  at: moment.optional(),
+})
+const Started = z.object({
+  integration_id: rowId,
+  outcome: Asked.shape.outcome.optional(),
+  ...{ started: z.literal([0, 1]), already_running: z.boolean() },
+})
+const Dispatched = z.object({
+  ...{ due: count, started: count, already_running: count },
+  stale: z.array(z.object({ integration_id: rowId, last_synced_at: moment.nullable() })),
+  recovered: z.array(rowId),
+})
+
+/** What there is to say depends on what was asked. */
+interface Said {
+  readonly document: object
+  readonly text: string
+  readonly hasFailed?: boolean
+}
+
+export const sync = command({
+  name: 'sync',
+  topic: 'Syncs',
+  summary: 'Starts the sync runs that are due, or one of one integration now.',
+  examples: [
+    'integrations sync',
+    'integrations sync --integration 7',
+    'integrations sync --integration 7 --watch',
+    'integrations sync --integration 7 --dry-run --limit 20',
+    'integrations sync --integration 7 --from 2031-01-01T00:00:00Z --to 2031-02-01T00:00:00Z',
+  ],
+  needsWorker: true,
+  workflow: 'own',
+  fields: {
+    integration: optional(id('a run of this integration now, due or not')),
+    watch: forTerminals(flag('show how far the run is, until it ends')),
+    dryRun: flag('only list a few items, and store none'),
+    limit: optional({ ...limit, about: `with --dry-run: ${limit.about}` }),
+    from: optional(instant('with --to: list this time of the past again, from here on')),
+    to: optional(instant('with --from: up to here, exclusive')),
+  },
+  output: z.union([Dispatched, Started.extend({ run: SyncRunRow.nullable().optional() }), Sample]),
+  routes: [
+    route({
+      method: 'post',
+      path: '/integrations/:id/sync',
+      summary: 'Starts a sync run of an integration, due or not; while one lives, one more follows it.',
+      fields: {
+        id: integration,
+        notBefore: optional(instant('at most 30 days ahead: it begins then')),
+        debounceSeconds: optional(
+          whole('it begins once no one has asked for this many seconds', { min: 0, max: MAX_DEBOUNCE_SECONDS }),
+        ),
+      },
+      reach: 'integration',
+      status: 202,
+      output: Asked,
+      location: ({ id }) => `/integrations/${id}/sync`,
+      async run(context, { id, ...ask }) {
+        const { kind: outcome, ...rest } = await start(context, id, ask)
+        return { integration_id: id, outcome, ...columns(rest) }
+      },
+    }),
+    route({
+      method: 'post',
+      path: '/integrations/:id/backfill',
+      summary: 'Starts a backfill: lists a time of the past again. The cursor stays.',
+      fields: { id: integration, from: instant('inclusive'), to: instant('exclusive') },
+      reach: 'integration',
+      status: 202,
+      output: z.object({ integration_id: rowId, from: moment, to: moment }),
+      location: ({ id }) => `/sync-runs?integration=${id}`,
+      async run(context, { id, from, to }) {
+        if (from >= to) throw new Refused('usage', 'a moment after from is allowed', 'to')
+        if (!(await startBackfill(context, id, from, to)))
+          throw new Refused('already_running', 'A backfill of this integration lives. Wait for its end, and ask again.')
+        return { integration_id: id, from, to }
+      },
+    }),
+    route({
+      method: 'post',
+      path: '/integrations/:id/sample',
+      summary: 'Shows what a run would list. Nothing is stored.',
+      fields: { id: integration, limit: optional(limit) },
+      reach: 'integration',
+      output: Sample,
+      run: (context, { id, limit }) => sample(context, id, limit, withoutCauses),
+    }),
+  ],
+  check({ integration: id, watch, dryRun, limit, from, to }) {
+    const given = Object.entries({ watch, 'dry-run': dryRun, limit, from, to })
+      .filter(([, value]) => value !== undefined && value !== false)
+      .map(([name]) => `--${name}`)
+    if (id === undefined && given.length > 0)
+      throw new Refused('usage', `${given.join(', ')} goes with --integration, which was not given.`)
+    const kinds = [watch && '--watch', dryRun && '--dry-run', (from ?? to) && '--from and --to'].filter(Boolean)
+    if (kinds.length > 1)
+      throw new Refused(
+        'usage',
+        `One of --watch, --dry-run, or --from with --to is allowed; ${kinds.join(', ')} were given.`,
+      )
+    if (limit !== undefined && !dryRun) throw new Refused('usage', '--limit goes with --dry-run, which was not given.')
+    if ((from === undefined) !== (to === undefined))
+      throw new Refused('usage', `--from and --to go together; only --${from === undefined ? 'to' : 'from'} was given.`)
+    if (from !== undefined && to !== undefined && from >= to)
+      throw new Refused(
+        'usage',
+        `--to is a moment after --from; ${from.toISOString()} and ${to.toISOString()} were given.`,
+      )
+  },
+  run(context, { integration: id, watch, dryRun, limit, from, to }): Promise<Said> {
+    if (id === undefined) return dispatch(context)
+    if (dryRun) return dryRunOf(context, id, limit)
+    if (from !== undefined && to !== undefined) return backfill(context, id, from, to)
+    return watch ? runAndWatch(context, id) : runNow(context, id)
+  },
+  document: ({ document }) => document,
+  show: ({ text }) => text,
+  hasFailed: ({ hasFailed = false }) => hasFailed,
+})
+
+/** What the Schedule does each minute. */
+async function dispatch(context: CommandContext): Promise<Said> {
+  const { integrations, warn } = context
+  const { stale, ...counts } = await byWorker(context, integrations.syncs.dispatch())
+  const { due, started, alreadyRunning } = counts
+  for (const { integrationId, lastSyncedAt } of stale)
+    warn(`Integration ${integrationId} is stale: its last clean sync was ${lastSyncedAt ?? 'never'}.`)
+  const refused = due - started - alreadyRunning
+  if (refused > 0) warn(`${refused} of ${due} could not be started; the log of the worker says why.`)
+  return {
+    document: { ...columns(counts), stale: stale.map(columns) },
+    text: started > 0 ? `Started ${started}` : nothingStarted(due, alreadyRunning),
+    hasFailed: refused > 0,
+  }
+}
+
+function nothingStarted(due: number, alreadyRunning: number): string {
+  if (due === 0) return 'Nothing was due.'
+  return alreadyRunning > 0 ? `Nothing to start: ${alreadyRunning} run already.` : 'Nothing was started.'
+}
+
+async function runNow(context: CommandContext, id: number): Promise<Said> {
+  const { kind } = await start(context, id)
+  return { document: startedOf(id, kind), text: textOf(kind) }
+}
+
+async function runAndWatch(context: CommandContext, id: number): Promise<Said> {
+  const { integrations, json, warn } = context
+  await integrations.get(id)
+  const newest = await newestRun(integrations, id)
+  const { kind } = await start(context, id)
+  if (!json) warn(textOf(kind))
+  // A run that is joined may be the newest one.
+  const run = await watchSync(context, id, { after: kind === 'started' ? (newest?.id ?? null) : null })
+  return {
+    document: { ...startedOf(id, kind), run },
+    text: run === null ? 'No run was opened: the log of the worker says why.' : endText(run),
+    hasFailed: run !== null && run.status !== 'success',
+  }
+}
+
+const startedOf = (id: number, outcome: SyncStart['kind']) => ({
+  integration_id: id,
+  outcome,
+  started: outcome === 'started' ? 1 : 0,
+  already_running: outcome === 'remembered',
+})
+
+const textOf = (outcome: SyncStart['kind']): string =>
+  outcome === 'started' ? 'Started 1' : 'Already running: will run again after the one that runs'
+
+async function start({ integrations, note }: CommandContext, id: number, ask?: StartSync): Promise<SyncStart> {
+  const started = await integrations.syncs.start(id, ask)
+  await note(id, 'sync')
+  return started
+}
+
+async function dryRunOf(context: CommandContext, id: number, limit = DEFAULT_SAMPLE): Promise<Said> {
+  const document = await sample(context, id, limit, (error, causes) =>
+    // Of a worker that stops, too: what the listing throws then is no failure of the provider.
+    context.signal.aborted ? new Interrupted() : listingFailure(error, causes),
+  )
+  if (document.more) context.warn(`There are more than ${limit}; --limit shows more, 100 at most.`)
+  const rows = document.items.map((item) => [item.external_id, item.event_class, item.checkpoint_value, item.bytes])
+  return {
+    document,
+    text: rows.length === 0 ? 'Nothing would be listed.' : table(['External ID', 'Event', 'Checkpoint', 'Bytes'], rows),
+  }
+}
+
+/** @param failure what is said of a listing that failed, by its causes: null before it began */
+async function sample(
+  { integrations, signal }: CommandContext,
+  id: number,
+  limit = DEFAULT_SAMPLE,
+  failure: (error: unknown, causes: string | null) => unknown,
+) {
+  let causes: string | null = null
+  const onListingFailed = (told: string): void => {
+    causes = told
+  }
+  const { items, ...rest } = await integrations.syncs.sample(id, { limit, signal, onListingFailed }).catch((error) => {
+    throw failure(error, causes)
+  })
+  return { items: items.map(columns), ...columns(rest) }
+}
+
+/**
+ * A caller over HTTP gets only the kind of a provider's failure: the log has it, redacted. A listing may lose the host's own
+ * Postgres: that is a fault of the listing, like any other.
+ */
+function withoutCauses(error: unknown, causes: string | null): unknown {
+  if (isKnownError(error) || (causes === null && lostDatabase(error) !== null)) return error
+  const { name } = error instanceof Error ? error : new Error(String(error))
+  return new Refused('listing_failed', `The provider's listing failed with ${name}; the log says why.`)
+}
+
+async function startBackfill(
+  { integrations, note }: CommandContext,
+  id: number,
+  from: Date,
+  to: Date,
+): Promise<boolean> {
+  const window = { from: from.toISOString(), to: to.toISOString() }
+  const isStarted = (await integrations.syncs.backfill({ integrationId: id, ...window })) === 'started'
+  if (isStarted) await note(id, `backfill ${window.from} to ${window.to}`)
+  return isStarted
+}
+
+async function backfill(context: CommandContext, id: number, from: Date, to: Date): Promise<Said> {
+  const isStarted = await startBackfill(context, id, from, to)
+  const where = `\n\`integrations list-sync-runs --integration ${id}\` shows it, a row for each day of it.`
+  return {
+    document: { integration_id: id, started: isStarted ? 1 : 0, already_running: !isStarted },
+    text: isStarted ? `Started 1${where}` : 'Already running',
+  }
+}

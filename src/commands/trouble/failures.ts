@@ -1,0 +1,57 @@
+import { z } from 'zod'
+import { FAILURE_KINDS } from '../../failures/failure-rules.ts'
+import { table } from '../cli/table.ts'
+import { columns, command } from '../command.ts'
+import { choice, optional, period, whole, whose, withDefault } from '../fields.ts'
+import { moment, rowId } from '../shapes.ts'
+
+/** What chooses failures, here and for `retry`. */
+export const which = { ...whose, kind: optional(choice('only of this kind', FAILURE_KINDS)), ...period('failed') }
+
+const Group = z.object({
+  group: z.string(),
+  kind: z.enum(FAILURE_KINDS),
+  error: z.string(),
+  count: z.int(),
+  first_seen: moment,
+  last_seen: moment,
+  integrations: z.int(),
+  example: z.object({ reference: z.string(), integration_id: rowId, error: z.string() }),
+  retryable: z.boolean(),
+})
+
+export const failures = command({
+  name: 'failures',
+  topic: 'Trouble',
+  summary:
+    'Groups the failures of items, webhooks and calls by what went wrong; of the last 24 hours unless --since is given.',
+  examples: [
+    'integrations failures',
+    'integrations failures --kind webhook --provider github --since 2031-06-01T12:00:00Z --json',
+  ],
+  fields: { ...which, limit: withDefault(whole('the most groups to list', { max: 500 }), 50) },
+  reach: 'filtered',
+  output: z.object({ since: moment, data: z.array(Group), truncated: z.boolean(), more: z.boolean() }),
+  routes: [{ method: 'get', path: '/failures' }],
+  async run({ integrations, warn }, { integration, ...filter }) {
+    if (integration !== undefined) await integrations.get(integration)
+    const { groups, ...rest } = await integrations.admin.failures({ ...filter, integrationId: integration })
+    if (rest.truncated) warn('There were more failures than are looked at: counts are lower bounds.')
+    return { ...rest, data: groups.map(({ example, ...group }) => ({ ...columns(group), example: columns(example) })) }
+  },
+  show: ({ data }) =>
+    data.length === 0
+      ? 'No failures.'
+      : table(
+          ['Group', 'Kind', 'Count', 'Integrations', 'Last seen', 'Example', 'Error'],
+          data.map((each) => [
+            each.group,
+            each.kind,
+            each.count,
+            each.integrations,
+            each.last_seen,
+            each.example.reference,
+            each.error,
+          ]),
+        ),
+})

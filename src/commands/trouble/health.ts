@@ -1,0 +1,172 @@
+import { z } from 'zod'
+import type { Integrations } from '../../create-integrations.ts'
+import { switchedOffBy } from '../../integrations/rules.ts'
+import { table } from '../cli/table.ts'
+import { columns, command, route } from '../command.ts'
+import { choice, id, many, optional } from '../fields.ts'
+import { switched } from '../integrations/enable.ts'
+import { activeWord } from '../integrations/list.ts'
+import { Refused } from '../refused.ts'
+import { anything, IntegrationShape, moment, StandingShape } from '../shapes.ts'
+
+/** From best to worst: `--fail-on` means this status, and each after it. */
+const SEVERITY = ['healthy', 'degraded', 'failing', 'disabled'] as const
+const FAILURES = ['degraded', 'failing', 'disabled', 'stale'] as const
+type FailOn = readonly (typeof FAILURES)[number][]
+
+/** A line of a screen; `--json` has the whole. */
+const SHOWN_ERROR_LENGTH = 100
+
+const Report = StandingShape.extend({
+  consecutive_failures: z.int(),
+  consecutive_sync_failures: z.int(),
+  last_error_at: moment.nullable(),
+  next_sync_at: moment.nullable(),
+  elevated_since: moment.nullable().describe('Since when its failure rate counts as elevated.'),
+  incident: anything.describe('The open incident, or null.'),
+  failures_24h: z.record(z.string(), z.int()).describe('Failed requests by class.'),
+  mean_ms_24h: z.int().nullable(),
+  p95_ms_24h: z.number().nullable(),
+  top_errors_24h: z.array(z.object({ error: z.string(), requests: z.int() })),
+  identity: anything.describe('Who the credentials belong to, or null.'),
+})
+const Overview = z.object({
+  integrations: z.int(),
+  by_health: z.record(z.enum(SEVERITY), z.int()),
+  stale: z.int(),
+  with_failed_items: z.int(),
+  with_waiting_items: z.int(),
+  not_well: z.array(StandingShape),
+})
+
+export const health = command({
+  name: 'health',
+  topic: 'Trouble',
+  summary: 'Shows how an integration is and why, or how many are well; switches one on or off.',
+  examples: [
+    'integrations health',
+    'integrations health 7',
+    'integrations health 7 enable',
+    'integrations health --fail-on failing --fail-on stale --json',
+  ],
+  places: ['id', 'action'],
+  fields: {
+    id: optional(id('of the integration; else all of them, counted')),
+    action: optional(
+      choice(
+        'report: shows it (default); enable, disable: as the commands of that name',
+        ['report', 'enable', 'disable'],
+        'action',
+      ),
+    ),
+    failOn: optional(many(choice('exit 1 where one is so, or worse; may be repeated', FAILURES, 'what'))),
+  },
+  output: z.union([Overview, Report, IntegrationShape]),
+  routes: [
+    route({
+      method: 'get',
+      path: '/integrations/:id/health',
+      summary: 'Shows how an integration is and why.',
+      fields: { id: id('of the integration') },
+      reach: 'integration',
+      output: Report,
+      run: async ({ integrations }, { id }) => reportOf(await integrations.admin.health(id)),
+    }),
+  ],
+  check({ id, action, failOn }) {
+    if (id === undefined && action !== undefined)
+      throw new Refused('usage', `"${action}" goes with the id of an integration, which was not given.`)
+    if (failOn !== undefined && (action === 'enable' || action === 'disable'))
+      throw new Refused('usage', `--fail-on goes with a report, it was given with ${action}.`)
+  },
+  async run(context, { id, action = 'report', failOn }) {
+    const { admin } = context.integrations
+    if (id === undefined) return overview(admin, failOn)
+    if (action !== 'report') {
+      const document = await switched(context, id, action)
+      return { document, text: `Integration ${id} is switched ${action === 'enable' ? 'on' : 'off'}.` }
+    }
+    const report = await admin.health(id)
+    const document = reportOf(report)
+    const text = table(['Field', 'Value'], Object.entries(document).flatMap(linesOf))
+    return { document, text, failed: isFailure(report, failOn) }
+  },
+  document: ({ document }) => document,
+  show: ({ text }) => text,
+  hasFailed: ({ failed }) => failed === true,
+})
+
+type Admin = Integrations['admin']
+type Health = Awaited<ReturnType<Admin['health']>>
+
+interface Shown {
+  readonly document: object
+  readonly text: string
+  readonly failed?: boolean
+}
+
+/** Counted, and those that are not well. */
+async function overview(admin: Admin, failOn: FailOn | undefined): Promise<Shown> {
+  const by_health = { healthy: 0, degraded: 0, failing: 0, disabled: 0 }
+  const counts = { stale: 0, with_failed_items: 0, with_waiting_items: 0 }
+  let failed = false
+  const not_well = []
+  for await (const summary of admin.summaries()) {
+    by_health[summary.healthStatus] += 1
+    if (summary.stale) counts.stale += 1
+    if (summary.failedItems > 0) counts.with_failed_items += 1
+    if (summary.waitingItems > 0) counts.with_waiting_items += 1
+    failed ||= isFailure(summary, failOn)
+    const isWell =
+      summary.healthStatus === 'healthy' &&
+      !summary.stale &&
+      !summary.reauthRequired &&
+      summary.circuit === 'closed' &&
+      summary.failedItems + summary.waitingItems === 0 &&
+      summary.lastRun?.status !== 'failed'
+    if (!isWell) not_well.push(columns(summary))
+  }
+  const integrations = Object.values(by_health).reduce((sum, count) => sum + count, 0)
+  const statuses = Object.entries(by_health).map(([status, count]) => `${count} ${status}`)
+  const { stale, with_failed_items, with_waiting_items } = counts
+  const said = `${integrations} in all: ${statuses.join(', ')}; ${stale} stale, ${with_failed_items} with failed items, ${with_waiting_items} with items that wait.`
+  const heads = [
+    ...['ID', 'Name', 'Provider', 'Health', 'Active', 'Circuit', 'Stale', 'Reauthorize'],
+    ...['Failed items', 'Waiting', 'Last run', 'Errors %'],
+  ]
+  const rows = not_well.map((row) => [
+    ...[row.id, row.name, row.provider, row.health_status, activeWord(row), row.circuit, row.stale],
+    ...[row.reauth_required, row.failed_items, row.waiting_items, row.last_run?.status, row.error_rate_24h],
+  ])
+  return {
+    document: { integrations, by_health, ...counts, not_well },
+    text: rows.length === 0 ? said : `${table(heads, rows)}\n${said}`,
+    failed,
+  }
+}
+
+const reportOf = ({ incident, ...rest }: Health) => ({
+  ...columns(rest),
+  incident: incident === null ? null : columns(incident),
+})
+
+/** One that an operator has switched off is nobody's alarm; one that its health switched off is. */
+function isFailure(
+  standing: Pick<Health, 'healthStatus' | 'isActive' | 'switchedOffAt' | 'stale'>,
+  failOn: FailOn = [],
+): boolean {
+  const { healthStatus, stale } = standing
+  if (switchedOffBy(standing) === 'an operator') return false
+  return failOn.some((each) => (each === 'stale' ? stale : SEVERITY.indexOf(healthStatus) >= SEVERITY.indexOf(each)))
+}
+
+/** A line for each field of an object and for each error; one where there is none. */
+function linesOf([field, value]: [string, unknown]): [string, unknown][] {
+  if (field === 'top_errors_24h')
+    return (value as Health['topErrors24h']).map(({ error, requests }, n) => [
+      `top_error_${n + 1}`,
+      `${requests} x ${error.slice(0, SHOWN_ERROR_LENGTH)}`,
+    ])
+  if (typeof value !== 'object' || value === null || value instanceof Date) return [[field, value]]
+  return Object.entries(value).map(([part, each]) => [`${field}.${part}`, each])
+}

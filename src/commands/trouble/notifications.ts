@@ -1,0 +1,118 @@
+import { z } from 'zod'
+import { table } from '../cli/table.ts'
+import type { CommandContext } from '../command.ts'
+import { columns, command } from '../command.ts'
+import { choice, id, optional, whole } from '../fields.ts'
+import { Refused } from '../refused.ts'
+import { moment, rowId } from '../shapes.ts'
+
+const DEFAULT_LIMIT = 20
+/** Each option goes with one action. */
+const ACTION_OF = { target: 'test', limit: 'status', event: 'retry' } as const
+const NOTHING_GIVEN_UP = 'Nothing was given up within seven days.'
+
+const Sent = z.object({
+  target: z.int(),
+  listener: z.string(),
+  host: z.string(),
+  ok: z.boolean(),
+  status: z.int().nullable(),
+  duration_ms: z.int(),
+  error: z.string().nullable(),
+})
+const GivenUp = z.object({
+  event_id: rowId,
+  name: z.string(),
+  integration_id: rowId,
+  listener: z.string(),
+  error: z.string(),
+  created_at: moment,
+})
+const Status = z.object({
+  waiting: z.int(),
+  retrying: z.int(),
+  oldest_at: moment.nullable(),
+  given_up: z.array(GivenUp),
+})
+const Retried = z.object({ retried: z.int() })
+type Result = z.infer<typeof Sent>[] | z.infer<typeof Status> | z.infer<typeof Retried>
+
+export const notifications = command({
+  name: 'notifications',
+  topic: 'Trouble',
+  summary: 'Tests the notification targets; shows what waits or was given up, and tries it again.',
+  examples: [
+    'integrations notifications test',
+    'integrations notifications test --target 2 --json',
+    'integrations notifications status',
+    'integrations notifications retry --event 17',
+  ],
+  places: ['action'],
+  // A test reads and writes nothing: it also says whether a target is reached where Postgres is not.
+  needs: 'host',
+  fields: {
+    action: choice(
+      'test: send a test to the targets; status: what waits, and what was given up within seven days; retry: try again what was given up',
+      ['test', 'status', 'retry'],
+      'action',
+    ),
+    target: optional(
+      whole('with test: only the one at this place in notifications.targets, from 1', { max: 2_147_483_647 }),
+    ),
+    limit: optional(
+      whole(`with status: the most given-up deliveries to list, up to 500 (default: ${DEFAULT_LIMIT})`, { max: 500 }),
+    ),
+    event: optional(id('with retry: only this event')),
+  },
+  output: z.union([z.array(Sent), Status, Retried]),
+  check({ action, ...options }) {
+    for (const [name, goesWith] of Object.entries(ACTION_OF))
+      if (options[name as keyof typeof options] !== undefined && goesWith !== action)
+        throw new Refused('usage', `--${name} goes with ${goesWith}, it was given with ${action}.`)
+  },
+  async run(context, { action, target, limit, event }): Promise<Result> {
+    const { integrations } = context
+    if (action === 'test')
+      return [...(await integrations.admin.notifications.test(target === undefined ? {} : { target }))]
+    await integrations.ready()
+    if (action === 'status') return statusOf(context, limit)
+    const retried = await integrations.admin.notifications.retry(event === undefined ? {} : { eventId: event })
+    const acted = event === undefined ? 'notifications' : `event:${event}`
+    if (retried > 0) await context.note(null, 'notifications retry', acted)
+    return { retried }
+  },
+  show(result) {
+    if ('retried' in result)
+      return result.retried === 0 ? NOTHING_GIVEN_UP : `Will be tried again by a worker: ${result.retried}.`
+    if ('given_up' in result) return statusText(result)
+    if (result.length === 0) return 'Nobody to tell: notifications.targets is empty.'
+    return table(
+      ['Target', 'Listener', 'Host', 'OK', 'Status', 'ms', 'Error'],
+      result.map((one) => [one.target, one.listener, one.host, one.ok, one.status, one.duration_ms, one.error]),
+    )
+  },
+  hasFailed: (result) => Array.isArray(result) && result.some(({ ok }) => !ok),
+})
+
+async function statusOf({ integrations, warn }: CommandContext, limit = DEFAULT_LIMIT) {
+  // One more than asked for says whether there is more.
+  const { givenUp, ...counts } = await integrations.admin.notifications.status({ limit: limit + 1 })
+  if (givenUp.length > limit) warn(`There are more than ${limit}; --limit shows more.`)
+  return { ...columns(counts), given_up: givenUp.slice(0, limit).map(columns) }
+}
+
+function statusText({ waiting, retrying, oldest_at: oldest, given_up: givenUp }: z.infer<typeof Status>): string {
+  const since = oldest === null ? '' : ` The oldest: ${oldest.toISOString()}.`
+  const rows = givenUp.map((one) => [
+    one.event_id,
+    one.name,
+    one.integration_id,
+    one.listener,
+    one.created_at,
+    one.error,
+  ])
+  return [
+    `Waiting: ${waiting}, of which failed at least once: ${retrying}.${since}`,
+    rows.length === 0 ? NOTHING_GIVEN_UP : table(['Event', 'Name', 'Integration', 'Listener', 'Since', 'Error'], rows),
+  ].join('\n')
+}

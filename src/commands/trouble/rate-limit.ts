@@ -1,0 +1,116 @@
+import { z } from 'zod'
+import type { CommandContext } from '../command.ts'
+import { columns, command, route } from '../command.ts'
+import type { Field } from '../fields.ts'
+import { choice, flag, id, instant, optional, whole, withDefault } from '../fields.ts'
+import { Refused } from '../refused.ts'
+import { moment, rowId } from '../shapes.ts'
+
+const RateLimitState = z.object({
+  integration_id: rowId,
+  source: z.enum(['override', 'provider', 'none']),
+  limit: z.int().nullable(),
+  window_seconds: z.int().nullable(),
+  window: z.enum(['fixed', 'sliding']).nullable(),
+  used: z.int(),
+  override_until: moment.nullable(),
+  suppressed_until: moment.nullable(),
+})
+
+/** Of an integer column. */
+const count = (about: string, placeholder: string): Field<number> => whole(about, { max: 2_147_483_647, placeholder })
+const ofIntegration = id('of the integration')
+
+export const rateLimit = command({
+  name: 'rate-limit',
+  topic: 'Trouble',
+  summary: 'Shows or overrides the rate limit of an integration.',
+  examples: [
+    'integrations rate-limit 7 status',
+    'integrations rate-limit 7 set --limit 100 --window 60 --sliding',
+    'integrations rate-limit 7 set --limit 5 --window 1 --until 2031-06-01T12:00:00Z',
+    'integrations rate-limit 7 clear',
+  ],
+  places: ['id', 'action'],
+  fields: {
+    id: ofIntegration,
+    action: choice(
+      "set: this limit instead of the provider's; clear: the provider's again; status: only look",
+      ['set', 'clear', 'status'],
+      'action',
+    ),
+    limit: optional(count('with set: calls in a window', 'calls')),
+    window: optional(count('with set: length of a window', 'seconds')),
+    sliding: flag('with set: a rolling window; else windows follow each other'),
+    until: optional(instant('with set: when it ends by itself')),
+  },
+  reach: 'integration',
+  output: RateLimitState,
+  routes: [
+    route({
+      method: 'get',
+      path: '/integrations/:id/rate-limit',
+      summary: 'Shows the rate limit of an integration.',
+      version: ['source', 'limit', 'window_seconds', 'window', 'override_until'],
+      fields: { id: ofIntegration },
+      run: ({ integrations }, { id }) => shown(integrations, id),
+    }),
+    route({
+      method: 'put',
+      path: '/integrations/:id/rate-limit',
+      summary: 'Overrides the rate limit of an integration.',
+      fields: {
+        id: ofIntegration,
+        limit: count('calls in a window', 'calls'),
+        windowSeconds: count('length of a window', 'seconds'),
+        window: withDefault(
+          choice('sliding: a rolling window; fixed: windows follow each other', ['fixed', 'sliding']),
+          'fixed',
+        ),
+        until: optional(instant('when it ends by itself')),
+      },
+      run: (context, { id, limit, windowSeconds: seconds, window, until }) =>
+        overridden(context, id, { limit, seconds, window }, until),
+    }),
+    route({
+      method: 'delete',
+      path: '/integrations/:id/rate-limit',
+      summary: "Gives an integration the provider's rate limit again.",
+      fields: { id: ofIntegration },
+      run: (context, { id }) => overridden(context, id, null),
+    }),
+  ],
+  check({ action, limit, window, sliding, until }) {
+    const given = Object.entries({ limit, window, sliding: sliding || undefined, until }).find(
+      ([, value]) => value !== undefined,
+    )
+    if (action !== 'set' && given !== undefined)
+      throw new Refused('usage', `--${given[0]} goes with set, it was given with ${action}.`)
+    if (action === 'set' && (limit === undefined || window === undefined))
+      throw new Refused('usage', 'rate-limit set needs --limit (calls) and --window (seconds).')
+  },
+  run(context, { id, action, limit = 0, window: seconds = 0, sliding, until }) {
+    if (action === 'status') return shown(context.integrations, id)
+    const override = { limit, seconds, window: sliding ? 'sliding' : 'fixed' } as const
+    return overridden(context, id, action === 'set' ? override : null, until)
+  },
+})
+
+async function shown(integrations: CommandContext['integrations'], id: number) {
+  return { integration_id: id, ...columns(await (await integrations.get(id)).rateLimit()) }
+}
+
+interface Override {
+  readonly limit: number
+  readonly seconds: number
+  readonly window: 'fixed' | 'sliding'
+}
+
+/** @param override null: the provider's again */
+async function overridden({ integrations, note }: CommandContext, id: number, override: Override | null, until?: Date) {
+  const integration = await integrations.get(id)
+  await integration.overrideRateLimit(override, until)
+  const done = override === null ? 'clear' : `set ${override.limit} in ${override.seconds} s, ${override.window}`
+  await note(id, `rate-limit ${done}`)
+  return shown(integrations, id)
+}

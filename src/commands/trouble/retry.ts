@@ -1,0 +1,56 @@
+import { z } from 'zod'
+import { columns, command } from '../command.ts'
+import { flag, optional, text, whole } from '../fields.ts'
+import { rowId } from '../shapes.ts'
+import { which } from './failures.ts'
+
+const Preview = z.looseObject({ group: z.string(), count: z.int(), ids: z.array(rowId), integrations: z.int() })
+const Retried = z.object({
+  group: z.string(),
+  kind: z.enum(['item', 'webhook']),
+  retried: z.array(rowId),
+  refused: z.array(z.object({ id: rowId, code: z.string(), message: z.string() })),
+  stopped: z.string().nullable(),
+  more: z.boolean(),
+})
+
+export const retry = command({
+  name: 'retry',
+  topic: 'Trouble',
+  summary: 'Retries the items or replays the webhooks of a group of failures, the oldest first.',
+  examples: [
+    'integrations retry --group 3f2a9c01d4e7 --dry-run',
+    'integrations retry --group 3f2a9c01d4e7 --limit 500 --yes',
+  ],
+  fields: {
+    group: text('as `failures` names it', 'group'),
+    ...which,
+    limit: optional(whole('the most rows to try; default 100', { max: 1_000 })),
+    dryRun: flag('only say what would be tried'),
+  },
+  reach: 'filtered',
+  output: z.union([Retried, Preview]),
+  routes: [{ method: 'post', path: '/failures/retry' }],
+  async confirm({ integrations }, { group, integration, dryRun, ...filter }) {
+    if (dryRun) return null
+    const { count, kind, error, ...of } = await integrations.admin.previewRetryGroup(group, {
+      ...filter,
+      integrationId: integration,
+    })
+    return `Try ${count} ${kind}s of ${of.integrations} integrations again that failed with "${error}"?`
+  },
+  async run({ integrations, by, from }, { group, integration, dryRun, ...filter }) {
+    const chosen = { ...filter, integrationId: integration }
+    return dryRun
+      ? columns(await integrations.admin.previewRetryGroup(group, chosen))
+      : columns(await integrations.admin.retryGroup(group, { ...chosen, by, from }))
+  },
+  show: (told) =>
+    'retried' in told
+      ? [
+          `Tried again: ${told.retried.length}.`,
+          ...told.refused.map(({ id, message }) => `Not ${id}: ${message}`),
+        ].join('\n')
+      : `${told.count} would be tried again: ${told.ids.join(', ')}${told.count > told.ids.length ? ', …' : ''}.`,
+  hasFailed: (told) => 'retried' in told && (told.refused.length > 0 || told.stopped !== null),
+})

@@ -1,0 +1,35 @@
+import { WEBHOOK_STATUSES } from '../../webhooks/rules.ts'
+import { choice, flag, optional, period, text, whose } from '../fields.ts'
+import { listing, shortError } from '../listing.ts'
+import { WebhookRow } from '../shapes.ts'
+
+export const listWebhooks = listing({
+  name: 'list-webhooks',
+  topic: 'Webhooks',
+  summary: 'Lists webhooks, the newest first.',
+  examples: [
+    'integrations list-webhooks --status failed',
+    'integrations list-webhooks --integration 7 --event issues --since 2026-06-01T12:00:00Z --json',
+  ],
+  fields: {
+    ...whose,
+    status: optional(choice('only of this status', WEBHOOK_STATUSES, 'status')),
+    dismissed: flag('failed ones that were dismissed, which are left out otherwise'),
+    event: optional(text('only of this event type', 'type')),
+    ...period('stored'),
+  },
+  path: '/webhooks',
+  row: WebhookRow,
+  shows: {
+    ID: 'id',
+    Integration: 'integration_id',
+    Event: 'event_type',
+    Delivery: 'delivery_id',
+    Status: 'status',
+    Attempts: 'attempts',
+    Error: ({ error }) => shortError(error as string | null),
+    Created: 'created_at',
+  },
+  none: 'No webhooks.',
+  list: ({ integrations }, filter) => integrations.webhooks.list(filter),
+})

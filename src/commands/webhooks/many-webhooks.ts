@@ -1,0 +1,49 @@
+/** What replaying and dismissing many webhooks have in common. */
+import { z } from 'zod'
+import { kebab } from '../command.ts'
+import type { Values } from '../fields.ts'
+import { flag, optional, period, text, whole, whose } from '../fields.ts'
+import { inOrder } from '../listing.ts'
+import { Refused } from '../refused.ts'
+import { rowId } from '../shapes.ts'
+
+const DEFAULT_LIMIT = 1_000
+
+/** Fields that choose webhooks. */
+export const CHOICE = {
+  ...whose,
+  event: optional(text('only of this event type', 'type')),
+  ...period('stored'),
+  limit: optional(whole(`the most webhooks to take, the oldest first; default ${DEFAULT_LIMIT}`)),
+  dryRun: flag('only count, and name the first ten'),
+}
+
+export const PreviewOfMany = z
+  .object({ count: z.int(), ids: z.array(rowId), more: z.boolean() })
+  .describe('With `dry_run`. `ids` are the first ten; `more`: the limit leaves some out')
+
+type Chosen = Partial<Values<typeof CHOICE>> & { readonly id?: number | undefined }
+
+/** @throws Refused unless there is either an id or a choice */
+export function checkChoice({ id, ...choice }: Chosen): void {
+  const [chosen] = Object.entries(choice).find(([, value]) => value !== undefined && value !== false) ?? []
+  if (id !== undefined && chosen !== undefined)
+    throw new Refused('usage', `Give an id or options that choose, not both: ${id} and --${kebab(chosen)} were given.`)
+  if (id === undefined && chosen === undefined) {
+    const options = Object.keys(choice).map((name) => `--${kebab(name)}`)
+    const last = options.pop()
+    throw new Refused('usage', `Give the id of a webhook, or choose many by ${options.join(', ')} or ${last}.`)
+  }
+  inOrder(choice)
+}
+
+export const moreThan = (limit = DEFAULT_LIMIT): string => `There are more than ${limit}; --limit takes more.`
+
+export const webhooks = (n: number): string => (n === 1 ? '1 webhook' : `${n} webhooks`)
+
+export const integrationsOf = (n: number): string => (n === 1 ? '1 integration' : `${n} integrations`)
+
+/** Such as `12 webhooks (1, 2, ...)`. */
+export function chosenText({ count, ids }: { readonly count: number; readonly ids: readonly number[] }): string {
+  return `${webhooks(count)} (${ids.join(', ')}${count > ids.length ? ', ...' : ''})`
+}
