@@ -27,7 +27,8 @@ export function runScript(
   const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>
   }
-  const [command = '', ...words] = (scripts[script] ?? '').split(' ')
+  // `exec` is the shell's: npm's shell becomes the program, so that a signal to npm reaches it.
+  const [command = '', ...words] = (scripts[script] ?? '').replace(/^exec /, '').split(' ')
   const program = command === 'node' ? process.execPath : join(ROOT, 'node_modules/.bin', command)
   return run(program, [...words, ...args], env)
 }

@@ -195,7 +195,7 @@ describe('a command that the program runs', () => {
       'one of open, close, disable, auto, status is allowed, "opne" was given',
     ],
     ['circuit', { id: 'seven', action: 'open' }, 'usage', 'an id is a positive whole number'],
-    ['rate-limit', { id: 7, action: 'set' }, 'usage', 'rate-limit set needs --limit and --window'],
+    ['rate-limit', { id: 7, action: 'set' }, 'usage', 'rate-limit set needs --limit (calls) and --window (seconds)'],
     ['list', { limit: -1 }, 'usage', 'a whole number of at least 1 is allowed, -1 was given'],
     ['list', 'github', 'usage', 'The input is one JSON object, such as {"id":7}; a string was given.'],
     ['list', [7], 'usage', 'a list was given'],
