@@ -53,12 +53,16 @@ const OWN: Readonly<Record<string, readonly [mode: string, id: string, ...shapes
     'each',
     'advance-cursor:<integrationId>',
     '<id=integrationId:int>',
+    '--stream:text',
     '--reclaim-stale:flag',
     '--limit:int',
   ],
   'evaluate-failures': ['join', 'evaluate-failures'],
   'find-orphans': ['each', 'find-orphans', '<model:text>', '--integration=integrationId:int', '--limit:int'],
-  'list-failed-items': ['each', 'list-failed-items', '--integration=integrationId:int', '--since:text', '--limit:int'],
+  'list-failed-items': [
+    ...(['each', 'list-failed-items'] as const),
+    ...['--integration=integrationId:int', '--stream:text', '--since:text', '--limit:int'],
+  ],
   prune: ['join', 'prune'],
   'reconcile-webhooks': [
     'once',
@@ -74,7 +78,14 @@ const OWN: Readonly<Record<string, readonly [mode: string, id: string, ...shapes
   'skip-sync-item': ['each', 'skip-sync-item:<itemId>', '<id=itemId:int>'],
   sync: [
     ...(['each', 'start-sync:<integrationId>'] as const),
-    ...['--integration=integrationId:int', '--dry-run:flag', '--limit:int', '--from:text', '--to:text'],
+    ...[
+      '--integration=integrationId:int',
+      '--stream:text',
+      '--dry-run:flag',
+      '--limit:int',
+      '--from:text',
+      '--to:text',
+    ],
   ],
 }
 

@@ -95,6 +95,7 @@ import type { SampleOptions, SyncSample } from './syncs/listing/sample.ts'
 import { sampleSync } from './syncs/listing/sample.ts'
 import type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './syncs/run-list.ts'
 import { getSyncRun, listSyncRuns } from './syncs/run-list.ts'
+import { setStreamInterval } from './syncs/stream-list.ts'
 import type {
   AdvanceCursorInput,
   AdvanceCursorResult,
@@ -366,6 +367,12 @@ export interface Integrations {
       cursor: Json,
       options?: OfStream & { readonly force?: boolean },
     ): Promise<CursorChange>
+    /**
+     * Sets how often a stream is synced, in whole seconds from 10 on; null: as its integration or its provider says.
+     *
+     * @throws IntegrationNotFound, UnsupportedByProvider, InvalidArgumentException
+     */
+    setInterval(integrationId: number, seconds: number | null, of: { readonly stream: string }): Promise<void>
     /** Finalises runs that were left unfinalised, and moves the cursor where a retry or a skip came late. @throws CheckpointsNotReduced */
     advanceCursor(input: AdvanceCursorInput): Promise<AdvanceCursorResult>
     /** Starts a run over a window of the past; the cursor and the times stay. */
@@ -618,6 +625,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       cancel: (integrationId, options) => cancelSyncNow(framework, integrationId, options),
       progress: (integrationId, of) => progressOfSync(framework, integrationId, of),
       setCursor: (integrationId, cursor, change) => setSyncCursor(framework, integrationId, cursor, change),
+      setInterval: (integrationId, seconds, of) => setStreamInterval(framework, integrationId, seconds, of),
       advanceCursor: (input) => advanceCursor(framework, input),
       backfill: (input) => startBackfill(framework, input),
       sample: (integrationId, sampling) => sampleSync(framework, integrationId, sampling),

@@ -3,6 +3,7 @@
  * command line, a workflow's input, a query and a body are all read by it.
  */
 import { z } from 'zod'
+import { STREAM_LENGTH } from '../db/schema/streams-table.ts'
 import { Instant } from '../framework/instant.ts'
 import { lossInParsing } from '../framework/json.ts'
 import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../integrations/rules.ts'
@@ -177,6 +178,10 @@ export const provider = (about: string): Field<string> => ({
   read: same,
   schema: z.string({ error: ALLOWED_PROVIDER_IDENTIFIERS }).refine(isProviderIdentifier, ALLOWED_PROVIDER_IDENTIFIERS),
 })
+
+/** A stream of an integration's provider; docs/behaviour/sync-streams.md, "By hand", says what it means that none is named. */
+export const stream = (about = 'one of the streams of its provider'): Field<string | undefined> =>
+  optional(text(about, 'name', STREAM_LENGTH))
 
 const Json = z.json()
 

@@ -11,6 +11,8 @@ import { WEBHOOK_STATUSES } from '../webhooks/rules.ts'
 /** In JSON a text in ISO 8601. */
 export const moment = z.date()
 export const rowId = z.int().min(1)
+/** The stream that a record is of, or that was named. */
+export const streamName = z.string().nullable().describe('A stream of its provider; null: its own, or none was named.')
 /** Whatever the provider or the host stored. */
 export const anything = z.unknown()
 /** Columns beyond those that are named. */
@@ -155,6 +157,7 @@ const count = z.int().min(0)
 export const SyncRunRow = open({
   id: rowId,
   integration_id: rowId,
+  stream: streamName,
   operation: z.enum(['sync', 'backfill']),
   status: z.enum(RUN_STATUSES),
   listed: count.nullable(),
@@ -178,12 +181,13 @@ export const SyncRun = SyncRunRow.extend({
 })
 
 /** Cursors are whatever the provider's checkpoints are. */
-export const ChangedCursor = z.object({ integration_id: rowId, from: anything, to: anything })
+export const ChangedCursor = z.object({ integration_id: rowId, stream: streamName, from: anything, to: anything })
 export const AdvancedCursor = z.object({ runs: count, from: anything, to: anything, reclaimed: count })
 
 export const SyncItemRow = open({
   id: rowId,
   integration_id: rowId,
+  stream: streamName,
   sync_log_id: rowId.nullable(),
   event_class: z.string(),
   external_id: z.string().nullable(),
@@ -227,6 +231,25 @@ export const IntegrationShape = open({
   last_run: lastRun.nullable(),
   reauth_required: z.boolean(),
 })
+
+/** Where one stream of an integration stands. */
+export const StreamShape = z.object({
+  stream: z.string(),
+  sync_cursor: anything,
+  last_synced_at: moment.nullable().describe('The end of its last clean run.'),
+  last_run_at: moment.nullable(),
+  next_sync_at: moment.nullable(),
+  consecutive_sync_failures: z.int(),
+  stale_since: moment.nullable(),
+  interval_seconds: z.number().nullable().describe('As it is in force; null: only by hand.'),
+  sync_interval_seconds: z.int().nullable().describe('Of its own; null: as its integration or its provider says.'),
+  waits_for: z.string().nullable().describe('The stream whose first run has to end before its first one.'),
+  failed_items: z.int(),
+  waiting_items: z.int(),
+})
+
+/** The streams of an integration; none where its provider has one `sync()`. */
+export const streams = z.array(StreamShape)
 
 /** How an integration stands, with the traffic of the last 24 hours. */
 export const StandingShape = z.object({

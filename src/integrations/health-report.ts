@@ -13,6 +13,8 @@ import type { IncidentSummary } from '../incidents/list.ts'
 import { listIncidents } from '../incidents/list.ts'
 import { mostFrequentErrors, trafficFigures } from '../observability/traffic-queries.ts'
 import type { AuthenticatedUser } from '../providers/contracts.ts'
+import type { StreamStanding } from '../syncs/stream-list.ts'
+import { streamStandings } from '../syncs/stream-list.ts'
 import { integrationHandle } from './handle.ts'
 import type { IntegrationSummary } from './list.ts'
 import { summariesOf } from './list.ts'
@@ -29,6 +31,8 @@ export interface HealthReport extends IntegrationSummary {
   readonly consecutiveSyncFailures: number
   readonly lastErrorAt: Date | null
   readonly nextSyncAt: Date | null
+  /** None where its provider has one `sync()`. */
+  readonly streams: readonly StreamStanding[]
   /** Since when its failure rate counts as elevated; null: it does not. */
   readonly elevatedSince: Date | null
   /** The open one. */
@@ -59,6 +63,7 @@ export async function healthReport(framework: Framework, id: number): Promise<He
     consecutiveSyncFailures: row.consecutiveSyncFailures,
     lastErrorAt: row.lastErrorAt,
     nextSyncAt: row.nextSyncAt,
+    streams: await streamStandings(framework, row),
     elevatedSince: row.anomalyAlertedAt,
     incident: await openIncident(framework, id),
     failures24h: failures,

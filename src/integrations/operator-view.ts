@@ -14,6 +14,8 @@ import { trafficOfLastDay } from '../observability/traffic-queries.ts'
 import type { SyncItemDetail } from '../syncs/items/item-list.ts'
 import { showSyncItem } from '../syncs/items/item-list.ts'
 import type { SyncStanding } from '../syncs/standing-queries.ts'
+import type { StreamStanding } from '../syncs/stream-list.ts'
+import { streamStandings } from '../syncs/stream-list.ts'
 import type { WebhookDetail } from '../webhooks/list.ts'
 import { showWebhook } from '../webhooks/list.ts'
 import type { IntegrationSummary } from './list.ts'
@@ -94,6 +96,10 @@ export function operatorView(framework: Framework) {
       const [detail] = await detailsOf(framework, [await requireIntegration(framework, id)])
       return detail as IntegrationDetail
     },
+
+    /** Where each of its streams stands; none where its provider has one `sync()`. @throws IntegrationNotFound */
+    streams: async (id: number): Promise<readonly StreamStanding[]> =>
+      streamStandings(framework, await requireIntegration(framework, id)),
 
     /** One webhook without secrets: for a screen. @throws WebhookNotFound */
     webhook: (id: number): Promise<WebhookDetail> => showWebhook(framework, id),

@@ -5,9 +5,9 @@ import { hasScheduledSync, hasStreams } from './contracts.ts'
 
 const NAME = /^[A-Za-z][A-Za-z0-9_-]{0,59}$/
 /** The dispatch comes no more often. */
-const LEAST_SECONDS = 10
+export const LEAST_SECONDS = 10
 /** About 68 years: what the column of an integration's own interval holds. */
-const MOST_SECONDS = 2_147_483_647
+export const MOST_SECONDS = 2_147_483_647
 
 /** Whether it has one `sync()`, or several streams. */
 export const canSync = (provider: IntegrationProvider): provider is HasScheduledSync | HasStreams =>

@@ -22,6 +22,7 @@ interface SyncRunFilter {
   readonly provider?: string | undefined
   readonly owner?: { readonly type: string; readonly id: number } | undefined
   readonly status?: string | undefined
+  readonly stream?: string | undefined
   /** Begun at this moment or after it. */
   readonly since?: Date | undefined
   /** Begun before this moment. */
@@ -43,7 +44,7 @@ export interface ListSyncRuns extends SyncRunFilter {
 export function listSyncRuns(framework: Framework, given: ListSyncRuns = {}): AsyncIterable<SyncRunSummary> {
   const { after, limit, ...filter } = given
   checkIds({ integrationId: filter.integrationId, after, limit })
-  checkTexts({ provider: filter.provider })
+  checkTexts({ provider: filter.provider, stream: filter.stream })
   checkOwnerFilter(filter.owner)
   checkChoice('status', filter.status, RUN_STATUSES)
   checkPeriod(filter.since, filter.until)
@@ -118,7 +119,7 @@ export function runsWhere(
   db: Database,
   tables: Tables,
   ofRuns: SQL,
-  { integrationId, provider, owner, status, since, until }: SyncRunFilter,
+  { integrationId, provider, owner, status, stream, since, until }: SyncRunFilter,
   { below, limit }: Page,
 ) {
   const { logs } = tables
@@ -131,6 +132,7 @@ export function runsWhere(
         belongsToThem(tables, sql`${logs.integrationId}`, { provider, owner }),
         ofRuns,
         status === undefined ? undefined : eq(logs.status, status),
+        stream === undefined ? undefined : eq(logs.stream, stream),
         since === undefined ? undefined : gte(logs.createdAt, since),
         until === undefined ? undefined : lt(logs.createdAt, until),
         below === undefined ? undefined : lt(logs.id, below),

@@ -80,6 +80,7 @@ export interface SkipSyncItemResult {
 
 export interface ListFailedItemsInput {
   readonly integrationId?: number
+  readonly stream?: string
   /** ISO 8601, inclusive: of the item's creation. */
   readonly since?: string
   /** Default 50. */
@@ -93,6 +94,8 @@ export interface ListFailedItemsInput {
 export interface FailedItem {
   readonly id: number
   readonly integrationId: number
+  /** Null: the integration's own. */
+  readonly stream: string | null
   readonly eventClass: string
   readonly externalId: string | null
   /** Of one that waits: what its last attempt ended with. */

@@ -31,6 +31,13 @@ export function isOfStream(column: AnyColumn | SQL, stream: string | null | unde
 export const namedStream = (stream: string | null | undefined): { readonly stream?: string } =>
   stream == null ? {} : { stream }
 
+/** In the words of a message. */
+export const syncWords = ({ integrationId, stream }: SyncOf): string =>
+  stream == null ? `integration ${integrationId}` : `the stream ${stream} of integration ${integrationId}`
+
+/** What names the stream on the command line; nothing for the integration's own. */
+export const streamOption = (stream: string | null | undefined): string => (stream == null ? '' : ` --stream ${stream}`)
+
 /** A logger whose every line names the integration, its provider and the stream. */
 export function syncLogger(framework: Framework, row: SyncRow): Logger {
   const logger = integrationLogger(framework, row)

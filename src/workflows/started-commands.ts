@@ -35,10 +35,17 @@ import { prune } from './prune-workflow.ts'
 import { plainFailure, readably } from './readable-failure.ts'
 import { reconcileWebhooks } from './reconcile-workflow.ts'
 
-export const advanceCursorCommand = command(advanceCursor, ['integrationId', 'reclaimStale', 'limit'])
+export const advanceCursorCommand = command(advanceCursor, ['integrationId', 'stream', 'reclaimStale', 'limit'])
 export const evaluateFailuresCommand = command(() => evaluateFailures(), [])
 export const findOrphansCommand = command(findOrphans, ['model', 'integrationId', 'limit'])
-export const listFailedItemsCommand = command(listFailedItems, ['integrationId', 'since', 'limit', 'all', 'waiting'])
+export const listFailedItemsCommand = command(listFailedItems, [
+  'integrationId',
+  'stream',
+  'since',
+  'limit',
+  'all',
+  'waiting',
+])
 export const pruneCommand = command(() => prune(), [])
 export const reconcileWebhooksCommand = command(reconcileWebhooks, ['integrationId', 'since', 'dryRun'])
 export const recoverWebhooksCommand = command(() => recoverWebhooks(), [])
@@ -46,10 +53,11 @@ export const refreshTokensCommand = command(refreshTokens, ['integrationId'])
 export const replayWebhookCommand = command(replayWebhook, ['webhookId', 'replay'])
 export const retrySyncItemCommand = command(processSyncItem, ['itemId', 'tries', 'force'])
 export const skipSyncItemCommand = command(skipSyncItem, ['itemId'])
-export const syncCommand = answering(sync, ['integrationId', 'dryRun', 'limit', 'from', 'to'])
+export const syncCommand = answering(sync, ['integrationId', 'stream', 'dryRun', 'limit', 'from', 'to'])
 
 interface SyncCommandInput {
   readonly integrationId?: number
+  readonly stream?: string
   readonly dryRun?: boolean
   readonly limit?: number
   readonly from?: string

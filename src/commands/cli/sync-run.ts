@@ -1,5 +1,6 @@
 /** Sync runs as commands show them. Rule: docs/commands.md, "show-sync-run". */
 import type { Integrations } from '../../create-integrations.ts'
+import { streamOption } from '../../syncs/sync-rows.ts'
 import { columns } from '../command.ts'
 
 type SyncRun = ReturnType<Integrations['syncs']['runs']> extends AsyncIterable<infer Run> ? Run : never
@@ -29,9 +30,9 @@ const numberIn = (value: unknown): number | null => (typeof value === 'number' ?
 
 /** How a run ended, in a sentence; what to do next where that is not plain. */
 export function endText(run: RunDocument): string {
-  const { id, integration_id: of, status, listed, succeeded, failed, skipped, error, duration_ms: ms } = run
+  const { id, integration_id: of, stream, status, listed, succeeded, failed, skipped, error, duration_ms: ms } = run
   if (status === 'processing')
-    return `Run ${id} has not ended, and nobody works on it: its workflow is gone. The next run takes up what is left: \`integrations sync --integration ${of}\`.`
+    return `Run ${id} has not ended, and nobody works on it: its workflow is gone. The next run takes up what is left: \`integrations sync --integration ${of}${streamOption(stream)}\`.`
   const counts = [
     [listed, 'listed'],
     [succeeded, 'succeeded'],
@@ -44,7 +45,7 @@ export function endText(run: RunDocument): string {
     ...(failed === null || failed === 0
       ? []
       : [
-          `The cursor stays until a later run makes up for them, or they are skipped: mend what they failed of, and run it again. \`integrations list-failed-items --integration ${of}\` shows them.`,
+          `The cursor stays until a later run makes up for them, or they are skipped: mend what they failed of, and run it again. \`integrations list-failed-items --integration ${of}${streamOption(stream)}\` shows them.`,
         ]),
   ]
   return lines.join('\n')

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Integrations } from '../../create-integrations.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
+import { streamOption } from '../../syncs/sync-rows.ts'
 import type { CommandContext } from '../command.ts'
 import { Interrupted } from './failure.ts'
 import type { SyncProgress } from './progress-line.ts'
@@ -11,6 +12,13 @@ import { runDocument } from './sync-run.ts'
 
 /** How often a run is asked: often enough for an eye, and seldom enough for its worker. */
 const EVERY_MS = 500
+
+/** Whose run it is. */
+export interface Whose {
+  readonly id: number
+  /** Needed where its provider has several. */
+  readonly stream: string | undefined
+}
 
 export interface Watching {
   /** The newest run before the one that is watched; null: there was none, or it may be the one that is watched. */
@@ -25,7 +33,7 @@ export interface Watching {
  */
 export async function watchSync(
   context: CommandContext,
-  id: number,
+  whose: Whose,
   { after, everyMs = EVERY_MS }: Watching,
 ): Promise<RunDocument | null> {
   const { integrations, terminal, json, signal, warn } = context
@@ -34,13 +42,16 @@ export async function watchSync(
     line?.clear()
     warn(text)
   }
-  const leave = (): void => say(`The run goes on. \`integrations sync-progress ${id} --watch\` shows it again.`)
+  const leave = (): void =>
+    say(
+      `The run goes on. \`integrations sync-progress ${whose.id}${streamOption(whose.stream)} --watch\` shows it again.`,
+    )
   signal.addEventListener('abort', leave, { once: true })
   try {
     let syncLogId: number | null = null
     let isAnswered = true
     for (;;) {
-      const progress = await asked(integrations, id)
+      const progress = await asked(integrations, whose)
       // What came too late for whoever has left.
       if (signal.aborted) throw new Interrupted()
       if (progress instanceof Error) {
@@ -56,7 +67,7 @@ export async function watchSync(
       await pause(everyMs, signal)
     }
     line?.clear()
-    return syncLogId === null ? newestAfter(integrations, id, after) : newestRun(integrations, id, syncLogId + 1)
+    return syncLogId === null ? newestAfter(integrations, whose, after) : newestRun(integrations, whose, syncLogId + 1)
   } finally {
     signal.removeEventListener('abort', leave)
   }
@@ -65,16 +76,20 @@ export async function watchSync(
 /** The newest run of an integration, backfills left out. @param below only those of a lower id */
 export async function newestRun(
   integrations: Integrations,
-  integrationId: number,
+  { id, stream }: Whose,
   below?: number,
 ): Promise<RunDocument | null> {
-  for await (const run of integrations.syncs.runs({ integrationId, after: below }))
+  for await (const run of integrations.syncs.runs({ integrationId: id, stream, after: below }))
     if (run.operation === 'sync') return runDocument(run)
   return null
 }
 
-async function newestAfter(integrations: Integrations, id: number, after: number | null): Promise<RunDocument | null> {
-  const newest = await newestRun(integrations, id)
+async function newestAfter(
+  integrations: Integrations,
+  whose: Whose,
+  after: number | null,
+): Promise<RunDocument | null> {
+  const newest = await newestRun(integrations, whose)
   return newest !== null && newest.id > (after ?? 0) ? newest : null
 }
 
@@ -84,9 +99,9 @@ function isOver(progress: SyncProgress, syncLogId: number | null): boolean {
 }
 
 /** The error itself where Temporal or the worker does not answer. */
-async function asked(integrations: Integrations, id: number): Promise<SyncProgress | null | Error> {
+async function asked(integrations: Integrations, { id, stream }: Whose): Promise<SyncProgress | null | Error> {
   try {
-    return await integrations.syncs.progress(id)
+    return await integrations.syncs.progress(id, { stream })
   } catch (error) {
     if (isIntegrationsError(error, 'backend_unreachable')) return error
     throw error

@@ -2,10 +2,11 @@ import { z } from 'zod'
 import type { Integrations } from '../../create-integrations.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { oauthStatusColumns } from '../../oauth/status-rules.ts'
+import { streamLines } from '../cli/stream-lines.ts'
 import { table } from '../cli/table.ts'
 import { columns, command } from '../command.ts'
 import { id } from '../fields.ts'
-import { anything, IntegrationShape } from '../shapes.ts'
+import { anything, IntegrationShape, streams } from '../shapes.ts'
 
 export const show = command({
   name: 'show',
@@ -16,6 +17,7 @@ export const show = command({
   fields: { id: id('of the integration') },
   reach: 'integration',
   output: IntegrationShape.extend({
+    streams,
     registered: z.boolean().describe('Whether this process knows the provider.'),
     contracts: z.array(z.string()).describe('What its provider can do.'),
     owner: z.string().nullable().describe('Its type, a colon and its id.'),
@@ -36,6 +38,7 @@ export const show = command({
     const { owner_type, owner_id } = detail
     return {
       ...detail,
+      streams: (await integrations.admin.operator.streams(id)).map(columns),
       registered: provider !== undefined,
       contracts,
       owner: owner_type === null ? null : `${owner_type}:${owner_id}`,
@@ -46,6 +49,7 @@ export const show = command({
     table(
       ['Field', 'Value'],
       SHOWN.flatMap((field): [string, unknown][] => {
+        if (field === 'streams') return streamLines(shown.streams)
         const value = shown[field]
         if (field === 'oauth' && value !== null)
           return Object.entries(value as object).map(([part, each]) => [`oauth.${part}`, each])
@@ -58,7 +62,7 @@ export const show = command({
 const SHOWN = [
   ...(['id', 'name', 'provider', 'registered', 'contracts', 'owner', 'is_active', 'switched_off_at'] as const),
   ...(['health_status', 'reauth_required', 'oauth', 'credentials', 'metadata', 'sync_interval_minutes'] as const),
-  ...(['sync_cursor', 'last_synced_at', 'next_sync_at', 'created_at'] as const),
+  ...(['sync_cursor', 'last_synced_at', 'next_sync_at', 'streams', 'created_at'] as const),
 ]
 
 async function oauthOf({ oauth }: Integrations, id: number) {

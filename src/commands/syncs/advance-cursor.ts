@@ -1,11 +1,13 @@
 import { z } from 'zod'
 import type { Integrations } from '../../create-integrations.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
+import { namedStream, streamOption } from '../../syncs/sync-rows.ts'
+import type { Whose } from '../cli/watch-sync.ts'
 import type { CommandContext } from '../command.ts'
 import { command, route } from '../command.ts'
-import { flag, id, json, optional, whole } from '../fields.ts'
+import { flag, id, json, optional, stream, whole } from '../fields.ts'
 import { Refused } from '../refused.ts'
-import { AdvancedCursor, ChangedCursor, rowId } from '../shapes.ts'
+import { AdvancedCursor, ChangedCursor, rowId, streamName } from '../shapes.ts'
 
 const integration = id('of the integration')
 const force = flag('end a living sync run first')
@@ -17,6 +19,7 @@ export const advanceCursor = command({
   examples: [
     'integrations advance-cursor 7',
     'integrations advance-cursor 7 --reclaim-stale --limit 20',
+    'integrations advance-cursor 7 --stream contacts',
     `integrations advance-cursor 7 --to '"2031-06-01T12:00:00Z"'`,
     'integrations advance-cursor 7 --reset --force',
   ],
@@ -24,6 +27,7 @@ export const advanceCursor = command({
   workflow: 'own',
   fields: {
     id: integration,
+    stream: stream(),
     reclaimStale: flag('fail items first that were in flight for too long'),
     limit: optional(whole('the most runs to look at, the newest first; default 100')),
     to: optional(json('set the cursor to this, whatever the runs say')),
@@ -31,23 +35,23 @@ export const advanceCursor = command({
     force: { ...force, about: 'with --to and --reset: end a living sync run first' },
   },
   reach: 'integration',
-  output: z.union([AdvancedCursor.extend({ integration_id: rowId }), ChangedCursor]),
+  output: z.union([AdvancedCursor.extend({ integration_id: rowId, stream: streamName }), ChangedCursor]),
   routes: [
     route({
       method: 'put',
       path: '/integrations/:id/cursor',
       summary: 'Sets the cursor of an integration; null: its next run lists everything.',
-      fields: { id: integration, cursor: json('the checkpoint to go on from, or null'), force },
+      fields: { id: integration, stream: stream(), cursor: json('the checkpoint to go on from, or null'), force },
       output: ChangedCursor,
-      run: (context, { id, cursor, force }) => set(context, id, cursor.json, force),
+      run: (context, { cursor, ...input }) => set(context, input, cursor.json),
     }),
     route({
       method: 'delete',
       path: '/integrations/:id/cursor',
       summary: 'Resets the cursor of an integration: its next run lists everything.',
-      fields: { id: integration, force },
+      fields: { id: integration, stream: stream(), force },
       output: ChangedCursor,
-      run: (context, { id, force }) => set(context, id, null, force),
+      run: (context, input) => set(context, input, null),
     }),
   ],
   check({ reclaimStale, limit, to, reset, force }) {
@@ -58,10 +62,8 @@ export const advanceCursor = command({
     if (sets && other !== null)
       throw new Refused('usage', `${other} goes without --to and --reset: they set the cursor and look at no run.`)
   },
-  run: (context, { id, to, reset, force, ...input }) =>
-    to === undefined && !reset
-      ? advance(context, id, input)
-      : set(context, id, to === undefined ? null : to.json, force),
+  run: (context, { to, reset, ...input }) =>
+    to === undefined && !reset ? advance(context, input) : set(context, input, to === undefined ? null : to.json),
   show(result) {
     const change = `ursor ${JSON.stringify(result.from)} to ${JSON.stringify(result.to)}`
     if (!('runs' in result)) return `C${change}`
@@ -74,34 +76,33 @@ export const advanceCursor = command({
 })
 
 type Change = Awaited<ReturnType<Integrations['syncs']['setCursor']>>
-type Document = { readonly integration_id: number } & (
+type Document = { readonly integration_id: number; readonly stream: string | null } & (
   | Change
   | Awaited<ReturnType<Integrations['syncs']['advanceCursor']>>
 )
 
 async function advance(
   { integrations, note }: CommandContext,
-  id: number,
-  { reclaimStale, limit }: { readonly reclaimStale: boolean; readonly limit: number | undefined },
+  { id, stream, reclaimStale, limit }: Whose & { readonly reclaimStale: boolean; readonly limit: number | undefined },
 ): Promise<Document> {
-  const input = { integrationId: id, reclaimStale, ...(limit === undefined ? {} : { limit }) }
+  const input = { integrationId: id, ...namedStream(stream), reclaimStale, ...(limit === undefined ? {} : { limit }) }
+  const action = `advance-cursor${streamOption(stream)}`
   const result = await integrations.syncs.advanceCursor(input).catch(async (error: unknown) => {
     // Older runs, or abandoned items, may have been changed before the one that stands in the way.
-    if (isIntegrationsError(error, 'checkpoints_not_reduced')) await note(id, 'advance-cursor')
+    if (isIntegrationsError(error, 'checkpoints_not_reduced')) await note(id, action)
     throw error
   })
   const { runs, from, to, reclaimed } = result
-  if (runs > 0 || reclaimed > 0 || JSON.stringify(from) !== JSON.stringify(to)) await note(id, 'advance-cursor')
-  return { integration_id: id, ...result }
+  if (runs > 0 || reclaimed > 0 || JSON.stringify(from) !== JSON.stringify(to)) await note(id, action)
+  return { integration_id: id, stream: stream ?? null, ...result }
 }
 
 async function set(
   { integrations, note }: CommandContext,
-  id: number,
+  { id, stream, force }: Whose & { readonly force: boolean },
   cursor: Parameters<Integrations['syncs']['setCursor']>[1],
-  force: boolean,
 ): Promise<Document> {
-  const change = await integrations.syncs.setCursor(id, cursor, { force })
-  await note(id, cursor === null ? 'cursor reset' : 'cursor set')
-  return { integration_id: id, ...change }
+  const change = await integrations.syncs.setCursor(id, cursor, { stream, force })
+  await note(id, `${cursor === null ? 'cursor reset' : 'cursor set'}${streamOption(stream)}`)
+  return { integration_id: id, stream: stream ?? null, ...change }
 }

@@ -1,13 +1,22 @@
 import { z } from 'zod'
+import { namedStream } from '../../syncs/sync-rows.ts'
 import { table } from '../cli/table.ts'
 import { columns, command } from '../command.ts'
-import { flag, id, instant, optional, whole, withDefault } from '../fields.ts'
+import { flag, id, instant, optional, stream, whole, withDefault } from '../fields.ts'
 import { shortError } from '../listing.ts'
 import { Refused } from '../refused.ts'
 import { SyncItemRow } from '../shapes.ts'
 
 const FailedItem = SyncItemRow.pick({
-  ...{ id: true, integration_id: true, event_class: true, external_id: true, error: true, attempts: true },
+  ...{
+    id: true,
+    integration_id: true,
+    stream: true,
+    event_class: true,
+    external_id: true,
+    error: true,
+    attempts: true,
+  },
   ...{ created_at: true, holds_cursor: true, made_up_for_by: true, next_attempt_at: true },
 })
 
@@ -23,6 +32,7 @@ export const listFailedItems = command({
   workflow: 'own',
   fields: {
     integration: optional(id('only of this integration')),
+    stream: stream('only of this stream'),
     since: optional(instant('only those listed then or later')),
     limit: withDefault(whole('the most items to list'), 50),
     all: flag('also those that a later run made up for'),
@@ -33,10 +43,10 @@ export const listFailedItems = command({
     if (all && waiting)
       throw new Refused('usage', '--all is of failed items, and --waiting of those that wait: give one of both.')
   },
-  async run({ integrations, warn }, { integration: integrationId, since, limit, all, waiting }) {
+  async run({ integrations, warn }, { integration: integrationId, stream, since, limit, all, waiting }) {
     const { syncItems } = integrations.admin
     if (integrationId !== undefined) await integrations.get(integrationId)
-    const of = integrationId === undefined ? {} : { integrationId }
+    const of = { ...(integrationId === undefined ? {} : { integrationId }), ...namedStream(stream) }
     const from = since === undefined ? {} : { since: since.toISOString() }
     // One more than asked for says whether there is more.
     const found = await syncItems.failed({ ...of, ...from, limit: limit + 1, all, waiting })
@@ -52,9 +62,9 @@ export const listFailedItems = command({
       ? (['Next attempt', 'next_attempt_at'] as const)
       : (['Made up for by', 'made_up_for_by'] as const)
     return table(
-      ['ID', 'Integration', 'Event', 'External ID', 'Error', 'Attempts', 'Created', 'Holds cursor', last[0]],
+      ['ID', 'Integration', 'Stream', 'Event', 'External ID', 'Error', 'Attempts', 'Created', 'Holds cursor', last[0]],
       data.map((row) => [
-        ...[row.id, row.integration_id, row.event_class, row.external_id, shortError(row.error)],
+        ...[row.id, row.integration_id, row.stream, row.event_class, row.external_id, shortError(row.error)],
         ...[row.attempts, row.created_at, row.holds_cursor, row[last[1]]],
       ]),
     )

@@ -1,5 +1,5 @@
 import { SYNC_ITEM_STATUSES } from '../../syncs/items/item-rules.ts'
-import { choice, id, optional, period, text, whose, yesOrNo } from '../fields.ts'
+import { choice, id, optional, period, stream, text, whose, yesOrNo } from '../fields.ts'
 import { listing, shortError } from '../listing.ts'
 import { Refused } from '../refused.ts'
 import { SyncItemRow } from '../shapes.ts'
@@ -14,6 +14,7 @@ export const listSyncItems = listing({
   ],
   fields: {
     ...whose,
+    stream: stream('only of this stream'),
     run: optional(id('only of this run')),
     status: optional(choice('only of this status', SYNC_ITEM_STATUSES, 'status')),
     waiting: yesOrNo('whether they wait for another attempt'),
@@ -27,6 +28,7 @@ export const listSyncItems = listing({
   shows: {
     ID: 'id',
     Integration: 'integration_id',
+    Stream: 'stream',
     Run: 'sync_log_id',
     Event: 'event_class',
     'External ID': 'external_id',

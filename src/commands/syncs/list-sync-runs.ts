@@ -1,6 +1,6 @@
 import { RUN_STATUSES } from '../../syncs/run-rules.ts'
 import { runDocument } from '../cli/sync-run.ts'
-import { choice, optional, period, whose } from '../fields.ts'
+import { choice, optional, period, stream, whose } from '../fields.ts'
 import { listing, shortError } from '../listing.ts'
 import { SyncRunRow } from '../shapes.ts'
 
@@ -14,6 +14,7 @@ export const listSyncRuns = listing({
   ],
   fields: {
     ...whose,
+    stream: stream('only of this stream'),
     status: optional(choice('only of this status', RUN_STATUSES, 'status')),
     ...period('begun'),
   },
@@ -22,6 +23,7 @@ export const listSyncRuns = listing({
   shows: {
     ID: 'id',
     Integration: 'integration_id',
+    Stream: 'stream',
     Operation: 'operation',
     Status: 'status',
     Listed: 'listed',

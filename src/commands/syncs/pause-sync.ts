@@ -1,33 +1,35 @@
 import { z } from 'zod'
+import { streamOption } from '../../syncs/sync-rows.ts'
 import { command, route } from '../command.ts'
-import { id } from '../fields.ts'
-import { rowId } from '../shapes.ts'
+import { id, stream } from '../fields.ts'
+import { rowId, streamName } from '../shapes.ts'
+import { progressAt } from './sync-progress.ts'
 
-const fields = { id: id('of the integration') }
+const fields = { id: id('of the integration'), stream: stream() }
 
 export const pauseSync = command({
   name: 'pause-sync',
   topic: 'Syncs',
   summary: 'Holds the sync run of an integration; without one, keeps one from starting.',
-  examples: ['integrations pause-sync 7'],
+  examples: ['integrations pause-sync 7', 'integrations pause-sync 7 --stream contacts'],
   places: ['id'],
   fields,
   reach: 'integration',
-  output: z.object({ integration_id: rowId, paused: z.literal(true) }),
+  output: z.object({ integration_id: rowId, stream: streamName, paused: z.literal(true) }),
   routes: [
     route({
       method: 'post',
       path: '/integrations/:id/pause',
       fields,
       status: 202,
-      location: ({ id }) => `/integrations/${id}/sync`,
+      location: progressAt,
     }),
   ],
-  async run({ integrations, note }, { id }) {
-    await integrations.syncs.pause(id)
-    await note(id, 'pause')
-    return { integration_id: id, paused: true }
+  async run({ integrations, note }, { id, stream }) {
+    await integrations.syncs.pause(id, { stream })
+    await note(id, `pause${streamOption(stream)}`)
+    return { integration_id: id, stream: stream ?? null, paused: true }
   },
-  show: ({ integration_id: of }) =>
-    `Paused: items that run are finished, nothing new is taken in. \`integrations resume-sync ${of}\` goes on.`,
+  show: ({ integration_id: of, stream }) =>
+    `Paused: items that run are finished, nothing new is taken in. \`integrations resume-sync ${of}${streamOption(stream)}\` goes on.`,
 })

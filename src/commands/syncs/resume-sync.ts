@@ -1,28 +1,31 @@
 import { z } from 'zod'
+import { streamOption } from '../../syncs/sync-rows.ts'
+import type { Whose } from '../cli/watch-sync.ts'
 import type { CommandContext } from '../command.ts'
 import { command, route } from '../command.ts'
-import { id } from '../fields.ts'
+import { id, stream } from '../fields.ts'
 import { Refused } from '../refused.ts'
-import { rowId } from '../shapes.ts'
+import { rowId, streamName } from '../shapes.ts'
+import { progressAt } from './sync-progress.ts'
 
-const fields = { id: id('of the integration') }
+const fields = { id: id('of the integration'), stream: stream() }
 
 export const resumeSync = command({
   name: 'resume-sync',
   topic: 'Syncs',
   summary: 'Ends the pause of a sync run.',
-  examples: ['integrations resume-sync 7'],
+  examples: ['integrations resume-sync 7', 'integrations resume-sync 7 --stream contacts'],
   places: ['id'],
   fields,
   reach: 'integration',
-  output: z.object({ integration_id: rowId, resumed: z.boolean() }),
+  output: z.object({ integration_id: rowId, stream: streamName, resumed: z.boolean() }),
   routes: [
     route({
       method: 'post',
       path: '/integrations/:id/resume',
       fields,
       status: 202,
-      location: ({ id }) => `/integrations/${id}/sync`,
+      location: progressAt,
       async run(context, input) {
         const result = await resume(context, input)
         if (!result.resumed) throw new Refused('not_running', 'No sync run of this integration lives.')
@@ -34,8 +37,8 @@ export const resumeSync = command({
   show: ({ resumed }) => (resumed ? 'Resumed' : 'Nothing to resume: no run lives.'),
 })
 
-async function resume({ integrations, note }: CommandContext, { id }: { readonly id: number }) {
-  const resumed = (await integrations.syncs.resume(id)) === 'resumed'
-  if (resumed) await note(id, 'resume')
-  return { integration_id: id, resumed }
+async function resume({ integrations, note }: CommandContext, { id, stream }: Whose) {
+  const resumed = (await integrations.syncs.resume(id, { stream })) === 'resumed'
+  if (resumed) await note(id, `resume${streamOption(stream)}`)
+  return { integration_id: id, stream: stream ?? null, resumed }
 }

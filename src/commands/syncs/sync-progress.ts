@@ -2,15 +2,17 @@ import { z } from 'zod'
 import { failureText } from '../cli/progress-line.ts'
 import type { RunDocument } from '../cli/sync-run.ts'
 import { endText } from '../cli/sync-run.ts'
+import type { Whose } from '../cli/watch-sync.ts'
 import { watchSync } from '../cli/watch-sync.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command, fieldLines, route } from '../command.ts'
-import { flag, forTerminals, id } from '../fields.ts'
-import { moment, rowId, SyncRunRow } from '../shapes.ts'
+import { flag, forTerminals, id, stream } from '../fields.ts'
+import { moment, rowId, SyncRunRow, streamName } from '../shapes.ts'
 
 const count = z.int().min(0)
 const Progress = z.object({
   integration_id: rowId,
+  stream: streamName,
   /** Null: no run lives. */
   progress: z
     .object({
@@ -31,30 +33,36 @@ const Progress = z.object({
     .nullable(),
 })
 
+const fields = { id: id('of the integration'), stream: stream() }
+
+/** Where it is seen over HTTP. */
+export const progressAt = ({ id, stream }: Whose): string =>
+  `/integrations/${id}/sync${stream === undefined ? '' : `?stream=${stream}`}`
+
 export const syncProgress = command({
   name: 'sync-progress',
   topic: 'Syncs',
   summary: 'Shows how far the sync run of an integration is.',
-  examples: ['integrations sync-progress 7', 'integrations sync-progress 7 --watch'],
+  examples: ['integrations sync-progress 7', 'integrations sync-progress 7 --stream contacts --watch'],
   places: ['id'],
-  fields: { id: id('of the integration'), watch: forTerminals(flag('go on until the run ends')) },
+  fields: { ...fields, watch: forTerminals(flag('go on until the run ends')) },
   reach: 'integration',
-  output: z.union([Progress, z.object({ integration_id: rowId, run: SyncRunRow.nullable() })]),
+  output: z.union([Progress, z.object({ integration_id: rowId, stream: streamName, run: SyncRunRow.nullable() })]),
   routes: [
     route({
       method: 'get',
       path: '/integrations/:id/sync',
-      fields: { id: id('of the integration') },
+      fields,
       output: Progress,
       run: look,
     }),
   ],
-  async run(context, { id, watch }): Promise<Seen> {
+  async run(context, { watch, ...whose }): Promise<Seen> {
     // Whether Temporal and the run's worker answer at all: from here on an outage is sat out.
-    const { progress } = await look(context, { id })
-    if (!watch) return { integration_id: id, progress }
-    const run = progress === null ? null : await watchSync(context, id, { after: null })
-    return { integration_id: id, run, wasSeen: progress !== null }
+    const { progress, ...of } = await look(context, whose)
+    if (!watch) return { ...of, progress }
+    const run = progress === null ? null : await watchSync(context, whose, { after: null })
+    return { ...of, run, wasSeen: progress !== null }
   },
   document: ({ wasSeen: _, ...document }) => document,
   show({ progress, run, wasSeen }) {
@@ -70,18 +78,20 @@ export const syncProgress = command({
 /** One look at it, or what it came to. */
 interface Seen {
   readonly integration_id: number
+  readonly stream: string | null
   readonly progress?: Awaited<ReturnType<typeof look>>['progress']
   /** Null: none was opened, or none lived. */
   readonly run?: RunDocument | null
   readonly wasSeen?: boolean
 }
 
-async function look({ integrations }: CommandContext, { id }: { readonly id: number }) {
-  const progress = await integrations.syncs.progress(id)
-  if (progress === null) return { integration_id: id, progress }
+async function look({ integrations }: CommandContext, { id, stream }: Whose) {
+  const of = { integration_id: id, stream: stream ?? null }
+  const progress = await integrations.syncs.progress(id, { stream })
+  if (progress === null) return { ...of, progress }
   const { lastFailure } = progress
   return {
-    integration_id: id,
+    ...of,
     progress: { ...columns(progress), last_failure: lastFailure && columns(lastFailure) },
   }
 }

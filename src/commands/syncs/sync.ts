@@ -2,17 +2,20 @@ import { z } from 'zod'
 import { lostDatabase } from '../../framework/lost-database.ts'
 import type { StartSync, SyncStart } from '../../syncs/ask-rules.ts'
 import { MAX_DEBOUNCE_SECONDS } from '../../syncs/ask-rules.ts'
+import { namedStream, streamOption } from '../../syncs/sync-rows.ts'
 import { byWorker } from '../cli/by-worker.ts'
 import { Interrupted, listingFailure } from '../cli/failure.ts'
 import { endText } from '../cli/sync-run.ts'
 import { table } from '../cli/table.ts'
+import type { Whose } from '../cli/watch-sync.ts'
 import { newestRun, watchSync } from '../cli/watch-sync.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command, route } from '../command.ts'
-import { flag, forTerminals, id, instant, optional, whole } from '../fields.ts'
+import { flag, forTerminals, id, instant, optional, stream, whole } from '../fields.ts'
 import { Refused } from '../refused.ts'
-import { anything, moment, rowId, SyncRunRow } from '../shapes.ts'
+import { anything, moment, rowId, SyncRunRow, streamName } from '../shapes.ts'
 import { isKnownError } from '../statuses.ts'
+import { progressAt } from './sync-progress.ts'
 
 const DEFAULT_SAMPLE = 10
 
@@ -32,20 +35,23 @@ const Sample = z.object({
   more: z.boolean(),
   duplicates_dropped: count,
 })
-const Asked = z.object({
-  integration_id: rowId,
+const Outcome = z.object({
   outcome: z.enum(['started', 'remembered', 'later']),
   run_id: z.string().optional(),
   at: moment.optional(),
+  stream: streamName,
 })
+const streams = z.array(Outcome).optional().describe('Each of them, where all streams of its provider were asked for.')
+const Asked = Outcome.extend({ integration_id: rowId, streams })
 const Started = z.object({
   integration_id: rowId,
-  outcome: Asked.shape.outcome.optional(),
-  ...{ started: z.literal([0, 1]), already_running: z.boolean() },
+  stream: streamName,
+  outcome: Outcome.shape.outcome.optional(),
+  ...{ started: count, already_running: z.boolean(), streams },
 })
 const Dispatched = z.object({
   ...{ due: count, started: count, already_running: count },
-  stale: z.array(z.object({ integration_id: rowId, last_synced_at: moment.nullable() })),
+  stale: z.array(z.object({ integration_id: rowId, stream: z.string().optional(), last_synced_at: moment.nullable() })),
   recovered: z.array(rowId),
 })
 
@@ -63,7 +69,7 @@ export const sync = command({
   examples: [
     'integrations sync',
     'integrations sync --integration 7',
-    'integrations sync --integration 7 --watch',
+    'integrations sync --integration 7 --stream contacts --watch',
     'integrations sync --integration 7 --dry-run --limit 20',
     'integrations sync --integration 7 --from 2031-01-01T00:00:00Z --to 2031-02-01T00:00:00Z',
   ],
@@ -71,6 +77,7 @@ export const sync = command({
   workflow: 'own',
   fields: {
     integration: optional(id('a run of this integration now, due or not')),
+    stream: stream('of this stream of its provider; default: of all that it has'),
     watch: forTerminals(flag('show how far the run is, until it ends')),
     dryRun: flag('only list a few items, and store none'),
     limit: optional({ ...limit, about: `with --dry-run: ${limit.about}` }),
@@ -85,6 +92,7 @@ export const sync = command({
       summary: 'Starts a sync run of an integration, due or not; while one lives, one more follows it.',
       fields: {
         id: integration,
+        stream: stream('default: all streams of its provider'),
         notBefore: optional(instant('at most 30 days ahead: it begins then')),
         debounceSeconds: optional(
           whole('it begins once no one has asked for this many seconds', { min: 0, max: MAX_DEBOUNCE_SECONDS }),
@@ -93,40 +101,39 @@ export const sync = command({
       reach: 'integration',
       status: 202,
       output: Asked,
-      location: ({ id }) => `/integrations/${id}/sync`,
+      location: (input, { streams }) => (streams === undefined ? progressAt(input) : `/integrations/${input.id}`),
       async run(context, { id, ...ask }) {
-        const { kind: outcome, ...rest } = await start(context, id, ask)
-        return { integration_id: id, outcome, ...columns(rest) }
+        return { integration_id: id, ...outcomeOf(await start(context, id, ask)) }
       },
     }),
     route({
       method: 'post',
       path: '/integrations/:id/backfill',
       summary: 'Starts a backfill: lists a time of the past again. The cursor stays.',
-      fields: { id: integration, from: instant('inclusive'), to: instant('exclusive') },
+      fields: { id: integration, stream: stream(), from: instant('inclusive'), to: instant('exclusive') },
       reach: 'integration',
       status: 202,
-      output: z.object({ integration_id: rowId, from: moment, to: moment }),
+      output: z.object({ integration_id: rowId, stream: streamName, from: moment, to: moment }),
       location: ({ id }) => `/sync-runs?integration=${id}`,
-      async run(context, { id, from, to }) {
+      async run(context, { from, to, ...whose }) {
         if (from >= to) throw new Refused('usage', 'a moment after from is allowed', 'to')
-        if (!(await startBackfill(context, id, from, to)))
+        if (!(await startBackfill(context, whose, from, to)))
           throw new Refused('already_running', 'A backfill of this integration lives. Wait for its end, and ask again.')
-        return { integration_id: id, from, to }
+        return { ...answerOf(whose), from, to }
       },
     }),
     route({
       method: 'post',
       path: '/integrations/:id/sample',
       summary: 'Shows what a run would list. Nothing is stored.',
-      fields: { id: integration, limit: optional(limit) },
+      fields: { id: integration, stream: stream(), limit: optional(limit) },
       reach: 'integration',
       output: Sample,
-      run: (context, { id, limit }) => sample(context, id, limit, withoutCauses),
+      run: (context, { limit, ...whose }) => sample(context, whose, limit, withoutCauses),
     }),
   ],
-  check({ integration: id, watch, dryRun, limit, from, to }) {
-    const given = Object.entries({ watch, 'dry-run': dryRun, limit, from, to })
+  check({ integration: id, stream, watch, dryRun, limit, from, to }) {
+    const given = Object.entries({ stream, watch, 'dry-run': dryRun, limit, from, to })
       .filter(([, value]) => value !== undefined && value !== false)
       .map(([name]) => `--${name}`)
     if (id === undefined && given.length > 0)
@@ -146,11 +153,12 @@ export const sync = command({
         `--to is a moment after --from; ${from.toISOString()} and ${to.toISOString()} were given.`,
       )
   },
-  run(context, { integration: id, watch, dryRun, limit, from, to }): Promise<Said> {
+  run(context, { integration: id, stream, watch, dryRun, limit, from, to }): Promise<Said> {
     if (id === undefined) return dispatch(context)
-    if (dryRun) return dryRunOf(context, id, limit)
-    if (from !== undefined && to !== undefined) return backfill(context, id, from, to)
-    return watch ? runAndWatch(context, id) : runNow(context, id)
+    const whose = { id, stream }
+    if (dryRun) return dryRunOf(context, whose, limit)
+    if (from !== undefined && to !== undefined) return backfill(context, whose, from, to)
+    return watch ? runAndWatch(context, whose) : runNow(context, whose)
   },
   document: ({ document }) => document,
   show: ({ text }) => text,
@@ -162,8 +170,10 @@ async function dispatch(context: CommandContext): Promise<Said> {
   const { integrations, warn } = context
   const { stale, ...counts } = await byWorker(context, integrations.syncs.dispatch())
   const { due, started, alreadyRunning } = counts
-  for (const { integrationId, lastSyncedAt } of stale)
-    warn(`Integration ${integrationId} is stale: its last clean sync was ${lastSyncedAt ?? 'never'}.`)
+  for (const { integrationId, stream: late, lastSyncedAt } of stale)
+    warn(
+      `Integration ${integrationId}${late === undefined ? '' : `, stream ${late},`} is stale: its last clean sync was ${lastSyncedAt ?? 'never'}.`,
+    )
   const refused = due - started - alreadyRunning
   if (refused > 0) warn(`${refused} of ${due} could not be started; the log of the worker says why.`)
   return {
@@ -178,44 +188,69 @@ function nothingStarted(due: number, alreadyRunning: number): string {
   return alreadyRunning > 0 ? `Nothing to start: ${alreadyRunning} run already.` : 'Nothing was started.'
 }
 
-async function runNow(context: CommandContext, id: number): Promise<Said> {
-  const { kind } = await start(context, id)
-  return { document: startedOf(id, kind), text: textOf(kind) }
+async function runNow(context: CommandContext, whose: Whose): Promise<Said> {
+  const started = await start(context, whose.id, whose)
+  return { document: startedOf(whose, started), text: textOf(started) }
 }
 
-async function runAndWatch(context: CommandContext, id: number): Promise<Said> {
+async function runAndWatch(context: CommandContext, whose: Whose): Promise<Said> {
   const { integrations, json, warn } = context
-  await integrations.get(id)
-  const newest = await newestRun(integrations, id)
-  const { kind } = await start(context, id)
-  if (!json) warn(textOf(kind))
+  const all = await integrations.admin.operator.streams(whose.id)
+  if (whose.stream === undefined && all.length > 1)
+    throw new Refused(
+      'usage',
+      `--watch shows one run: give --stream, too, one of ${all.map((each) => each.stream).join(', ')}.`,
+      'stream',
+    )
+  const newest = await newestRun(integrations, whose)
+  const started = await start(context, whose.id, whose)
+  if (!json) warn(textOf(started))
   // A run that is joined may be the newest one.
-  const run = await watchSync(context, id, { after: kind === 'started' ? (newest?.id ?? null) : null })
+  const run = await watchSync(context, whose, { after: started.kind === 'started' ? (newest?.id ?? null) : null })
   return {
-    document: { ...startedOf(id, kind), run },
+    document: { ...startedOf(whose, started), run },
     text: run === null ? 'No run was opened: the log of the worker says why.' : endText(run),
     hasFailed: run !== null && run.status !== 'success',
   }
 }
 
-const startedOf = (id: number, outcome: SyncStart['kind']) => ({
-  integration_id: id,
-  outcome,
-  started: outcome === 'started' ? 1 : 0,
-  already_running: outcome === 'remembered',
-})
+const answerOf = ({ id, stream }: Whose) => ({ integration_id: id, stream: stream ?? null })
 
-const textOf = (outcome: SyncStart['kind']): string =>
-  outcome === 'started' ? 'Started 1' : 'Already running: will run again after the one that runs'
+interface OutcomeDocument extends Omit<z.infer<typeof Outcome>, 'run_id' | 'at'> {
+  readonly streams?: readonly OutcomeDocument[]
+}
 
-async function start({ integrations, note }: CommandContext, id: number, ask?: StartSync): Promise<SyncStart> {
+function outcomeOf({ kind: outcome, stream, streams, ...rest }: SyncStart): OutcomeDocument {
+  const each = streams === undefined ? {} : { streams: streams.map(outcomeOf) }
+  // What all came to is of no one stream.
+  return { outcome, stream: streams === undefined ? (stream ?? null) : null, ...columns(rest), ...each }
+}
+
+function startedOf(whose: Whose, start: SyncStart) {
+  const { streams } = start
+  const each = streams ?? [start]
+  return {
+    ...answerOf(whose),
+    outcome: start.kind,
+    started: each.filter(({ kind }) => kind === 'started').length,
+    already_running: each.some(({ kind }) => kind === 'remembered'),
+    ...(streams === undefined ? {} : { streams: streams.map(outcomeOf) }),
+  }
+}
+
+function textOf({ kind, streams }: SyncStart): string {
+  if (streams !== undefined) return streams.map((each) => `${each.stream}: ${textOf(each)}`).join('\n')
+  return kind === 'started' ? 'Started 1' : 'Already running: will run again after the one that runs'
+}
+
+async function start({ integrations, note }: CommandContext, id: number, ask: StartSync): Promise<SyncStart> {
   const started = await integrations.syncs.start(id, ask)
-  await note(id, 'sync')
+  await note(id, `sync${streamOption(ask.stream)}`)
   return started
 }
 
-async function dryRunOf(context: CommandContext, id: number, limit = DEFAULT_SAMPLE): Promise<Said> {
-  const document = await sample(context, id, limit, (error, causes) =>
+async function dryRunOf(context: CommandContext, whose: Whose, limit = DEFAULT_SAMPLE): Promise<Said> {
+  const document = await sample(context, whose, limit, (error, causes) =>
     // Of a worker that stops, too: what the listing throws then is no failure of the provider.
     context.signal.aborted ? new Interrupted() : listingFailure(error, causes),
   )
@@ -230,7 +265,7 @@ async function dryRunOf(context: CommandContext, id: number, limit = DEFAULT_SAM
 /** @param failure what is said of a listing that failed, by its causes: null before it began */
 async function sample(
   { integrations, signal }: CommandContext,
-  id: number,
+  { id, stream }: Whose,
   limit = DEFAULT_SAMPLE,
   failure: (error: unknown, causes: string | null) => unknown,
 ) {
@@ -238,7 +273,8 @@ async function sample(
   const onListingFailed = (told: string): void => {
     causes = told
   }
-  const { items, ...rest } = await integrations.syncs.sample(id, { limit, signal, onListingFailed }).catch((error) => {
+  const options = { stream, limit, signal, onListingFailed }
+  const { items, ...rest } = await integrations.syncs.sample(id, options).catch((error) => {
     throw failure(error, causes)
   })
   return { items: items.map(columns), ...columns(rest) }
@@ -256,21 +292,22 @@ function withoutCauses(error: unknown, causes: string | null): unknown {
 
 async function startBackfill(
   { integrations, note }: CommandContext,
-  id: number,
+  { id, stream }: Whose,
   from: Date,
   to: Date,
 ): Promise<boolean> {
   const window = { from: from.toISOString(), to: to.toISOString() }
-  const isStarted = (await integrations.syncs.backfill({ integrationId: id, ...window })) === 'started'
-  if (isStarted) await note(id, `backfill ${window.from} to ${window.to}`)
+  const asked = { integrationId: id, ...namedStream(stream), ...window }
+  const isStarted = (await integrations.syncs.backfill(asked)) === 'started'
+  if (isStarted) await note(id, `backfill ${window.from} to ${window.to}${streamOption(stream)}`)
   return isStarted
 }
 
-async function backfill(context: CommandContext, id: number, from: Date, to: Date): Promise<Said> {
-  const isStarted = await startBackfill(context, id, from, to)
-  const where = `\n\`integrations list-sync-runs --integration ${id}\` shows it, a row for each day of it.`
+async function backfill(context: CommandContext, whose: Whose, from: Date, to: Date): Promise<Said> {
+  const isStarted = await startBackfill(context, whose, from, to)
+  const where = `\n\`integrations list-sync-runs --integration ${whose.id}${streamOption(whose.stream)}\` shows it, a row for each day of it.`
   return {
-    document: { integration_id: id, started: isStarted ? 1 : 0, already_running: !isStarted },
+    document: { ...answerOf(whose), started: isStarted ? 1 : 0, already_running: !isStarted },
     text: isStarted ? `Started 1${where}` : 'Already running',
   }
 }

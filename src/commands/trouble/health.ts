@@ -1,13 +1,14 @@
 import { z } from 'zod'
 import type { Integrations } from '../../create-integrations.ts'
 import { switchedOffBy } from '../../integrations/rules.ts'
+import { streamLines } from '../cli/stream-lines.ts'
 import { table } from '../cli/table.ts'
 import { columns, command, route } from '../command.ts'
 import { choice, id, many, optional } from '../fields.ts'
 import { switched } from '../integrations/enable.ts'
 import { activeWord } from '../integrations/list.ts'
 import { Refused } from '../refused.ts'
-import { anything, IntegrationShape, moment, StandingShape } from '../shapes.ts'
+import { anything, IntegrationShape, moment, StandingShape, streams } from '../shapes.ts'
 
 /** From best to worst: `--fail-on` means this status, and each after it. */
 const SEVERITY = ['healthy', 'degraded', 'failing', 'disabled'] as const
@@ -22,6 +23,7 @@ const Report = StandingShape.extend({
   consecutive_sync_failures: z.int(),
   last_error_at: moment.nullable(),
   next_sync_at: moment.nullable(),
+  streams,
   elevated_since: moment.nullable().describe('Since when its failure rate counts as elevated.'),
   incident: anything.describe('The open incident, or null.'),
   failures_24h: z.record(z.string(), z.int()).describe('Failed requests by class.'),
@@ -145,8 +147,9 @@ async function overview(admin: Admin, failOn: FailOn | undefined): Promise<Shown
   }
 }
 
-const reportOf = ({ incident, ...rest }: Health) => ({
+const reportOf = ({ incident, streams, ...rest }: Health) => ({
   ...columns(rest),
+  streams: streams.map(columns),
   incident: incident === null ? null : columns(incident),
 })
 
@@ -167,6 +170,7 @@ function linesOf([field, value]: [string, unknown]): [string, unknown][] {
       `top_error_${n + 1}`,
       `${requests} x ${error.slice(0, SHOWN_ERROR_LENGTH)}`,
     ])
+  if (field === 'streams') return streamLines(value as Parameters<typeof streamLines>[0])
   if (typeof value !== 'object' || value === null || value instanceof Date) return [[field, value]]
   return Object.entries(value).map(([part, each]) => [`${field}.${part}`, each])
 }

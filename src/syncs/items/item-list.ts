@@ -28,6 +28,7 @@ export interface SyncItemFilter {
   /** The log of the run. */
   readonly syncLogId?: number | undefined
   readonly status?: SyncItemRow['status'] | undefined
+  readonly stream?: string | undefined
   /** Items that wait for another attempt. */
   readonly waiting?: boolean | undefined
   /** Of failed ones: whether a later run made up for them. */
@@ -57,7 +58,7 @@ export interface ItemStanding {
  */
 export async function listFailedItems(
   framework: Framework,
-  { integrationId, since, limit = DEFAULT_FAILED, all = false, waiting = false }: ListFailedItemsInput,
+  { integrationId, stream, since, limit = DEFAULT_FAILED, all = false, waiting = false }: ListFailedItemsInput,
 ): Promise<FailedItem[]> {
   if (all && waiting)
     throw new InvalidArgumentException(
@@ -66,10 +67,11 @@ export async function listFailedItems(
     )
   const kind = waiting ? { waiting } : all ? { status: 'failed' as const } : { madeUpFor: false }
   const failed: FailedItem[] = []
-  for await (const row of listSyncItems(framework, { ...kind, integrationId, since: momentOf(since), limit }))
+  for await (const row of listSyncItems(framework, { ...kind, integrationId, stream, since: momentOf(since), limit }))
     failed.push({
       id: row.id,
       integrationId: row.integrationId,
+      stream: row.stream,
       eventClass: row.eventClass,
       externalId: row.externalId,
       error: row.error ?? row.lastError,
@@ -99,9 +101,9 @@ export interface ListSyncItems extends SyncItemFilter {
 /** Newest first, without payloads. @throws InvalidArgumentException at once, before anything is read */
 export function listSyncItems(framework: Framework, given: ListSyncItems = {}): AsyncIterable<SyncItemSummary> {
   const { after, limit, ...filter } = given
-  const { integrationId, provider, owner, syncLogId, status, eventClass, externalId, since, until } = filter
+  const { integrationId, provider, owner, syncLogId, status, stream, eventClass, externalId, since, until } = filter
   checkIds({ integrationId, syncLogId, after, limit })
-  checkTexts({ provider, eventClass, externalId })
+  checkTexts({ provider, stream, eventClass, externalId })
   checkOwnerFilter(owner)
   checkChoice('status', status, SYNC_ITEM_STATUSES)
   checkPeriod(since, until)
@@ -150,6 +152,7 @@ export function pageOfSyncItems(db: Database, tables: Tables, filter: SyncItemFi
     owner,
     syncLogId,
     status,
+    stream,
     waiting,
     madeUpFor,
     eventClass,
@@ -166,6 +169,7 @@ export function pageOfSyncItems(db: Database, tables: Tables, filter: SyncItemFi
         belongsToThem(tables, sql`${syncItems.integrationId}`, { provider, owner }),
         syncLogId === undefined ? undefined : eq(syncItems.syncLogId, syncLogId),
         status === undefined ? undefined : eq(syncItems.status, status),
+        stream === undefined ? undefined : eq(syncItems.stream, stream),
         waiting === undefined
           ? undefined
           : waiting
