@@ -549,7 +549,13 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     syncsWithinMinute: () =>
       declaredStreams({ providers }).some(({ seconds }) => seconds !== null && seconds < MINUTE_SECONDS),
   }
-  const metrics = prometheusMetrics({ byIntegration: config.metrics.by_integration })
+  const metrics = prometheusMetrics({
+    byIntegration: config.metrics.by_integration,
+    streamsOf(key) {
+      const provider = providers.find(key)
+      return provider === null ? [] : streamsOf(provider).filter((name) => name !== null)
+    },
+  })
   const providerOf = async (id: number): Promise<string> => (await subjectOf(framework, id)).provider
   const promiseOf = (inbox: PumpedQueue) =>
     new InboxPromise(() => readPromise(connection.db, tables, { prefix: config.cache_prefix, inbox }))

@@ -6,7 +6,7 @@
 
 import type { ApplicationFailure } from '@temporalio/activity'
 import type { Framework } from '../framework/context.ts'
-import { boundLogger, errorLine } from '../framework/logger.ts'
+import { boundLogger, errorLine, integrationLogger } from '../framework/logger.ts'
 import type { Finalisation } from '../syncs/finalisation.ts'
 import { endRun } from '../syncs/finalisation.ts'
 import type { BegunListing } from '../syncs/listing/listing-queries.ts'
@@ -15,7 +15,7 @@ import { listBegun } from '../syncs/listing/listing-try.ts'
 import { runSettings } from '../syncs/start.ts'
 import { BATCH_ROWS } from '../syncs/sync-jobs.ts'
 import type { SyncRow } from '../syncs/sync-rows.ts'
-import { syncLogger } from '../syncs/sync-rows.ts'
+
 import { asFailure } from './activity-failures.ts'
 import type { ItemBatchResult } from './item-activities.ts'
 import { runItemBatch } from './item-activities.ts'
@@ -62,7 +62,7 @@ export async function firstSteps(
     framework.workflows
       .tellSyncBegan({ integrationId, stream: begun.row.stream }, how)
       .catch((error: unknown) =>
-        boundLogger(syncLogger(framework, begun.row), { sync_log: syncLogId }).debug(
+        boundLogger(integrationLogger(framework, begun.row), { sync_log: syncLogId }).debug(
           { event: 'sync.beginning_untold', error: errorLine(error, 300) },
           'a run could not be told how far its beginning is',
         ),

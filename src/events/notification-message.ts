@@ -48,11 +48,12 @@ const DATA: { readonly [Name in NotifiedName]: DataOf<Name> } = {
   IntegrationDisabled: () => ({}),
   // Its reason is what the authorization server answered.
   ReauthRequired: () => ({}),
-  SyncBecameStale: ({ secondsSinceSync, intervalMinutes }) => ({
+  SyncBecameStale: ({ stream, secondsSinceSync, intervalMinutes }) => ({
+    stream: stream ?? null,
     seconds_since_sync: secondsSinceSync,
     interval_minutes: intervalMinutes,
   }),
-  SyncStalenessRecovered: () => ({}),
+  SyncStalenessRecovered: ({ stream }) => ({ stream: stream ?? null }),
   SyncItemStuck: ({ item, consecutiveFailedRuns }) => ({
     item: { id: item.id, event_class: item.eventClass, external_id: item.externalId },
     consecutive_failed_runs: consecutiveFailedRuns,

@@ -69,11 +69,11 @@ const WORDS: { readonly [Name in NotifiedName]: WordsOf<Name> } = {
     title: 'Authorization needed',
     details: `Its provider takes the stored tokens no longer. A link for a person who may authorize it: \`integrations oauth-link ${integration.id}\``,
   }),
-  SyncBecameStale: ({ secondsSinceSync, intervalMinutes }) => ({
-    title: 'Sync is stale',
+  SyncBecameStale: ({ stream, secondsSinceSync, intervalMinutes }) => ({
+    title: `${syncOf(stream)} is stale`,
     details: `No clean run for ${duration(secondsSinceSync)}; it should sync every ${duration(intervalMinutes * 60)}.`,
   }),
-  SyncStalenessRecovered: () => ({ title: 'Sync is in time again' }),
+  SyncStalenessRecovered: ({ stream }) => ({ title: `${syncOf(stream)} is in time again` }),
   SyncItemStuck: ({ integration, item, consecutiveFailedRuns }) => ({
     title: 'Sync item is stuck',
     details:
@@ -118,6 +118,8 @@ function escaped(text: string): string {
   const cut = line.length > MAX_FOREIGN_LENGTH ? `${line.slice(0, MAX_FOREIGN_LENGTH).join('')}…` : line.join('')
   return cut.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }
+
+const syncOf = (stream: string | undefined): string => (stream === undefined ? 'Sync' : `Sync of ${escaped(stream)}`)
 
 function causeOf({ source, reason }: IncidentRecord): string {
   return `${source} (${escaped(reason)})`

@@ -92,7 +92,7 @@ export function referenceTo({ kind, id, integrationId }: RecordRef): string {
 async function refsOf(framework: Framework, reference: Exclude<Reference, { kind: 'refused' }>, limits: Limits) {
   if (reference.kind === 'text') return matchesOf(framework, reference, limits)
   if (reference.kind === 'row') return [{ kind: reference.of, id: reference.id, integrationId: null }]
-  const { of, integrationId } = reference
+  const { of, integrationId, stream } = reference
   const { db, tables } = framework
   const { incidents, logs } = tables
   const [newest] =
@@ -106,7 +106,13 @@ async function refsOf(framework: Framework, reference: Exclude<Reference, { kind
       : await db
           .select({ id: logs.id })
           .from(logs)
-          .where(and(eq(logs.integrationId, integrationId), eq(logs.operation, of)))
+          .where(
+            and(
+              eq(logs.integrationId, integrationId),
+              eq(logs.operation, of),
+              stream === undefined ? undefined : eq(logs.stream, stream),
+            ),
+          )
           .orderBy(desc(logs.id))
           .limit(1)
   return newest === undefined

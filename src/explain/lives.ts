@@ -183,9 +183,17 @@ function requestText({ endpoint, method, statusCode, error, failureClass, durati
   return `${method} ${short(endpoint)} ${answer}${durationMs === null ? '' : ` after ${durationMs} ms`}`
 }
 
-function logText({ operation, status, summary, error, attempt }: Omit<LogRow, 'resultData' | 'metadata'>): string {
+function logText({
+  operation,
+  stream,
+  status,
+  summary,
+  error,
+  attempt,
+}: Omit<LogRow, 'resultData' | 'metadata'>): string {
   const nth = attempt === null ? '' : `, attempt ${attempt}`
-  return `${operation}${nth}: ${status}${summary === null ? '' : `, ${short(summary)}`}${because(error)}`
+  const what = stream === null ? operation : `${operation} of ${stream}`
+  return `${what}${nth}: ${status}${summary === null ? '' : `, ${short(summary)}`}${because(error)}`
 }
 
 const mappingText = ({ externalId, internalType, internalId }: Tables['mappings']['$inferSelect']): string =>

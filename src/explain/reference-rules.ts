@@ -22,7 +22,13 @@ export type TextKind = (typeof TEXT_KINDS)[number]
 export type Reference =
   | { readonly kind: 'row'; readonly of: RowKind; readonly id: number }
   /** What an integration's workflow is at: its newest run, or its open incident. */
-  | { readonly kind: 'newest'; readonly of: 'sync' | 'backfill' | 'incident'; readonly integrationId: number }
+  | {
+      readonly kind: 'newest'
+      readonly of: 'sync' | 'backfill' | 'incident'
+      readonly integrationId: number
+      /** Only of this stream. */
+      readonly stream?: string
+    }
   | {
       readonly kind: 'text'
       readonly text: string
@@ -82,12 +88,15 @@ function rowOf(text: string): Reference | null {
 
 /** @param isWhole with the prefix: then `incident:7` is the workflow of integration 7, not the incident 7 */
 function workflowOf(text: string, isWhole: boolean): Reference | null {
-  const [, word = '', digits = ''] = /^([a-z-]+):([0-9]{1,16})(?::[0-9]{1,5})?$/.exec(text) ?? []
+  const [, word = '', digits = '', rest = ''] = /^([a-z-]+):([0-9]{1,16})(?::([A-Za-z0-9_-]{1,60}))?$/.exec(text) ?? []
   const of = WORKFLOWS.get(word)
   const id = Number(digits)
   if (of === undefined || !isId(id)) return null
+  if (of === 'sync' || of === 'backfill')
+    return /^[0-9_-]/.test(rest) ? null : { kind: 'newest', of, integrationId: id, ...(rest && { stream: rest }) }
+  // The attempt that a replay began with.
+  if (!/^[0-9]{0,5}$/.test(rest)) return null
   if (of === 'open-incident') return isWhole ? { kind: 'newest', of: 'incident', integrationId: id } : null
-  if (of === 'sync' || of === 'backfill') return { kind: 'newest', of, integrationId: id }
   return { kind: 'row', of, id }
 }
 

@@ -50,10 +50,10 @@ export function boundLogger(logger: Logger, fields: Readonly<Record<string, unkn
   }
 }
 
-/** A logger whose every line names the integration and its provider. */
+/** A logger whose every line names the integration and its provider, and the stream where it is about one. */
 export function integrationLogger(
   { logger }: { readonly logger: Logger },
-  { id, provider }: { readonly id: number; readonly provider: string },
+  { id, provider, stream }: { readonly id: number; readonly provider: string; readonly stream?: string | null },
 ): Logger {
-  return boundLogger(logger, { integration: id, provider })
+  return boundLogger(logger, { integration: id, provider, ...(stream == null ? {} : { stream }) })
 }

@@ -15,7 +15,7 @@ export interface IntegrationSubject extends Subject {
 }
 
 /** A caller waits no longer for a word in a log line. */
-const PATIENCE_MS = 2_000
+export const PATIENCE_MS = 2_000
 
 /** Never throws, and never waits long: the event has happened, whether or not its provider can be read. */
 export async function subjectOf(framework: Framework, id: number): Promise<IntegrationSubject> {

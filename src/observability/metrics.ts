@@ -6,9 +6,11 @@ export interface Subject {
   readonly provider: string
   /** Null where it is not known. */
   readonly id: number | null
+  /** Of a count of syncs; null, or not given: the integration's own. */
+  readonly stream?: string | null
 }
 
-/** In the place of a provider that is not registered: a stranger's word in a URL becomes no label. */
+/** In the place of a provider that is not registered, or a stream that it does not declare: a stranger's word becomes no label. */
 export const UNKNOWN_PROVIDER = '(unknown)'
 
 /** What becomes of a delivery: the door's words, and `reconciled` for one that our own question brought. */

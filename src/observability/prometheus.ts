@@ -6,12 +6,22 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { FailureClass } from '../calls/failure-class-rules.ts'
 import type { Metrics, Subject } from './metrics.ts'
-import { ENDED_RUNS, RECEIVED_OUTCOMES, REPLACEABLE_WORKFLOWS, SETTLED_ITEMS, SETTLED_WEBHOOKS } from './metrics.ts'
+import {
+  ENDED_RUNS,
+  RECEIVED_OUTCOMES,
+  REPLACEABLE_WORKFLOWS,
+  SETTLED_ITEMS,
+  SETTLED_WEBHOOKS,
+  UNKNOWN_PROVIDER,
+} from './metrics.ts'
 import type { Standing } from './standing.ts'
 
 const PREFIX = 'integrations_'
 /** The label of a call that has not failed: an empty one would be no label at all. */
 const NO_FAILURE = 'none'
+/** The label of what is no named stream's: to Prometheus an empty label is none. */
+const OWN = ''
+const SYNC_LABELS = ['provider', 'stream', 'status'] as const
 /** Seconds. From a quick handler to `webhook.handler_timeout` and `request.timeout` at their defaults, and beyond. */
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 
@@ -27,8 +37,14 @@ export interface PrometheusMetrics extends Metrics {
   includeProcess(): void
 }
 
-/** @param byIntegration `metrics.by_integration`: counters have the label `integration`, histograms and gauges never */
-export function prometheusMetrics({ byIntegration }: { readonly byIntegration: boolean }): PrometheusMetrics {
+export interface CountedBy {
+  /** `metrics.by_integration`: counters have the label `integration`, histograms and gauges never. */
+  readonly byIntegration: boolean
+  /** Of a provider, as it declares them now. None, the default: it has one `sync()`. */
+  readonly streamsOf?: (provider: string) => readonly string[]
+}
+
+export function prometheusMetrics({ byIntegration, streamsOf = () => [] }: CountedBy): PrometheusMetrics {
   const registry = new Registry()
   const registers = [registry]
   let includesProcess = false
@@ -57,8 +73,8 @@ export function prometheusMetrics({ byIntegration }: { readonly byIntegration: b
   ])
   const requestSeconds = histogram('request_duration_seconds', 'How long outbound calls took')
   const rateLimited = counter('rate_limited_total', 'Outbound calls refused before they were made: no capacity', [])
-  const runs = counter('sync_runs_total', 'Sync runs and slices of backfills that ended', ['provider', 'status'])
-  const items = counter('sync_items_total', 'Sync items that were settled', ['provider', 'status'])
+  const runs = counter('sync_runs_total', 'Sync runs and slices of backfills that ended', [...SYNC_LABELS])
+  const items = counter('sync_items_total', 'Sync items that were settled', [...SYNC_LABELS])
   const deferrals = counter('sync_deferrals_total', 'Attempts of sync items put off until there is capacity', [])
   const wakeUps = counter('wakeups_failed_total', 'Wake-ups of workflows that did not reach Temporal', [])
   const replaced = counter('workflows_replaced_total', 'Workflows ended since their task failed again and again', [
@@ -67,14 +83,23 @@ export function prometheusMetrics({ byIntegration }: { readonly byIntegration: b
   for (const workflow of REPLACEABLE_WORKFLOWS) replaced.inc({ workflow }, 0)
 
   const ownerOf = ({ id }: Subject) => (byIntegration && id !== null ? { integration: String(id) } : undefined)
+  /** No more values than the provider declares: an earlier release may have left others in the database. */
+  const streamOf = ({ provider, stream }: Subject): string => {
+    if (stream == null) return OWN
+    return streamsOf(provider).includes(stream) ? stream : UNKNOWN_PROVIDER
+  }
+  const syncOf = (of: Subject) => ({ provider: of.provider, stream: streamOf(of), ...ownerOf(of) })
   const seeded = new Set<string>()
   const seed = (provider: string): void => {
     if (seeded.has(provider)) return
     seeded.add(provider)
     for (const outcome of RECEIVED_OUTCOMES) received.inc({ provider, outcome }, 0)
     for (const status of SETTLED_WEBHOOKS) processed.inc({ provider, status }, 0)
-    for (const status of ENDED_RUNS) runs.inc({ provider, status }, 0)
-    for (const status of SETTLED_ITEMS) items.inc({ provider, status }, 0)
+    const streams = streamsOf(provider)
+    for (const stream of streams.length === 0 ? [OWN] : streams) {
+      for (const status of ENDED_RUNS) runs.inc({ provider, stream, status }, 0)
+      for (const status of SETTLED_ITEMS) items.inc({ provider, stream, status }, 0)
+    }
     for (const failure_class of [NO_FAILURE, ...Object.values(FailureClass)])
       requests.inc({ provider, failure_class }, 0)
   }
@@ -92,15 +117,15 @@ export function prometheusMetrics({ byIntegration }: { readonly byIntegration: b
       requestSeconds.observe(seconds)
     },
     requestRateLimited: (of) => rateLimited.inc({ ...ownerOf(of) }),
-    syncRunEnded: (of, status) => runs.inc({ provider: of.provider, status, ...ownerOf(of) }),
-    syncItemSettled: (of, status, count = 1) => items.inc({ provider: of.provider, status, ...ownerOf(of) }, count),
+    syncRunEnded: (of, status) => runs.inc({ ...syncOf(of), status }),
+    syncItemSettled: (of, status, count = 1) => items.inc({ ...syncOf(of), status }, count),
     syncItemDeferred: (of) => deferrals.inc({ ...ownerOf(of) }),
     wakeUpFailed: () => wakeUps.inc(),
     workflowReplaced: (workflow) => replaced.inc({ workflow }),
     async text(standing, providers) {
       // By integration there is no telling whose series will come.
       if (!byIntegration) for (const provider of providers) seed(provider)
-      return `${await registry.metrics()}\n${await gaugesOf(standing).metrics()}`
+      return `${await registry.metrics()}\n${await gaugesOf(standing, streamsOf).metrics()}`
     },
     includeProcess() {
       if (includesProcess) return
@@ -111,7 +136,7 @@ export function prometheusMetrics({ byIntegration }: { readonly byIntegration: b
 }
 
 /** New for each answer, so that a series which the database no longer has is gone. */
-function gaugesOf(standing: Standing | null): Registry {
+function gaugesOf(standing: Standing | null, streamsOf: (provider: string) => readonly string[]): Registry {
   const registry = new Registry()
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
     new Gauge<Label>({ name: PREFIX + name, help, labelNames, registers: [registry] })
@@ -145,6 +170,12 @@ function gaugesOf(standing: Standing | null): Registry {
     standing.syncItems,
   )
   gauge('sync_stale', 'Integrations without a clean sync run for too long').set(standing.stale)
+  const late = gauge('sync_streams_stale', 'Integrations of which this stream has had no clean run for too long', [
+    'provider',
+    'stream',
+  ])
+  for (const { provider, stream, count } of standing.staleStreams)
+    if (streamsOf(provider).includes(stream)) late.set({ provider, stream }, count)
   gauge('circuit_open', 'Integrations whose circuit is open, or forced open').set(standing.circuitsOpen)
   byLabel('incidents_open', 'Incidents that are open', 'source', standing.incidentsOpen)
   byLabel('health', 'Integrations by their health', 'status', standing.health)

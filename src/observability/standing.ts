@@ -61,6 +61,7 @@ export interface Standing {
   /** As `webhooks`. */
   readonly syncItems: Readonly<Record<string, number>>
   readonly stale: number
+  readonly staleStreams: readonly { readonly provider: string; readonly stream: string; readonly count: number }[]
   readonly circuitsOpen: number
   readonly incidentsOpen: Readonly<Record<string, number>>
   readonly health: Readonly<Record<string, number>>
@@ -99,7 +100,7 @@ async function standing(framework: Framework, db: Framework['db']): Promise<Stan
 function statement(framework: Framework): SQL {
   const { tables } = framework
   const { enabled: breakerEnabled, overrides_enabled: overridesEnabled } = framework.config.circuit_breaker
-  const { cache, incidents, integrations, syncItems, webhooks } = tables
+  const { cache, incidents, integrations, streams, syncItems, webhooks } = tables
   // Around the integration's id in the cache key of its calls' state, prefix included.
   const [before, after] = aroundCallStateId(framework)
   // Since its arrival, so that a row which a worker takes and hands back over and over waits on; one that a replay has put back,
@@ -115,6 +116,10 @@ function statement(framework: Framework): SQL {
         where i.health_status <> 'disabled'),
       'syncItems', ${countsOf(syncItems)},
       'stale', (select count(*) from ${integrations} where sync_stale_alerted_at is not null),
+      'staleStreams', (
+        select coalesce(jsonb_agg(late), '[]') from (
+          select i.provider, s.stream, count(*) from ${streams} s join ${integrations} i on i.id = s.integration_id
+          where s.sync_stale_alerted_at is not null group by i.provider, s.stream) late),
       'circuitsOpen', (
         select count(*) from ${integrations} i left join ${cache} c on c.key = ${before}::text || i.id || ${after}::text
         where case

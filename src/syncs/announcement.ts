@@ -122,7 +122,7 @@ async function tell(framework: Framework, log: LogRow, isOver: () => boolean): P
     await announceChanges(framework, integration, [{ at: 0, kind: 'incident_closed', incidentId: closed }])
   const noted = (metadata.stuck ?? []) as readonly { readonly item_id: number; readonly runs: number }[]
   if (metadata.stuck_untold !== undefined)
-    integrationLogger(framework, integration).warn(
+    integrationLogger(framework, row).warn(
       { event: 'sync.stuck_untold', sync_log: log.id, told: noted.length, untold: metadata.stuck_untold },
       'more items of a sync run are stuck than one run tells of',
     )

@@ -6,6 +6,7 @@ import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { INSTANT, Instant } from '../framework/instant.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { requireActive } from '../integrations/enabled.ts'
 import { requireIntegration } from '../integrations/queries.ts'
 import { switchedOffBy } from '../integrations/rules.ts'
@@ -20,7 +21,7 @@ import { runLogger } from './run-logger.ts'
 import type { RunStart } from './start.ts'
 import { nothingToDo } from './start.ts'
 import type { BackfillInput } from './sync-jobs.ts'
-import { isOfStream, lockSyncRow, namedStream, syncLogger } from './sync-rows.ts'
+import { isOfStream, lockSyncRow, namedStream } from './sync-rows.ts'
 
 const DAY_MS = 86_400_000
 /** Ten years, leap days included. A longer window is likely a typing error. */
@@ -119,7 +120,7 @@ export async function openSlice(
     }
     const opened = { operation: 'backfill', direction: 'inbound', status: 'processing' } as const
     const syncLogId = await insertLog(tx, tables, { integrationId, stream: row.stream, ...opened, metadata })
-    syncLogger(framework, row).info(
+    integrationLogger(framework, row).info(
       { event: 'backfill.slice_started', sync_log: syncLogId, from, to },
       'a slice of a backfill started',
     )

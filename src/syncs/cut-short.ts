@@ -102,7 +102,8 @@ async function endOpenRun(
     const row = await lockIntegration(tx, tables, integrationId)
     const log = await lockLog(tx, tables, syncLogId)
     if (row === null || log === null || log.status !== 'processing') return null
-    return { row, ...(await end(tx, await ofLocked(tx, tables, row, log.stream), log)) }
+    const ofRun = await ofLocked(tx, tables, row, log.stream)
+    return { row: ofRun, ...(await end(tx, ofRun, log)) }
   })
   if (ended === null) return false
   metrics.syncRunEnded(ended.row, ended.status)

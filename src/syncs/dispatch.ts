@@ -98,7 +98,7 @@ async function started(framework: Framework, row: DueIntegration): Promise<'star
     // The other starts would meet the same.
     if (isIntegrationsError(error, 'backend_unreachable')) throw error
     integrationLogger(framework, row).error(
-      { event: 'sync.start_refused', ...namedStream(row.stream), error: errorLine(error, 500) },
+      { event: 'sync.start_refused', error: errorLine(error, 500) },
       'a run that is due could not be started; the next dispatch tries again',
     )
     return 'refused'

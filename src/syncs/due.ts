@@ -141,12 +141,8 @@ export async function dueStreams(
     join ${streamRows(declared)} on d.provider = i.provider and d.stream = s.stream
     where i.is_active and i.health_status <> 'disabled' and ${streamSeconds} is not null
       and (s.next_sync_at is null or s.next_sync_at <= ${clockNow()})
-      and (i.health_status = 'healthy' or coalesce(greatest(s.last_synced_at, s.last_run_at)
-        + make_interval(secs => ${streamSeconds} * case i.health_status when 'degraded' then ${backoff.degraded}::float8
-            else ${backoff.failing}::float8 end) <= ${clockNow()}, true))
-      and (d.after is null or exists (
-        select 1 from ${streams} first
-        where first.integration_id = s.integration_id and first.stream = d.after and first.last_run_at is not null))
+      and coalesce(${waitEndOfStream(backoff)} <= ${clockNow()}, true)
+      and ${hasItsTurn({ streams })}
       ${after === null ? sql`` : sql`and (${at}, s.integration_id, s.stream) > (${from}::timestamptz, ${after.id}::bigint, ${after.stream}::text)`}
     order by s.next_sync_at asc nulls first, s.integration_id, s.stream
     limit ${limit}`)
@@ -202,24 +198,69 @@ function comesAfter({ id, nextSyncAt }: Tables['integrations'], after: DueIntegr
   return or(gt(nextSyncAt, after.nextSyncAt), and(eq(nextSyncAt, after.nextSyncAt), gt(id, after.id)))
 }
 
+/** What is due for too long. */
+export interface Overdue {
+  readonly id: number
+  /** Null: the integration's own. */
+  readonly stream: string | null
+  readonly dueSince: Date
+}
+
 /** Integrations that are due for longer than `seconds`, the longest first. A never planned one is due since its creation. */
 export async function overdueIntegrations(
   db: Database,
   tables: Tables,
   rule: DueRule,
   { seconds, limit }: { seconds: number; limit: number },
-): Promise<{ id: number; dueSince: Date }[]> {
+): Promise<Overdue[]> {
   const { integrations } = tables
   if (rule.intervals.size === 0) return []
   const then = sql`clock_timestamp() - make_interval(secs => ${seconds}::double precision)`
   const planned = sql`coalesce(${integrations.nextSyncAt}, ${integrations.createdAt})`
   const dueSince = sql`greatest(${planned}, ${waitEnd(tables, rule)})`
-  return db
+  const rows = await db
     .select({ id: integrations.id, dueSince: dueSince.mapWith(integrations.createdAt) })
     .from(integrations)
     .where(and(canBeDue(tables, rule), sql`${planned} < ${then}`, hasWaitedBy(tables, rule, then)))
     .orderBy(dueSince, asc(integrations.id))
     .limit(limit)
+  return rows.map((row) => ({ ...row, stream: null }))
+}
+
+/** The same of named streams. */
+export async function overdueStreams(
+  db: Database,
+  { integrations, streams }: Tables,
+  { declared, backoff }: { readonly declared: readonly DeclaredStream[]; readonly backoff: HealthBackoff },
+  { seconds, limit }: { seconds: number; limit: number },
+): Promise<Overdue[]> {
+  if (declared.length === 0) return []
+  const rows = await db.execute<{ id: string; stream: string; since: string }>(sql`
+    select i.id, s.stream, due.since
+    from ${streams} s join ${integrations} i on i.id = s.integration_id
+    join ${streamRows(declared)} on d.provider = i.provider and d.stream = s.stream
+    cross join lateral (
+      select greatest(coalesce(s.next_sync_at, s.created_at), ${waitEndOfStream(backoff)}) as since
+    ) due
+    where i.is_active and i.health_status <> 'disabled' and ${streamSeconds} is not null
+      and due.since < clock_timestamp() - make_interval(secs => ${seconds}::float8)
+      and ${hasItsTurn({ streams })}
+    order by due.since, i.id, s.stream limit ${limit}`)
+  return rows.map(({ id, stream, since }) => ({ id: Number(id), stream, dueSince: new Date(since) }))
+}
+
+/** When the stream `s` may run for its health; null: at any time. */
+function waitEndOfStream({ degraded, failing }: HealthBackoff): SQL {
+  return sql`(case when i.health_status <> 'healthy' then greatest(s.last_synced_at, s.last_run_at)
+    + make_interval(secs => ${streamSeconds} * case i.health_status when 'degraded' then ${degraded}::float8
+        else ${failing}::float8 end) end)`
+}
+
+/** Whether the stream that the stream `s` waits for has had its first run. */
+function hasItsTurn({ streams }: Pick<Tables, 'streams'>): SQL {
+  return sql`(d.after is null or exists (
+    select 1 from ${streams} first
+    where first.integration_id = s.integration_id and first.stream = d.after and first.last_run_at is not null))`
 }
 
 function canBeDue({ integrations }: Tables, rule: DueRule): SQL | undefined {

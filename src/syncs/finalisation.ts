@@ -8,7 +8,7 @@ import type { Transaction } from '../db/client.ts'
 import type { LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { lockIntegration } from '../integrations/queries.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { endRunLog, mergeLogMetadata } from '../observability/log-queries.ts'
@@ -23,7 +23,7 @@ import type { RunIds, RunStatus } from './run-rules.ts'
 import { runStatus } from './run-rules.ts'
 import type { FinalisedRun } from './sync-jobs.ts'
 import type { SyncRow } from './sync-rows.ts'
-import { ofLocked, syncLogger, updateCursor } from './sync-rows.ts'
+import { ofLocked, updateCursor } from './sync-rows.ts'
 
 const CHECKPOINT_PAGE = 5_000
 /** Most stuck items that one run notes and tells. More of them say nothing new. */
@@ -78,7 +78,7 @@ export async function endRun(
   if (result.kind !== 'finalised') return result
   const { status, succeeded, failed, skipped } = result
   if (isFinalisedNow && row !== null)
-    syncLogger(framework, row).info(
+    integrationLogger(framework, row).info(
       { event: 'sync.finished', sync_log: run.syncLogId, status, succeeded, failed, skipped, cursor },
       'sync run finished',
     )
@@ -217,7 +217,7 @@ async function advancedCursor({ framework, tx, row, log, counts }: LockedRun): P
   const step = nextCursor(cursorOf(row), [candidate], reduce)
   if (step.kind === 'keep') return null
   if (isBounded && !hasInstant(candidate))
-    syncLogger(framework, row).warn(
+    integrationLogger(framework, row).warn(
       { event: 'sync.cursor_without_time', sync_log: log.id },
       'the cursor holds no ISO 8601 time with a zone, so it may pass what changed while it was listed: the provider declares listsByCheckpoint, or gives times',
     )

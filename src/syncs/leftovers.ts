@@ -76,7 +76,7 @@ export async function reclaimAbandonedItems(
   const abandoned = ofDeadRuns.filter(({ id }) => !held.has(id))
   const failed = await failAbandonedItems(db, tables, abandoned)
   if (failed.length === 0) return { items: 0, syncLogIds: [] }
-  const subject = await subjectOf(framework, of.integrationId)
+  const subject = { ...(await subjectOf(framework, of.integrationId)), stream: of.stream ?? null }
   const logger = integrationLogger(framework, subject)
   for (const { id, syncLogId, externalId } of failed)
     logger.warn(

@@ -160,7 +160,7 @@ export function rememberedStarts(framework: Framework): (now: number) => Promise
         // The other starts would meet the same.
         if (isIntegrationsError(error, 'backend_unreachable')) throw error
         integrationLogger(framework, row).error(
-          { event: 'sync.remembered_refused', ...namedStream(row.stream), error: errorLine(error, 500) },
+          { event: 'sync.remembered_refused', error: errorLine(error, 500) },
           'a run that was asked for could not be started; it is tried again',
         )
       }

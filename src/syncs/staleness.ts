@@ -4,6 +4,7 @@ import { announceChanges } from '../calls/call-events.ts'
 import type { Transaction } from '../db/client.ts'
 import { recordOwnedEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import type { IncidentCause, IncidentEvent } from '../incidents/queries.ts'
 import { closeIncidents, openIncidents } from '../incidents/queries.ts'
 import { integrationHandle } from '../integrations/handle.ts'
@@ -12,7 +13,7 @@ import { declaredIntervals, declaredStreams } from './due.ts'
 import type { StaleEdge, StalenessRule } from './staleness-queries.ts'
 import { crossEdge, crossStreamEdge } from './staleness-queries.ts'
 import type { DispatchResult, StaleSync } from './sync-jobs.ts'
-import { findSyncRow, namedStream, syncLogger } from './sync-rows.ts'
+import { findSyncRow, namedStream } from './sync-rows.ts'
 
 /** Of either edge in one evaluation: the next one, a minute later, takes the rest. */
 const MAX_EDGES = 1_000
@@ -95,7 +96,7 @@ async function announceLate(framework: Framework, late: Crossed): Promise<StaleS
     const { stream, secondsSinceSync, intervalMinutes } = edge
     const named = namedStream(stream)
     stale.push({ integrationId: row.id, ...named, lastSyncedAt: row.lastSyncedAt?.toISOString() ?? null })
-    syncLogger(framework, row).warn({ event: 'sync.stale', seconds: secondsSinceSync }, 'sync became stale')
+    integrationLogger(framework, row).warn({ event: 'sync.stale', seconds: secondsSinceSync }, 'sync became stale')
     await framework.listeners.emit('SyncBecameStale', { integration, ...named, secondsSinceSync, intervalMinutes })
     await tellIncidents()
   }

@@ -5,6 +5,7 @@
  */
 
 import type { Framework } from '../framework/context.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { switchedOffBy } from '../integrations/rules.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
@@ -22,7 +23,7 @@ import { noteOpenRun, readOpening, recentRuns, secondsSinceLastClaim } from './o
 import { rememberStart, takeStarts } from './remembered-starts.ts'
 import type { SyncOf } from './sync-jobs.ts'
 import type { SyncRow } from './sync-rows.ts'
-import { lockSyncRow, syncLogger } from './sync-rows.ts'
+import { lockSyncRow } from './sync-rows.ts'
 
 /** Only one run of an integration is open at a time, so an open one is among the newest. */
 const RECENT_RUNS = 20
@@ -113,7 +114,7 @@ async function reclaim(framework: Framework, row: SyncRow, runId: string): Promi
     // Noted first: a second try of the opening still knows which runs to announce.
     await noteOpenRun(framework.db, framework.tables, syncLogId, { reclaimed_by: runId })
     const { result } = await finaliseRun(framework, { integrationId: row.id, syncLogId })
-    syncLogger(framework, row).warn(
+    integrationLogger(framework, row).warn(
       { event: 'sync.reclaimed', sync_log: syncLogId, outcome: result.kind },
       'abandoned items of a sync run were failed',
     )
@@ -136,7 +137,7 @@ async function settleLeftovers(
   const retried = isInWork ? await itemsHeldByOwnWorkflow(framework, ofRow(row)) : []
   if (retried.length > 0)
     return nothingToDo(`failed items are being retried by hand: ${retried.slice(0, 10).join(', ')}`)
-  const logger = syncLogger(framework, row)
+  const logger = integrationLogger(framework, row)
   const left = runs.filter((run) => run.isOpen).reverse()
   let isFreed = false
   for (const { syncLogId } of left.filter(({ isEnumerated }) => !isEnumerated)) {
@@ -195,7 +196,7 @@ async function open(
     const listing = lists ? { row, ...(await insertListingLog(tx, tables, values)) } : null
     const syncLogId = listing?.log.id ?? (await insertLog(tx, tables, values))
     const { incremental, cursor_before: cursor } = metadata
-    syncLogger(framework, row).info(
+    integrationLogger(framework, row).info(
       { event: 'sync.started', sync_log: syncLogId, incremental, cursor },
       'sync run started',
     )

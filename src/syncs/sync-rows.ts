@@ -10,8 +10,6 @@ import { intervalOf } from '../db/schema/columns.ts'
 import type { IntegrationRow, StreamRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
-import type { Logger } from '../framework/logger.ts'
-import { boundLogger, integrationLogger } from '../framework/logger.ts'
 import { findIntegration, lockIntegration } from '../integrations/queries.ts'
 import { streamsOf } from '../providers/streams.ts'
 import type { SyncOf } from './sync-jobs.ts'
@@ -37,12 +35,6 @@ export const syncWords = ({ integrationId, stream }: SyncOf): string =>
 
 /** What names the stream on the command line; nothing for the integration's own. */
 export const streamOption = (stream: string | null | undefined): string => (stream == null ? '' : ` --stream ${stream}`)
-
-/** A logger whose every line names the integration, its provider and the stream. */
-export function syncLogger(framework: Framework, row: SyncRow): Logger {
-  const logger = integrationLogger(framework, row)
-  return row.stream === null ? logger : boundLogger(logger, { stream: row.stream })
-}
 
 /** Null: the integration is gone. */
 export async function findSyncRow(

@@ -297,7 +297,9 @@ describe('the watching', () => {
       progress: write,
       warn: (text: string) => write(`${text}\n`),
     }
-    const run = await watchSync(context, { id, stream: undefined }, { after, everyMs: 1 }).catch((error: Error) => error)
+    const run = await watchSync(context, { id, stream: undefined }, { after, everyMs: 1 }).catch(
+      (error: Error) => error,
+    )
     return { run, err }
   }
 

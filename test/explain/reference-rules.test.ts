@@ -19,6 +19,7 @@ const text = (of: string, kinds: readonly string[] = TEXT_KINDS, integrationId: 
 })
 const row = (of: string, id: number) => ({ kind: 'row', of, id })
 const newest = (of: string, integrationId: number) => ({ kind: 'newest', of, integrationId })
+const ofStream = (of: string, stream: string) => ({ ...newest(of, 7), stream })
 
 describe('a reference', () => {
   it.each(ROW_KINDS)('names a %s by its number', (kind) => {
@@ -35,6 +36,11 @@ describe('a reference', () => {
     // Workflows, as ids.ts makes them, and without the prefix.
     [workflowId.syncIntegration(PREFIX, { integrationId: 7 }), newest('sync', 7)],
     [workflowId.backfillSync(PREFIX, { integrationId: 7 }), newest('backfill', 7)],
+    [workflowId.syncIntegration(PREFIX, { integrationId: 7, stream: 'big-deals' }), ofStream('sync', 'big-deals')],
+    [workflowId.backfillSync(PREFIX, { integrationId: 7, stream: 'contacts' }), ofStream('backfill', 'contacts')],
+    ['sync:7:contacts', ofStream('sync', 'contacts')],
+    ['sync:7:-a', text('sync:7:-a')],
+    ['webhook-handler:4711:contacts', text('webhook-handler:4711:contacts')],
     [workflowId.incident(PREFIX, 7), newest('incident', 7)],
     [workflowId.processSyncItem(PREFIX, 12), row('item', 12)],
     [workflowId.processWebhook(PREFIX, 4711), row('webhook', 4711)],

@@ -15,6 +15,7 @@ const STANDING = {
   oldestPendingSeconds: 12.5,
   syncItems: { pending: 0, processing: 0, failed: 7 },
   stale: 1,
+  staleStreams: [],
   circuitsOpen: 2,
   incidentsOpen: { health: 1, circuit: 0, sync: 0 },
   health: { healthy: 4, degraded: 0, failing: 1, disabled: 0 },

@@ -8,6 +8,10 @@ const STANDING = {
   oldestPendingSeconds: 12.5,
   syncItems: { pending: 0, processing: 0, failed: 7 },
   stale: 1,
+  staleStreams: [
+    { provider: 'acme', stream: 'contacts', count: 2 },
+    { provider: 'acme', stream: 'of an earlier release', count: 5 },
+  ],
   circuitsOpen: 2,
   incidentsOpen: { health: 1, circuit: 0, sync: 0 },
   health: { healthy: 4, degraded: 0, failing: 1, disabled: 0 },
@@ -21,11 +25,12 @@ const NAMES = {
   webhook_oldest_pending_seconds: [],
   requests_total: ['provider', 'failure_class'],
   request_duration_seconds: [],
-  sync_runs_total: ['provider', 'status'],
-  sync_items_total: ['provider', 'status'],
+  sync_runs_total: ['provider', 'stream', 'status'],
+  sync_items_total: ['provider', 'stream', 'status'],
   sync_items: ['status'],
   sync_deferrals_total: [],
   sync_stale: [],
+  sync_streams_stale: ['provider', 'stream'],
   circuit_open: [],
   rate_limited_total: [],
   incidents_open: ['source'],
@@ -42,7 +47,7 @@ const samplesOf = async (metrics: ReturnType<typeof prometheusMetrics>, provider
 describe('the text of /metrics', () => {
   it('has every metric, with its labels and no other', async () => {
     const labels: Record<string, string[]> = {}
-    for (const sample of await samplesOf(prometheusMetrics({ byIntegration: false }))) {
+    for (const sample of await samplesOf(prometheusMetrics({ byIntegration: false, streamsOf: () => ['contacts'] }))) {
       const name = sample.name.replace(/^integrations_/, '').replace(/_(bucket|sum|count)$/, '')
       labels[name] = Object.keys(sample.labels).filter((label) => label !== 'le')
     }
@@ -76,6 +81,17 @@ describe('the text of /metrics', () => {
     for (const name of ['sync_deferrals_total', 'rate_limited_total', 'wakeups_failed_total'])
       expect(sumsBy(samples, name)).toEqual({ '': 1 })
     expect(sumsBy(samples, 'workflows_replaced_total', 'workflow')).toEqual({ eventOutbox: 1 })
+  })
+
+  it('counts syncs by stream, and what the provider does not declare under one name', async () => {
+    const metrics = prometheusMetrics({ byIntegration: false, streamsOf: () => ['contacts', 'deals'] })
+    metrics.syncRunEnded({ ...acme, stream: 'contacts' }, 'success')
+    metrics.syncRunEnded({ ...acme, stream: 'of an earlier release' }, 'failed')
+    metrics.syncItemSettled({ ...acme, stream: 'deals' }, 'failed', 3)
+    const samples = await samplesOf(metrics)
+    expect(sumsBy(samples, 'sync_runs_total', 'stream')).toEqual({ contacts: 1, deals: 0, '(unknown)': 1 })
+    expect(sumsBy(samples, 'sync_items_total', 'stream')).toEqual({ contacts: 0, deals: 3 })
+    expect(sumsBy(samples, 'sync_streams_stale', 'stream')).toEqual({ contacts: 2 })
   })
 
   it('has the series of a registered provider from the beginning, at 0', async () => {

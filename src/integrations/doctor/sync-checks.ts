@@ -4,7 +4,10 @@ import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
 import { quotedName } from '../../db/sql-functions.ts'
 import type { Framework } from '../../framework/context.ts'
-import { dueRule, overdueIntegrations } from '../../syncs/due.ts'
+import type { Overdue } from '../../syncs/due.ts'
+import { declaredStreams, dueRule, overdueIntegrations, overdueStreams } from '../../syncs/due.ts'
+import type { SyncOf } from '../../syncs/sync-jobs.ts'
+import { streamOption, syncWords } from '../../syncs/sync-rows.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
 
@@ -12,7 +15,7 @@ import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, seconds
 const OVERDUE_SECONDS = 300
 /** Younger runs are left alone: their workflow may be about to write the log. */
 const STUCK_SECONDS = 60
-/** The last runs of each integration that are looked at. */
+/** The last runs of each integration that are looked at; each of its streams may have one. */
 const RUNS_DEPTH = 20
 
 const syncStuck: Check = {
@@ -21,11 +24,11 @@ const syncStuck: Check = {
   async look(framework) {
     const { db, tables, workflows } = framework
     const open = await openRuns(db, tables)
-    const alive = new Map<number, boolean>()
-    for (const { integrationId } of open)
-      if (!alive.has(integrationId)) alive.set(integrationId, await workflows.isSyncRunning({ integrationId }))
-    // A living run settles older open runs, or the next run does; it may itself have adopted the oldest.
-    const dead = open.filter(({ integrationId }) => alive.get(integrationId) !== true)
+    const alive = new Map<string, boolean>()
+    for (const run of open)
+      if (!alive.has(syncWords(run))) alive.set(syncWords(run), await workflows.isSyncRunning(run))
+    // A living run settles older open runs of its stream, or the next run does; it may itself have adopted the oldest.
+    const dead = open.filter((run) => alive.get(syncWords(run)) !== true)
     // A run that ended meanwhile has closed its log.
     const stuck = await stillOpen(
       db,
@@ -35,14 +38,14 @@ const syncStuck: Check = {
     return capped(
       dead
         .filter(({ logId }) => stuck.has(logId))
-        .map(({ integrationId, isActive, logId, startedAt }) =>
+        .map(({ isActive, logId, startedAt, ...of }) =>
           fault(
-            `The run of integration ${integrationId} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone. ${
+            `The run of ${syncWords(of)} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone. ${
               isActive
                 ? 'The next run goes on with its items if it had listed them all, and closes it if not.'
                 : 'The integration is switched off, so no run goes on with it.'
             }`,
-            isActive ? `integrations sync --integration ${integrationId}` : closeRun(framework, logId),
+            isActive ? syncNow(of) : closeRun(framework, logId),
           ),
         ),
       'Every run that says processing lives.',
@@ -60,12 +63,12 @@ const syncOverdue: Check = {
     const due = await overdue(framework)
     const waiting: typeof due = []
     // A long run is due until its end, and a paused one keeps others from starting.
-    for (const candidate of due)
-      if (!(await workflows.isSyncRunning({ integrationId: candidate.id }))) waiting.push(candidate)
+    for (const candidate of due) if (!(await workflows.isSyncRunning(ofOverdue(candidate)))) waiting.push(candidate)
     const [longest] = waiting
     if (longest === undefined) return ok(`No integration has been due for ${OVERDUE_SECONDS} s.`)
+    const hasStream = waiting.some(({ stream }) => stream !== null)
     return fault(
-      `${due.length === MAX_LOOKED_AT ? 'At least ' : ''}${counted(waiting.length, 'integration')} should have synced and did not, the longest is ${longest.id}, due since ${moment(longest.dueSince)}: dispatch-syncs does not come round.`,
+      `${due.length === MAX_LOOKED_AT ? 'At least ' : ''}${counted(waiting.length, hasStream ? 'stream or integration' : 'integration')} should have synced and did not, the longest is ${hasStream ? syncWords(ofOverdue(longest)) : longest.id}, due since ${moment(longest.dueSince)}: dispatch-syncs does not come round.`,
       temporal.commands.dispatchNow(),
     )
   },
@@ -77,12 +80,12 @@ const syncPaused: Check = {
   needs: ['database.migrations', 'temporal.workers'],
   async look(framework) {
     const paused: Observation[] = []
-    for (const { id, dueSince } of await overdue(framework))
-      if ((await framework.workflows.syncProgress({ integrationId: id }))?.isPaused === true)
+    for (const late of await overdue(framework))
+      if ((await framework.workflows.syncProgress(ofOverdue(late)))?.isPaused === true)
         paused.push(
           warning(
-            `The sync of integration ${id} is paused, and has been due since ${moment(dueSince)}: nothing new is taken in, and no other run starts.`,
-            `integrations resume-sync ${id}`,
+            `The sync of ${syncWords(ofOverdue(late))} is paused, and has been due since ${moment(late.dueSince)}: nothing new is taken in, and no other run starts.`,
+            `integrations resume-sync ${late.id}${streamOption(late.stream)}`,
           ),
         )
     return capped(paused, 'No integration that is due is paused.')
@@ -92,13 +95,13 @@ const syncPaused: Check = {
 const syncStale: Check = {
   name: 'sync.stale',
   needs: ['database.migrations'],
-  async look({ db, tables }) {
-    const stale = await staleIntegrations(db, tables)
+  async look(framework) {
+    const stale = await staleSyncs(framework)
     return capped(
-      stale.map(({ id, lastSyncedAt, since }) =>
+      stale.map(({ lastSyncedAt, since, ...of }) =>
         warning(
-          `Integration ${id} is stale since ${moment(since)}: ${lastSyncedAt === null ? 'it has never had a clean run' : `its last clean run ended at ${moment(lastSyncedAt)}`}. Its runs say what fails.`,
-          `integrations list-sync-runs --integration ${id}`,
+          `${capitalised(syncWords(of))} is stale since ${moment(since)}: ${lastSyncedAt === null ? 'it has never had a clean run' : `its last clean run ended at ${moment(lastSyncedAt)}`}. Its runs say what fails.`,
+          `integrations list-sync-runs --integration ${of.integrationId}${streamOption(of.stream)}`,
         ),
       ),
       'No integration is stale.',
@@ -106,10 +109,24 @@ const syncStale: Check = {
   },
 }
 
-function overdue(framework: Framework): Promise<{ id: number; dueSince: Date }[]> {
+/** The longest first. */
+async function overdue(framework: Framework): Promise<Overdue[]> {
   const { db, tables } = framework
-  return overdueIntegrations(db, tables, dueRule(framework), { seconds: OVERDUE_SECONDS, limit: MAX_LOOKED_AT })
+  const rule = dueRule(framework)
+  const asked = { seconds: OVERDUE_SECONDS, limit: MAX_LOOKED_AT }
+  const own = await overdueIntegrations(db, tables, rule, asked)
+  const declared = declaredStreams(framework)
+  const named = await overdueStreams(db, tables, { declared, backoff: rule.backoff }, asked)
+  const all = [...own, ...named].sort((a, b) => a.dueSince.getTime() - b.dueSince.getTime())
+  return all.slice(0, MAX_LOOKED_AT)
 }
+
+const ofOverdue = ({ id, stream }: Overdue): SyncOf => ({ integrationId: id, stream })
+
+const syncNow = ({ integrationId, stream }: SyncOf): string =>
+  `integrations sync --integration ${integrationId}${streamOption(stream)}`
+
+const capitalised = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1)
 
 const syncFailedItems: Check = {
   name: 'sync.failed_items',
@@ -117,16 +134,16 @@ const syncFailedItems: Check = {
   async look(framework) {
     const held = await unresolvedItems(framework.db, framework.tables)
     return capped(
-      held.flatMap(({ integrationId, items, nameless, since }) => {
+      held.flatMap(({ items, nameless, since, ...of }) => {
         const named = items - nameless
-        const hold = `of integration ${integrationId} failed and hold its cursor, the oldest since ${moment(since)}`
+        const hold = `of ${syncWords(of)} failed and hold its cursor, the oldest since ${moment(since)}`
         const again = warning(
           `${counted(named, 'item')} ${hold}. Mend what they failed of; another run takes them again.`,
-          `integrations sync --integration ${integrationId}`,
+          syncNow(of),
         )
         const letGo = warning(
           `${counted(nameless, 'item')} without an external id ${hold}; no later run can make up for them. Mend what they failed of, or let go of them.`,
-          skipNameless(framework, integrationId),
+          skipNameless(framework, of),
         )
         return [...(named > 0 ? [again] : []), ...(nameless > 0 ? [letGo] : [])]
       }),
@@ -145,9 +162,10 @@ function closeRun({ tables }: Framework, logId: number): string {
 }
 
 /** Items of backfills hold no cursor. */
-function skipNameless({ tables }: Framework, integrationId: number): string {
+function skipNameless({ tables }: Framework, { integrationId, stream }: SyncOf): string {
+  const ofStream = stream == null ? '' : ` and stream = $$${stream}$$`
   return psqlCommand(
-    `update ${quotedName(tables.syncItems)} i set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId} and status = $$failed$$ and external_id is null and not exists (select 1 from ${quotedName(tables.logs)} l where l.id = i.sync_log_id and l.operation = $$backfill$$)`,
+    `update ${quotedName(tables.syncItems)} i set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId}${ofStream} and status = $$failed$$ and external_id is null and not exists (select 1 from ${quotedName(tables.logs)} l where l.id = i.sync_log_id and l.operation = $$backfill$$)`,
   )
 }
 
@@ -164,6 +182,7 @@ function openRuns(db: Database, { logs, integrations }: Tables) {
     .select({
       logId: lately.id,
       integrationId: integrations.id,
+      stream: lately.stream,
       isActive: integrations.isActive,
       startedAt: lately.createdAt,
     })
@@ -184,28 +203,48 @@ async function stillOpen(db: Database, { logs }: Tables, ids: readonly number[])
   return new Set(rows.map((row) => row.id))
 }
 
-/** Active integrations that are marked as stale, the longest first. */
-async function staleIntegrations(db: Database, { integrations }: Tables) {
-  const { id, lastSyncedAt, syncStaleAlertedAt: since } = integrations
-  const rows = await db
-    .select({ id, lastSyncedAt, since })
+/** Active integrations, or streams of them, that are marked as stale, the longest first. */
+async function staleSyncs(framework: Framework) {
+  const { integrations, streams } = framework.tables
+  const rows = await framework.db
+    .select({ integration: integrations, stream: streams })
     .from(integrations)
-    .where(and(eq(integrations.isActive, true), isNotNull(since)))
-    .orderBy(asc(since), asc(id))
+    .leftJoin(streams, and(eq(streams.integrationId, integrations.id), isNotNull(streams.syncStaleAlertedAt)))
+    .where(and(eq(integrations.isActive, true), isNotNull(integrations.syncStaleAlertedAt)))
+    .orderBy(
+      sql`coalesce(${streams.syncStaleAlertedAt}, ${integrations.syncStaleAlertedAt})`,
+      asc(integrations.id),
+      asc(streams.stream),
+    )
     .limit(MAX_LOOKED_AT)
-  return rows.map((row) => ({ ...row, since: row.since as Date }))
+  const declared = declaredStreams(framework)
+  return rows.flatMap(({ integration, stream }) => {
+    // What an earlier release has left does not count.
+    const isLeft =
+      stream !== null && !declared.some((one) => one.provider === integration.provider && one.stream === stream.stream)
+    if (isLeft) return []
+    const { syncStaleAlertedAt, lastSyncedAt } = stream ?? integration
+    const of = { integrationId: integration.id, stream: stream?.stream ?? null }
+    return [{ ...of, lastSyncedAt, since: syncStaleAlertedAt as Date }]
+  })
 }
 
 /**
- * Failed items that no later item has made up for, by integration: they hold its cursor. Items of backfills do not. Those without
- * an external id are `nameless`.
+ * Failed items that no later item has made up for, by integration and stream: they hold its cursor. Items of backfills do not. Those
+ * without an external id are `nameless`.
  */
 async function unresolvedItems(db: Database, { syncItems, integrations, logs }: Tables) {
-  const rows = await db.execute<{ id: string; items: number; nameless: number; since: string | Date }>(sql`
-    select i.id, held.items, held.nameless, held.since
+  const rows = await db.execute<{
+    id: string
+    stream: string | null
+    items: number
+    nameless: number
+    since: string | Date
+  }>(sql`
+    select i.id, held.stream, held.items, held.nameless, held.since
     from ${integrations} i
     cross join lateral (
-      select count(*)::int as items, count(*) filter (where f.external_id is null)::int as nameless,
+      select f.stream, count(*)::int as items, count(*) filter (where f.external_id is null)::int as nameless,
              min(f.created_at) as since
       from ${syncItems} f
       where f.integration_id = i.id and f.status = 'failed'
@@ -215,6 +254,7 @@ async function unresolvedItems(db: Database, { syncItems, integrations, logs }: 
           where later.integration_id = f.integration_id and later.external_id = f.external_id
             and later.event_class = f.event_class and later.id > f.id and later.status in ('success', 'skipped')
         )
+      group by f.stream
     ) held
     where held.items > 0
     order by held.since limit ${MAX_LOOKED_AT}`)

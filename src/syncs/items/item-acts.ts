@@ -42,7 +42,7 @@ export async function skipSyncItem(
     return { itemId, integrationId: row.integrationId, ...(await itemResolved(framework, row)) }
   }
   const { integrationId } = skipped
-  const subject = await subjectOf(framework, integrationId)
+  const subject = { ...(await subjectOf(framework, integrationId)), stream: skipped.stream }
   metrics.syncItemSettled(subject, 'skipped')
   const logger = integrationLogger(framework, subject)
   logger.info({ event: 'item.skipped', sync_item: itemId }, 'a failed sync item was skipped')
@@ -173,7 +173,7 @@ async function nudge(framework: Framework, of: SyncOf): Promise<void> {
     await framework.workflows.nudgeSync(of)
   } catch (error) {
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
-    const logger = await subjectLogger(framework, of.integrationId)
+    const logger = await subjectLogger(framework, of)
     logger.warn(
       { event: 'sync.not_nudged', error: errorLine(error, 300) },
       'a living sync run could not be told that an item changed; it looks again by itself',

@@ -15,8 +15,10 @@ import { RepeatedWarnings } from '../../framework/repeated-warnings.ts'
 import { withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-contexts.ts'
 import { IntegrationContexts } from '../../integrations/integration-contexts.ts'
+import type { IntegrationSubject } from '../../observability/metric-subject.ts'
 import { declaredStream } from '../../providers/streams.ts'
 import type { LastFailure } from '../sync-jobs.ts'
+import { namedStream } from '../sync-rows.ts'
 import { settleAndRecord } from './item-failures.ts'
 import type { GivenBack } from './item-queries.ts'
 import { claimedItems } from './item-queries.ts'
@@ -161,9 +163,13 @@ export class ItemRunner {
     return (provider === null ? null : declaredStream(provider, row.stream)?.itemConcurrency) ?? otherwise
   }
 
+  #subject({ integrationId, stream }: SyncItemRow): IntegrationSubject {
+    return { ...this.#integrations.subject(integrationId), stream }
+  }
+
   #report({ row, step, message, maxAttempts, error }: ItemRun): 'processed' | 'failed' | null {
     const { metrics } = this.#framework
-    const subject = this.#integrations.subject(row.integrationId)
+    const subject = this.#subject(row)
     if (message !== null)
       this.lastFailure = { itemId: row.id, attempt: row.attempts, error: message.slice(0, MAX_TOLD_LENGTH) }
     if (step.kind === 'succeed') {
@@ -186,7 +192,7 @@ export class ItemRunner {
   }
 
   #failed(row: SyncItemRow, reason: string, error: unknown): void {
-    this.#framework.metrics.syncItemSettled(this.#integrations.subject(row.integrationId), 'failed')
+    this.#framework.metrics.syncItemSettled(this.#subject(row), 'failed')
     const logger = this.#loggerOf(row)
     logger.warn(
       { event: 'item.failed', sync_item: row.id, external_id: row.externalId, error: reason },
@@ -223,8 +229,8 @@ export class ItemRunner {
     if (this.#integrations.known(id) === null) await this.#integrations.read(id).catch(() => null)
   }
 
-  #loggerOf({ integrationId }: SyncItemRow): Logger {
-    return integrationLogger(this.#framework, this.#integrations.subject(integrationId))
+  #loggerOf(row: SyncItemRow): Logger {
+    return integrationLogger(this.#framework, this.#subject(row))
   }
 }
 
@@ -271,6 +277,7 @@ function failedAttempt(framework: Framework, { row, provider, error, maxAttempts
       event: 'item.attempt_failed',
       integration: row.integrationId,
       provider,
+      ...namedStream(row.stream),
       sync_log: row.syncLogId,
       sync_item: row.id,
       external_id: row.externalId,

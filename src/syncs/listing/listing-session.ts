@@ -90,7 +90,9 @@ export class StoringSession implements SyncSession {
     this.#options = options
     this.integration = options.integration
     this.syncLogId = options.syncLogId
-    this.#logger = boundLogger(integrationLogger(options, options.integration), { sync_log: options.syncLogId })
+    const { id, provider } = options.integration
+    const logger = integrationLogger(options, { id, provider, stream: options.stream })
+    this.#logger = boundLogger(logger, { sync_log: options.syncLogId })
     this.signal = AbortSignal.any([options.signal, this.#abort.signal])
     this.#count = options.resume?.count ?? 0
     this.#dropped = options.resume?.duplicates ?? 0

@@ -13,7 +13,7 @@ import type { Framework } from '../../framework/context.ts'
 import type { RateLimitExceededException } from '../../framework/errors.ts'
 import { isIntegrationsError, ListingSuperseded, UnsupportedByProvider } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
-import { boundLogger } from '../../framework/logger.ts'
+import { boundLogger, integrationLogger } from '../../framework/logger.ts'
 import { asPartOf } from '../../framework/origin.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
 import { untilAborted } from '../../framework/waiting.ts'
@@ -29,7 +29,7 @@ import { deletePendingItems } from '../end-queries.ts'
 import { LONGEST_DEFERRAL_SECONDS } from '../items/item-rules.ts'
 import type { RunIds } from '../run-rules.ts'
 import type { SyncRow } from '../sync-rows.ts'
-import { findSyncRow, syncLogger } from '../sync-rows.ts'
+import { findSyncRow } from '../sync-rows.ts'
 import { ListingBeginning } from './beginning-rules.ts'
 import type { BegunListing, ListedItem, ListingNote } from './listing-queries.ts'
 import { beginListing, listedKeys, storeListed } from './listing-queries.ts'
@@ -125,7 +125,7 @@ export async function listBegun(
   const requestIds = [...(bookmark?.request_ids ?? [])]
   const provider = framework.providers.find(row.provider)
   const source = provider === null ? null : syncSource(provider, row.stream)
-  const logger = boundLogger(syncLogger(framework, row), { sync_log: log.id })
+  const logger = boundLogger(integrationLogger(framework, row), { sync_log: log.id })
 
   let lastId = bookmark?.item_id ?? 0
   const store = async (items: readonly ListedItem[], note: ListingNote | null): Promise<void> => {

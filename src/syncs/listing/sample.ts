@@ -8,7 +8,7 @@ import type { Framework } from '../../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, UnsupportedByProvider } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
 import type { Logger } from '../../framework/logger.ts'
-import { errorLine } from '../../framework/logger.ts'
+import { errorLine, integrationLogger } from '../../framework/logger.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
 import { redactLikely, redactStart } from '../../framework/redaction.ts'
 import { thrownTexts } from '../../framework/thrown.ts'
@@ -19,7 +19,7 @@ import type { SyncItemEvent } from '../../providers/provider-events.ts'
 import { streamMeant, syncSource } from '../../providers/streams.ts'
 import type { SyncSession } from '../../providers/sync-session.ts'
 import { cursorOf } from '../cursor.ts'
-import { findSyncRow, syncLogger } from '../sync-rows.ts'
+import { findSyncRow } from '../sync-rows.ts'
 import { warnOfListing } from './listed-item.ts'
 import type { ListedItem } from './listing-queries.ts'
 import type { SessionOptions } from './listing-session.ts'
@@ -81,7 +81,7 @@ export async function sampleSync(
   const row = await findSyncRow(framework.db, framework.tables, { integrationId: id, stream: named })
   if (row === null) throw new IntegrationNotFound(id)
   if (provider === null) throw new UnsupportedByProvider(key, 'HasScheduledSync')
-  const logger = syncLogger(framework, row)
+  const logger = integrationLogger(framework, row)
   const session = new SamplingSession({
     integration: integrationHandle(framework, row),
     cursor: cursorOf(row),
