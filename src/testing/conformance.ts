@@ -44,8 +44,18 @@ export interface BackfillWindow {
   readonly to: Date | string
 }
 
+/** What the suite has to know of a listing. */
+export interface ListingFixtures {
+  /** Required where it syncs: three or more, in the order of time, as its items carry them. */
+  readonly checkpoints?: readonly Json[]
+  /** Required where it syncs incrementally: a cursor from which `api` lists something. */
+  readonly cursor?: Json
+  /** Required where it backfills: a window of which `api` lists something. */
+  readonly window?: BackfillWindow
+}
+
 /** What the suite has to know to put a provider through its contracts. */
-export interface ProviderFixtures {
+export interface ProviderFixtures extends ListingFixtures {
   /** Made up: nothing of them may turn up in a row, a log line or an error. */
   readonly credentials: Credentials
   /** What else must not turn up, such as a client's secret, and the tokens that `api` gives out. */
@@ -58,12 +68,8 @@ export interface ProviderFixtures {
   readonly api: PlayedApi
   /** Required where it handles webhooks. */
   readonly webhook?: WebhookFixture
-  /** Required where it syncs: three or more, in the order of time, as its items carry them. */
-  readonly checkpoints?: readonly Json[]
-  /** Required where it syncs incrementally: a cursor from which `api` lists something. */
-  readonly cursor?: Json
-  /** Required where it backfills: a window of which `api` lists something. */
-  readonly window?: BackfillWindow
+  /** Of a provider with streams: of each, by its name, in the place of those above. */
+  readonly streams?: Readonly<Record<string, ListingFixtures>>
   /** Of the kit that the suite makes: the host's models, configuration, where the clock begins (missed deliveries end there). */
   readonly kit?: Omit<TestIntegrationsOptions, 'transport' | 'allowRequests' | 'providers'>
 }

@@ -22,6 +22,8 @@ export interface FakeSyncSessionOptions {
   readonly integration?: Integration
   /** The item classes that count as registered. Default: any class with a `type`. */
   readonly itemEvents?: readonly SyncItemEventClass[]
+  /** The stream that lists, which names its model in `fullListing()`. Default: a provider's one `sync()`. */
+  readonly stream?: string | undefined
   readonly signal?: AbortSignal
   /** A bookmark that an earlier try left: what `resumeFrom()` gives. Default null. */
   readonly resumeFrom?: Json
@@ -65,7 +67,7 @@ export class FakeSyncSession extends StoringSession {
     const given = { position: resumeFrom, count: 0, duplicates: 0, fullListing: null }
     super({
       integration,
-      stream: null,
+      stream: options.stream ?? null,
       syncLogId: 0,
       cursor,
       signal,

@@ -21,9 +21,8 @@ import type { SyncResult } from '../events/events.ts'
 import type { Framework, RequestDoor } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
-import { hasScheduledSync } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
-import { streamMeant } from '../providers/streams.ts'
+import { canSync, streamMeant, syncSource } from '../providers/streams.ts'
 import type { FakeReply } from './fake-requests.ts'
 import { FakeRequests } from './fake-requests.ts'
 import type { FakeSyncSessionOptions } from './fake-sync-session.ts'
@@ -96,8 +95,10 @@ export interface TestIntegrations {
    * @throws SyncDidNotEnd when there was nothing to run, or the listing was given up
    */
   sync(integration: Integration, stream?: string): Promise<TestSync>
-  /** A session that stores nothing, with the item classes that are registered. Default: the integration's cursor. */
-  syncSession(integration: Integration, cursor?: Json): FakeSyncSession
+  /**
+   * A session that stores nothing, with the item classes that are registered. Default: the integration's cursor; a stream's is null.
+   */
+  syncSession(integration: Integration, cursor?: Json, of?: { readonly stream?: string }): FakeSyncSession
   /** From now on these answer in the provider's place, and a call that none of them matches throws. */
   fakeRequests(
     replies: Readonly<Record<string, FakeReply>>,
@@ -181,11 +182,13 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
         items: await framework.db.select().from(syncItems).where(ofRun).orderBy(asc(syncItems.id)),
       }
     },
-    syncSession(integration, cursor = integration.syncCursor) {
+    syncSession(integration, cursor = integration.syncCursor, { stream } = {}) {
       const provider = framework.providers.find(integration.provider)
+      const named = provider === null || !canSync(provider) ? null : streamMeant(integration.provider, provider, stream)
+      const source = provider === null ? null : syncSource(provider, named)
       const { listeners, logger } = framework
-      const reducing = provider !== null && hasScheduledSync(provider) ? reducerOf(provider) : {}
-      return new FakeSyncSession(cursor, { integration, listeners, logger, ...reducing })
+      const reducing = source === null ? {} : reducerOf(source)
+      return new FakeSyncSession(cursor, { integration, stream: named ?? undefined, listeners, logger, ...reducing })
     },
     fakeRequests: (replies, scope) => fakes.add(replies, scope),
     async close() {

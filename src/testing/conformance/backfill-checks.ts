@@ -52,7 +52,7 @@ const endsAborted = (window: BackfillWindow): Check => ({
   name: 'stops asking at once when its session is aborted',
   async run(bench) {
     const asked = await askedAfterAbort(bench, (integration, signal) =>
-      windowed(bench, sessionOf(integration, null, signal), window),
+      windowed(bench, sessionOf(bench, integration, null, signal), window),
     )
     assert.equal(
       asked,
@@ -63,7 +63,7 @@ const endsAborted = (window: BackfillWindow): Check => ({
 })
 
 async function windowListing(bench: Bench, window: BackfillWindow) {
-  const session = sessionOf(await bench.create())
+  const session = sessionOf(bench, await bench.create())
   const before = bench.sent.length
   const outcome = await outcomeOf(() => windowed(bench, session, window))
   assert.equal(outcome.kind, 'gave', `syncWindow() must end well against the fixtures' api; it ${wordsFor(outcome)}`)

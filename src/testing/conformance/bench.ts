@@ -7,13 +7,15 @@ import { errorLine } from '../../framework/logger.ts'
 import type { IntegrationProvider } from '../../providers/contracts.ts'
 import { declaresRateLimit } from '../../providers/contracts.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
+import { syncSource } from '../../providers/streams.ts'
 import type { PlayedApi } from '../played-transport.ts'
 import { playedTransport } from '../played-transport.ts'
-import type { TestIntegrations } from '../test-integrations.ts'
+import type { TestIntegrations, TestSync } from '../test-integrations.ts'
 import { createTestIntegrations } from '../test-integrations.ts'
 import type { SentRequest, Transport } from '../transport.ts'
 import { Attempts } from './attempts.ts'
 import type { Subject } from './conformance-check.ts'
+import { listingFixtures } from './conformance-check.ts'
 import { DidNotEnd } from './outcome-checks.ts'
 import type { Outflow } from './outflow.ts'
 import { watched } from './outflow.ts'
@@ -73,7 +75,10 @@ export class Bench {
   readonly kit: TestIntegrations
   /** Where the kit's clock began: checks move it on, and what the fixtures' api answers does not move with it. */
   readonly beganAt: Date
+  /** Of which the listing is; null: a provider's one `sync()`. */
+  readonly stream: string | null
   readonly #wire: Wire
+  readonly #streams = new Map<string, Bench>()
 
   private constructor(
     subject: Subject,
@@ -81,11 +86,13 @@ export class Bench {
     kit: TestIntegrations,
     wire: Wire,
     beganAt: Date,
+    stream: string | null = null,
   ) {
     this.subject = subject
     this.provider = provider
     this.kit = kit
     this.beganAt = beganAt
+    this.stream = stream
     this.#wire = wire
   }
 
@@ -94,6 +101,23 @@ export class Bench {
     const provider = subject.provider()
     this.kit.integrations.register(subject.identifier, provider, { replace: true })
     return new Bench(subject, provider, this.kit, this.#wire, this.beganAt)
+  }
+
+  /** The same for a stream of the provider, which it has in the form of a provider with one `sync()`; null: this one. */
+  ofStream(stream: string | null): Bench {
+    if (stream === null) return this
+    const known = this.#streams.get(stream)
+    if (known !== undefined) return known
+    const { subject, provider, kit, beganAt } = this
+    const fixtures = { ...subject.fixtures, ...listingFixtures(subject.fixtures, stream) }
+    const source = syncSource(provider, stream) ?? provider
+    const made = new Bench({ ...subject, fixtures }, source, kit, this.#wire, beganAt, stream)
+    this.#streams.set(stream, made)
+    return made
+  }
+
+  sync(integration: Integration): Promise<TestSync> {
+    return this.kit.sync(integration, this.stream ?? undefined)
   }
 
   get sent(): readonly SentRequest[] {

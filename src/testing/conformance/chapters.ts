@@ -4,12 +4,13 @@ import {
   hasBackfill,
   hasHealthCheck,
   hasOAuth2,
-  hasScheduledSync,
   identifiesAuthenticatedUser,
   reconcilesWebhooks,
 } from '../../providers/contracts.ts'
+import { streamsOf, syncSource } from '../../providers/streams.ts'
 import { backfillChapter } from './backfill-checks.ts'
 import type { Chapter, Subject } from './conformance-check.ts'
+import { listingFixtures } from './conformance-check.ts'
 import { credentialsChapter } from './credential-checks.ts'
 import { declarationChapter, isWhole } from './declarations.ts'
 import { failureChapters } from './failure-checks.ts'
@@ -28,7 +29,7 @@ export function chapters(subject: Subject): Chapter[] {
   // Without a provider that can be registered there is nothing else to ask.
   if (!isWhole(subject)) return [declared]
   const provider = subject.provider()
-  const { webhook, checkpoints, window, cursor = null } = subject.fixtures
+  const { webhook } = subject.fixtures
   return [
     declared,
     credentialsChapter(),
@@ -38,9 +39,24 @@ export function chapters(subject: Subject): Chapter[] {
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
     ...(handlesWebhooks(provider) && webhook !== undefined ? [signatureChapter(webhook), webhookChapter(webhook)] : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
-    ...(hasScheduledSync(provider) && checkpoints !== undefined ? [reducerChapter(checkpoints)] : []),
-    ...(hasScheduledSync(provider) ? [syncChapter(provider, cursor)] : []),
-    ...(hasBackfill(provider) && window !== undefined ? [backfillChapter(window)] : []),
+    ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
     traceChapter(),
   ]
+}
+
+/** Of a stream, the same by its name. */
+function listingChapters({ provider, fixtures }: Subject, stream: string | null): Chapter[] {
+  const source = syncSource(provider(), stream)
+  if (source === null) return []
+  const { checkpoints, cursor = null, window } = listingFixtures(fixtures, stream)
+  const chapters = [
+    ...(checkpoints === undefined ? [] : [reducerChapter(checkpoints)]),
+    syncChapter(source, cursor),
+    ...(hasBackfill(source) && window !== undefined ? [backfillChapter(window)] : []),
+  ]
+  if (stream === null) return chapters
+  return chapters.map(({ contract, checks }) => ({
+    contract: `the stream ${stream}: ${contract.replace('HasScheduledSync: ', '')}`,
+    checks: checks.map(({ name, run }) => ({ name, run: (bench) => run(bench.ofStream(stream)) })),
+  }))
 }

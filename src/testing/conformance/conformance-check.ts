@@ -1,6 +1,6 @@
 /** What a check of the conformance suite is. Rule: docs/testing.md, "The conformance suite". */
 import type { IntegrationProvider } from '../../providers/contracts.ts'
-import type { ProviderFixtures } from '../conformance.ts'
+import type { ListingFixtures, ProviderFixtures } from '../conformance.ts'
 import type { Bench } from './bench.ts'
 
 /** The provider under test, and what its author says of it. */
@@ -8,6 +8,16 @@ export interface Subject {
   readonly identifier: string
   readonly provider: () => IntegrationProvider
   readonly fixtures: ProviderFixtures
+}
+
+/** Those of a listing. @param stream null: of a provider with one `sync()` */
+export function listingFixtures(
+  { checkpoints, cursor, window, streams }: ProviderFixtures,
+  stream: string | null,
+): ListingFixtures {
+  return stream === null
+    ? { ...(checkpoints && { checkpoints }), ...(cursor !== undefined && { cursor }), ...(window && { window }) }
+    : (streams?.[stream] ?? {})
 }
 
 /** One test. Its name says the rule. */

@@ -1,9 +1,13 @@
 /** What a provider declares, and what its fixtures must hold. Rule: docs/writing-a-provider.md. */
 import assert from 'node:assert/strict'
 import { RateLimit } from '../../calls/rate-limit-rules.ts'
-import { handlesWebhooks, hasBackfill, hasIncrementalSync, hasScheduledSync } from '../../providers/contracts.ts'
+import type { IntegrationProvider } from '../../providers/contracts.ts'
+import { handlesWebhooks, hasBackfill, hasIncrementalSync, hasStreams } from '../../providers/contracts.ts'
 import { ProviderRegistry } from '../../providers/registry.ts'
+import { streamsOf, syncSource } from '../../providers/streams.ts'
+import type { ProviderFixtures } from '../conformance.ts'
 import type { Chapter, Check, Subject } from './conformance-check.ts'
+import { listingFixtures } from './conformance-check.ts'
 import { given, outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 
 const LEAST_CHECKPOINTS = 3
@@ -48,15 +52,22 @@ function fixtures({ fixtures: given, provider }: Subject): Check {
           given.webhook !== undefined &&
           given.credentials.webhook_secret !== given.webhook.secret &&
           '`credentials.webhook_secret` equal to `webhook.secret`',
-        hasScheduledSync(made) &&
-          (given.checkpoints?.length ?? 0) < LEAST_CHECKPOINTS &&
-          `\`checkpoints\`, ${LEAST_CHECKPOINTS} or more: it syncs`,
-        hasIncrementalSync(made) && (given.cursor ?? null) === null && '`cursor`: it syncs incrementally',
-        hasBackfill(made) && given.window === undefined && '`window`: it backfills',
+        ...streamsOf(made).flatMap((stream) => missingOfListing(made, given, stream)),
       ].filter((each) => each !== false)
       assert.deepEqual(missing, [], `describeProvider() needs of the fixtures: ${missing.join('; ')}`)
     },
   }
+}
+
+function missingOfListing(made: IntegrationProvider, given: ProviderFixtures, stream: string | null) {
+  const source = syncSource(made, stream)
+  const { checkpoints = [], cursor = null, window } = listingFixtures(given, stream)
+  const at = stream === null ? '' : `streams.${stream}.`
+  return [
+    checkpoints.length < LEAST_CHECKPOINTS && `\`${at}checkpoints\`, ${LEAST_CHECKPOINTS} or more: it syncs`,
+    source !== null && hasIncrementalSync(source) && cursor === null && `\`${at}cursor\`: it syncs incrementally`,
+    source !== null && hasBackfill(source) && window === undefined && `\`${at}window\`: it backfills`,
+  ]
 }
 
 type Rule = readonly [name: string, isAllowed: (value: unknown) => boolean, allowed: string]
@@ -68,6 +79,8 @@ const isLimit = (value: unknown) => value === null || value instanceof RateLimit
 const isWholeOrNull = (value: unknown) => value === null || (Number.isInteger(value) && (value as number) > 0)
 const isSecondsOrNull = (value: unknown) => value === null || isPositive(value)
 
+const ITEM_CLASSES = 'a list of event classes, each with a `type` of its own and a whole `version` of at least 1'
+
 const ANSWERS: readonly Rule[] = [
   ['defaultRateLimit', isLimit, 'a RateLimit or null'],
   ['defaultSyncInterval', isWholeOrNull, 'whole minutes of at least 1, or null'],
@@ -76,11 +89,7 @@ const ANSWERS: readonly Rule[] = [
   ['redactedRequestPaths', isTextList, 'a list of dot paths'],
   ['redactedResponsePaths', isTextList, 'a list of dot paths'],
   ['unloggedResponses', isTextList, 'a list of patterns'],
-  [
-    'syncItemEvents',
-    areItemClasses,
-    'a list of event classes, each with a `type` of its own and a whole `version` of at least 1',
-  ],
+  ['syncItemEvents', areItemClasses, ITEM_CLASSES],
   ['webhookHandlers', areHandlers, 'an object of functions, `{handle}` or `{workflow}`'],
 ]
 
@@ -110,6 +119,9 @@ const VALUES: Check = {
       const value = members[name]
       if (value !== undefined && !isAllowed(value)) wrong.push(`${name} must be ${allowed}, it is ${shown(value)}`)
     }
+    for (const [stream, { events = [] }] of Object.entries(hasStreams(provider) ? provider.streams : {}))
+      if (!areItemClasses(events))
+        wrong.push(`streams.${stream}.events must be ${ITEM_CLASSES}, it is ${shown(events)}`)
     assert.deepEqual(wrong, [], wrong.join('; '))
   },
 }

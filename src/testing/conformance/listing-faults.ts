@@ -29,7 +29,7 @@ const ABORTED: Check = {
   name: 'stops asking at once when its session is aborted',
   async run(bench) {
     const asked = await askedAfterAbort(bench, (integration, signal) =>
-      listed(bench, sessionOf(integration, null, signal)),
+      listed(bench, sessionOf(bench, integration, null, signal)),
     )
     assert.equal(
       asked,
@@ -56,7 +56,7 @@ const DEFERRED: Check = {
     const whole = await pagedListing(bench)
     const integration = await bench.create()
     const outcome = await bench.answeredBy(atTheLast(bench, whole, THROTTLED), () =>
-      outcomeOf(() => bench.inTime('the run', () => bench.kit.sync(integration))),
+      outcomeOf(() => bench.inTime('the run', () => bench.sync(integration))),
     )
     assert(
       outcome.kind === 'gave',
@@ -74,7 +74,7 @@ const RESUMED: Check = {
   name: 'loses no item by a 429 when the next try goes on, from its bookmark or, without one, anew',
   async run(bench) {
     const whole = await pagedListing(bench)
-    const session = sessionOf(await bench.create())
+    const session = sessionOf(bench, await bench.create())
     const failure = await bench.answeredBy(atTheLast(bench, whole, THROTTLED), () =>
       bench.withoutRetries(() => failureOf(() => listed(bench, session))),
     )
@@ -131,7 +131,7 @@ export async function swallowedAt(
   ] as const
   const swallowed: string[] = []
   for (const [what, fault] of faults) {
-    const session = sessionOf(await bench.create())
+    const session = sessionOf(bench, await bench.create())
     const broken = interruptedAt(api, placeOf(whole.requests, at), fault)
     const failure = await bench.answeredBy(broken, () => bench.withoutRetries(() => failureOf(() => list(session))))
     if (failure === null && lostOf(keysOf(session), keysOf(whole.session)).length > 0)

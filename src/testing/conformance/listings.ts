@@ -14,8 +14,14 @@ import type { Bench } from './bench.ts'
 import { outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 
 /** A session that takes items of any class: which ones are declared is another check's. */
-export function sessionOf(integration: Integration, cursor: Json = null, signal?: AbortSignal): FakeSyncSession {
-  return new FakeSyncSession(cursor, { integration, ...(signal === undefined ? {} : { signal }) })
+export function sessionOf(
+  { stream }: Bench,
+  integration: Integration,
+  cursor: Json = null,
+  signal?: AbortSignal,
+): FakeSyncSession {
+  const options = { integration, stream: stream ?? undefined, ...(signal === undefined ? {} : { signal }) }
+  return new FakeSyncSession(cursor, options)
 }
 
 /** As a run does it: by `syncIncremental()` where there is one. @throws what the listing threw, or what it did not await */
@@ -38,7 +44,7 @@ export interface Listing {
 
 /** The whole listing of an integration of its own. */
 export async function listingFrom(bench: Bench, cursor: Json): Promise<Listing> {
-  const session = sessionOf(await bench.create(), cursor)
+  const session = sessionOf(bench, await bench.create(), cursor)
   const before = bench.sent.length
   await listed(bench, session)
   return { session, requests: bench.sent.slice(before) }
@@ -50,7 +56,7 @@ export const wholeListing = oncePer((bench) => listingFrom(bench, null))
 /** A run of an integration of its own against the fixtures' api, made once, which is to end well. */
 export const cleanRun = oncePer(async (bench): Promise<TestSync & { readonly integration: Integration }> => {
   const integration = await bench.create()
-  const outcome = await outcomeOf(() => bench.inTime('the run', () => bench.kit.sync(integration)))
+  const outcome = await outcomeOf(() => bench.inTime('the run', () => bench.sync(integration)))
   assert(outcome.kind === 'gave', `a run against the fixtures' api must end well; it ${wordsFor(outcome)}`)
   return { ...outcome.value, integration }
 })

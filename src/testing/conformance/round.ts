@@ -6,11 +6,11 @@ import {
   hasBackfill,
   hasHealthCheck,
   hasOAuth2,
-  hasScheduledSync,
   identifiesAuthenticatedUser,
   reconcilesWebhooks,
 } from '../../providers/contracts.ts'
 import type { Integration } from '../../providers/integration.ts'
+import { streamsOf } from '../../providers/streams.ts'
 import { windowed } from './backfill-checks.ts'
 import type { Bench } from './bench.ts'
 import { delivery } from './deliveries.ts'
@@ -37,20 +37,14 @@ export async function round(bench: Bench, integration: Integration): Promise<Thr
 
 function stepsOf(bench: Bench, integration: Integration): [by: string, work: () => unknown][] {
   const { provider, kit, subject } = bench
-  const { webhook, window, cursor = null } = subject.fixtures
+  const { webhook } = subject.fixtures
   const steps: [string, () => unknown][] = []
   if (hasHealthCheck(provider)) steps.push(['healthCheck()', () => provider.healthCheck(integration)])
   if (hasHealthCheck(provider))
     steps.push(['integrations.admin.testCredentials()', () => kit.integrations.admin.testCredentials(integration.id)])
   if (identifiesAuthenticatedUser(provider))
     steps.push(['authenticatedUser()', () => provider.authenticatedUser(integration)])
-  if (hasScheduledSync(provider)) {
-    steps.push(['sync()', () => listed(bench, sessionOf(integration))])
-    steps.push(['syncIncremental()', () => listed(bench, sessionOf(integration, cursor))])
-    steps.push(['a run', () => kit.sync(integration)])
-  }
-  if (hasBackfill(provider) && window !== undefined)
-    steps.push(['syncWindow()', () => windowed(bench, sessionOf(integration), window)])
+  for (const stream of streamsOf(provider)) steps.push(...listingSteps(bench.ofStream(stream), integration))
   if (handlesWebhooks(provider) && webhook !== undefined)
     steps.push([
       'a webhook',
@@ -61,6 +55,19 @@ function stepsOf(bench: Bench, integration: Integration): [by: string, work: () 
     ])
   if (reconcilesWebhooks(provider)) steps.push(['missedWebhooks()', () => missed(bench, integration)])
   return hasOAuth2(provider) ? [...steps, ...oauthSteps(bench, provider, integration)] : steps
+}
+
+function listingSteps(bench: Bench, integration: Integration): [string, () => unknown][] {
+  const { cursor = null, window } = bench.subject.fixtures
+  const of = bench.stream === null ? '' : ` of ${bench.stream}`
+  return [
+    [`sync()${of}`, () => listed(bench, sessionOf(bench, integration))],
+    [`syncIncremental()${of}`, () => listed(bench, sessionOf(bench, integration, cursor))],
+    [`a run${of}`, () => bench.sync(integration)],
+    ...(hasBackfill(bench.provider) && window !== undefined
+      ? [[`syncWindow()${of}`, () => windowed(bench, sessionOf(bench, integration), window)] as [string, () => unknown]]
+      : []),
+  ]
 }
 
 function oauthSteps(bench: Bench, provider: HasOAuth2, integration: Integration): [string, () => unknown][] {

@@ -53,7 +53,7 @@ const AGAIN: Check = {
   name: 'runs again from the cursor of the run before',
   async run(bench) {
     const { integration, result } = await cleanRun(bench)
-    const outcome = await outcomeOf(() => bench.inTime('the second run', () => bench.kit.sync(integration)))
+    const outcome = await outcomeOf(() => bench.inTime('the second run', () => bench.sync(integration)))
     assert.equal(
       outcome.kind,
       'gave',
