@@ -332,7 +332,7 @@ describe('a run', () => {
     expect([response.status, response.headers.get('location'), await response.json()]).toEqual([
       202,
       `${API}/integrations/${id}/sync`,
-      { integration_id: id, outcome: 'started', run_id: expect.any(String) },
+      { integration_id: id, stream: null, outcome: 'started', run_id: expect.any(String) },
     ])
     expect(test.starts.syncs).toContain(id)
     expect(await acts()).toEqual([act('sync')])
@@ -345,20 +345,24 @@ describe('a run', () => {
     })
     expect(await (await get(path('sync'))).json()).toEqual({
       integration_id: id,
+      stream: null,
       progress: { phase: 'listing', is_paused: false, sync_log_id: 7, seconds_left: null, last_failure: null },
     })
     progress.mockResolvedValueOnce(null)
-    expect(await (await get(path('sync'))).json()).toEqual({ integration_id: id, progress: null })
+    expect(await (await get(path('sync'))).json()).toEqual({ integration_id: id, stream: null, progress: null })
   })
 
   it('is remembered while one lives, and may be asked for later', async () => {
     test.starts.running.add(id)
     const again = await post(path('sync'))
-    expect([again.status, await again.json()]).toEqual([202, { integration_id: id, outcome: 'remembered' }])
+    expect([again.status, await again.json()]).toEqual([
+      202,
+      { integration_id: id, stream: null, outcome: 'remembered' },
+    ])
     const later = await post(path('sync'), { debounce_seconds: 5 })
     expect([later.status, await later.json()]).toEqual([
       202,
-      { integration_id: id, outcome: 'later', at: expect.stringMatching(/^2\d{3}-.*Z$/) },
+      { integration_id: id, stream: null, outcome: 'later', at: expect.stringMatching(/^2\d{3}-.*Z$/) },
     ])
     expect(await acts()).toEqual([act('sync'), act('sync')])
     for (const body of [{ debounce_seconds: 3_601 }, { not_before: 'soon' }, { not_before: '9000-01-01T00:00:00Z' }])
@@ -391,7 +395,10 @@ describe('a run', () => {
     expect(await problemOf(await post(path('cancel')))).toMatchObject({ status: 409, code: 'not_running' })
     test.starts.running.add(id)
     const response = await post(path('cancel'))
-    expect([response.status, await response.json()]).toEqual([200, { integration_id: id, cancelled: true }])
+    expect([response.status, await response.json()]).toEqual([
+      200,
+      { integration_id: id, stream: null, cancelled: true },
+    ])
     expect(test.starts.cancelled).toContain(id)
     expect(await acts()).toEqual([act('cancel')])
   })
@@ -416,7 +423,7 @@ describe('a backfill', () => {
     expect([response.status, response.headers.get('location'), await response.json()]).toEqual([
       202,
       `${API}/sync-runs?integration=${id}`,
-      { integration_id: id, ...window },
+      { integration_id: id, stream: null, ...window },
     ])
     expect(test.starts.backfills).toEqual([{ integrationId: id, ...window }])
     expect(await acts()).toEqual([act(`backfill ${window.from} to ${window.to}`)])
@@ -494,12 +501,15 @@ describe('the cursor', () => {
 
   it('is set and reset, which is written down', async () => {
     const set = await send('PUT', path(), { cursor: { page: [1, null] } })
-    expect([set.status, await set.json()]).toEqual([200, { integration_id: id, from: null, to: { page: [1, null] } }])
+    expect([set.status, await set.json()]).toEqual([
+      200,
+      { integration_id: id, stream: null, from: null, to: { page: [1, null] } },
+    ])
     expect((await test.integrations.get(id)).syncCursor).toEqual({ page: [1, null] })
     const reset = await send('DELETE', path())
     expect([reset.status, await reset.json()]).toEqual([
       200,
-      { integration_id: id, from: { page: [1, null] }, to: null },
+      { integration_id: id, stream: null, from: { page: [1, null] }, to: null },
     ])
     expect((await send('PUT', path(), { cursor: null })).status).toBe(200)
     expect(await acts()).toEqual([act('cursor set'), act('cursor reset'), act('cursor reset')])

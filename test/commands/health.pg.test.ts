@@ -74,6 +74,7 @@ describe('health of one', () => {
       consecutive_sync_failures: 0,
       last_error_at: at.toISOString(),
       next_sync_at: null,
+      streams: [],
       elevated_since: null,
       incident: expect.objectContaining({
         integration_id: id,

@@ -161,6 +161,7 @@ describe('sync --integration', () => {
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
     expect(ran.json()).toEqual({
       integration_id: id,
+      stream: null,
       outcome: 'started',
       started: 1,
       already_running: false,
@@ -207,6 +208,7 @@ describe('sync --watch', () => {
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
     expect(ran.json()).toEqual({
       integration_id: id,
+      stream: null,
       outcome: 'remembered',
       started: 0,
       already_running: true,
@@ -450,7 +452,10 @@ describe('sync --from --to', () => {
     Object.assign(workflows, { startBackfill: async () => 'already running' })
     const ran = await run(['sync', '--integration', id, ...WINDOW, '--json'])
     Object.assign(workflows, { startBackfill })
-    expect([ran.exitCode, ran.json()]).toEqual([0, { integration_id: id, started: 0, already_running: true }])
+    expect([ran.exitCode, ran.json()]).toEqual([
+      0,
+      { integration_id: id, stream: null, started: 0, already_running: true },
+    ])
     expect(await notes()).toEqual([])
   })
 
@@ -466,7 +471,11 @@ describe('pause-sync, resume-sync and cancel-sync', () => {
     const ran = await run(['pause-sync', id])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
     expect(ran.out).toContain(`\`integrations resume-sync ${id}\` goes on`)
-    expect((await run(['integrations:pause-sync', id, '--json'])).json()).toEqual({ integration_id: id, paused: true })
+    expect((await run(['integrations:pause-sync', id, '--json'])).json()).toEqual({
+      integration_id: id,
+      stream: null,
+      paused: true,
+    })
     expect(test.starts.signals.filter(({ integrationId }) => integrationId === id)).toEqual([
       { signal: 'pause', integrationId: id },
       { signal: 'pause', integrationId: id },
@@ -478,7 +487,11 @@ describe('pause-sync, resume-sync and cancel-sync', () => {
     expect(await run(['resume-sync', id])).toMatchObject({ exitCode: 0, out: 'Nothing to resume: no run lives.\n' })
     expect(await notes()).toEqual([])
     test.starts.running.add(id)
-    expect((await run(['resume-sync', id, '--json'])).json()).toEqual({ integration_id: id, resumed: true })
+    expect((await run(['resume-sync', id, '--json'])).json()).toEqual({
+      integration_id: id,
+      stream: null,
+      resumed: true,
+    })
     expect(await notes()).toEqual([note('resume')])
   })
 
@@ -496,7 +509,7 @@ describe('pause-sync, resume-sync and cancel-sync', () => {
     expect(await run(['cancel-sync', id, '--yes'])).toMatchObject({ exitCode: 0, out: 'Cancelled\n' })
     expect(test.starts.cancelled).toContain(id)
     const again = await run(['cancel-sync', id, '--yes', '--json'])
-    expect([again.exitCode, again.json()]).toEqual([0, { integration_id: id, cancelled: false }])
+    expect([again.exitCode, again.json()]).toEqual([0, { integration_id: id, stream: null, cancelled: false }])
     expect(await notes()).toEqual([note('cancel')])
   })
 
@@ -528,6 +541,7 @@ describe('sync-progress', () => {
     const ran = await run(['sync-progress', id, '--json'])
     expect(ran.json()).toEqual({
       integration_id: id,
+      stream: null,
       progress: {
         phase: 'processing',
         is_paused: true,
@@ -712,14 +726,14 @@ describe('failed items', () => {
     const ran = await run(['list-failed-items', '--integration', id, '--json'])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
     const held = { holds_cursor: true, made_up_for_by: null, next_attempt_at: null }
-    const common = { integration_id: id, event_class: 'test.thing', attempts: 3, ...held }
+    const common = { integration_id: id, stream: null, event_class: 'test.thing', attempts: 3, ...held }
     expect(ran.json()).toEqual([
       { ...common, id: second.id, external_id: null, error: second.error, created_at: LATER.toISOString() },
       { ...common, id: first.id, external_id: 'one', error: 'Error: no', created_at: AT.toISOString() },
     ])
     const [head, line] = (await run(['list-failed-items', '--integration', id])).out.split('\n')
     expect(head).toMatch(
-      /^ *ID +Integration +Event +External ID +Error +Attempts +Created +Holds cursor +Made up for by$/,
+      /^ *ID +Integration +Stream +Event +External ID +Error +Attempts +Created +Holds cursor +Made up for by$/,
     )
     expect(line).toMatch(
       new RegExp(`^ *${second.id} +${id} +test\\.thing +- +Error: \\[31mx{48} +3 +${LATER.toISOString()} +yes +-$`),
@@ -919,6 +933,7 @@ describe('advance-cursor', () => {
     expect(await notes()).toEqual([note('advance-cursor')])
     expect((await run(['advance-cursor', id, '--limit', 5, '--json'])).json()).toEqual({
       integration_id: id,
+      stream: null,
       runs: 0,
       from: CURSOR,
       to: CURSOR,
@@ -932,7 +947,7 @@ describe('advance-cursor', () => {
     expect(set).toMatchObject({ exitCode: 0, out: `Cursor null to "${CURSOR}"\n`, err: '' })
     expect((await test.integrations.get(id)).syncCursor).toBe(CURSOR)
     const reset = await run(['advance-cursor', id, '--reset', '--json'])
-    expect(reset.json()).toEqual({ integration_id: id, from: CURSOR, to: null })
+    expect(reset.json()).toEqual({ integration_id: id, stream: null, from: CURSOR, to: null })
     expect((await run(['advance-cursor', id, '--to', '{"page":[1]}'])).out).toBe('Cursor null to {"page":[1]}\n')
     expect((await run(['advance-cursor', id, '--to', 'null'])).out).toBe('Cursor {"page":[1]} to null\n')
     expect(await notes()).toEqual(

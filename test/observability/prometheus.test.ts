@@ -89,9 +89,12 @@ describe('the text of /metrics', () => {
     metrics.syncRunEnded({ ...acme, stream: 'of an earlier release' }, 'failed')
     metrics.syncItemSettled({ ...acme, stream: 'deals' }, 'failed', 3)
     const samples = await samplesOf(metrics)
-    expect(sumsBy(samples, 'sync_runs_total', 'stream')).toEqual({ contacts: 1, deals: 0, '(unknown)': 1 })
-    expect(sumsBy(samples, 'sync_items_total', 'stream')).toEqual({ contacts: 0, deals: 3 })
+    expect(sumsBy(samples, 'sync_runs_total', 'stream')).toEqual({ contacts: 1, '(unknown)': 1 })
+    expect(sumsBy(samples, 'sync_items_total', 'stream')).toEqual({ deals: 3 })
     expect(sumsBy(samples, 'sync_streams_stale', 'stream')).toEqual({ contacts: 2 })
+    // At 0 from the beginning.
+    const failed = samples.filter(({ labels }) => labels.stream === 'deals' && labels.status === 'cancelled')
+    expect(failed).toEqual([expect.objectContaining({ name: 'integrations_sync_runs_total', value: 0 })])
   })
 
   it('has the series of a registered provider from the beginning, at 0', async () => {

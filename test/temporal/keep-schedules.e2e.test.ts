@@ -16,6 +16,7 @@ import { scriptedOAuth } from '../oauth/scripted-oauth.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { shareDevServer } from '../support/dev-server.ts'
 import { installedBundle } from '../support/installed-script.ts'
+import { encryptionKey } from '../support/integrations.ts'
 import { loadConfig } from '../support/load-config.ts'
 import { webhookProvider } from '../support/providers.ts'
 
@@ -70,6 +71,30 @@ describe('the Schedules', () => {
     })
     expect(policies).toMatchObject({ overlap: 'SKIP', catchupWindow: 60_000 })
     expect(state.paused).toBe(false)
+  })
+
+  it('start it every 10 seconds where a provider declares a stream below a minute, and every minute again without one', async () => {
+    const { prefix, input } = deployment({ schedules: { enabled: true } })
+    const stream = { sync: async () => {}, reduceCheckpoints: () => null }
+    const everySeconds = async (seconds: number) => {
+      const crm = { defaultRateLimit: () => null, streams: { contacts: { ...stream, everySeconds: seconds } } }
+      const integrations = createIntegrations({
+        config: input,
+        encryptionKeys: encryptionKey('test'),
+        database: 'postgres://nobody@127.0.0.1:1/none',
+        temporal: { address: server.address },
+        providers: { crm },
+      })
+      try {
+        await integrations.admin.schedules.applySchedules()
+      } finally {
+        await integrations.close()
+      }
+      return (await dispatchOf(prefix).describe()).spec.intervals?.map(({ every }) => every)
+    }
+    expect(await everySeconds(60)).toEqual([60_000])
+    expect(await everySeconds(10)).toEqual([10_000])
+    expect(await everySeconds(60)).toEqual([60_000])
   })
 
   it('start `evaluateFailures` every minute, while failure rates are watched', async () => {

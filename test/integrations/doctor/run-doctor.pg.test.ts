@@ -7,10 +7,10 @@ import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
 import { mappedTable, reportUnfitModels } from '../../../src/mappings/mapped-table.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from '../../../src/oauth/keep-alive.ts'
 import { markReauthRequired } from '../../../src/oauth/reauth.ts'
-import type { HasOAuth2 } from '../../../src/providers/contracts.ts'
+import type { HasOAuth2, HasStreams } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
-import type { SyncProgress } from '../../../src/syncs/sync-jobs.ts'
+import type { SyncOf, SyncProgress } from '../../../src/syncs/sync-jobs.ts'
 import { temporalCommands } from '../../../src/temporal/inspection.ts'
 import { scriptedOAuth } from '../../oauth/scripted-oauth.ts'
 import type { TestDatabase } from '../../support/database.ts'
@@ -32,6 +32,12 @@ const IN_STEP: ScheduleState = {
   note: null,
   lastRunAt: null,
   nextRunAt: null,
+}
+
+const stream = { sync: async () => {}, reduceCheckpoints: () => null, everySeconds: 60 }
+const crm: HasStreams = {
+  defaultRateLimit: () => null,
+  streams: { contacts: stream, deals: { ...stream, after: 'contacts' } },
 }
 
 let database: TestDatabase
@@ -56,6 +62,7 @@ beforeAll(async () => {
     providers: {
       hooks: webhookProvider(),
       things: syncProvider(() => {}),
+      crm,
       byhand: syncProvider(() => {}, { defaultSyncInterval: () => null }),
     },
   })
@@ -411,6 +418,79 @@ describe('runs', () => {
         message: expect.stringMatching(/^1 item without/),
         remedy: expect.stringContaining('psql'),
       },
+    ])
+  })
+})
+
+describe('streams of one integration', () => {
+  let id: number
+  const place = (name: string, times: { next?: Date; ran?: Date; stale?: Date } = {}) =>
+    test.sql`insert into integration_streams (integration_id, stream, next_sync_at, last_run_at, sync_stale_alerted_at)
+      values (${id}, ${name}, ${times.next ?? null}, ${times.ran ?? null}, ${times.stale ?? null})`
+
+  beforeEach(async () => {
+    id = (await makeIntegration(test, 'crm')).id
+  })
+
+  it('are stuck each by its own workflow', async () => {
+    const { workflows } = test.framework
+    const before = workflows.isSyncRunning
+    await makeRun(test, id, {}, { createdAt: ago(HOUR_MS), stream: 'contacts' })
+    await makeRun(test, id, {}, { createdAt: ago(HOUR_MS), stream: 'deals' })
+    try {
+      Object.assign(workflows, { isSyncRunning: async (of: SyncOf) => of.stream === 'contacts' })
+      expect(await wrong()).toMatchObject([
+        {
+          check: 'sync.stuck',
+          message: expect.stringContaining(`The run of the stream deals of integration ${id} with log`),
+          remedy: `integrations sync --integration ${id} --stream deals`,
+        },
+      ])
+    } finally {
+      Object.assign(workflows, { isSyncRunning: before })
+    }
+  })
+
+  it('are overdue each by its own time, and not while they wait for another one', async () => {
+    await place('contacts', { next: ago(240_000) })
+    await place('deals', { next: ago(HOUR_MS) })
+    expect(await wrong()).toEqual([])
+    await test.sql`update integration_streams set last_run_at = now() where stream = 'contacts'`
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'sync.overdue',
+        message: expect.stringContaining(`the longest is the stream deals of integration ${id}`),
+      },
+    ])
+  })
+
+  it('are stale each since its own time; what the provider does not declare any more is none', async () => {
+    await place('contacts', { next: new Date(Date.now() + HOUR_MS), stale: ago(HOUR_MS) })
+    await place('deals', { next: new Date(Date.now() + HOUR_MS) })
+    await place('old', { stale: ago(HOUR_MS) })
+    await setIntegration(test, id, { syncStaleAlertedAt: ago(HOUR_MS) })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'sync.stale',
+        message: expect.stringContaining(`The stream contacts of integration ${id} is stale`),
+        remedy: `integrations list-sync-runs --integration ${id} --stream contacts`,
+      },
+    ])
+  })
+
+  it('hold each its own cursor by failed items, which are let go of apart', async () => {
+    for (const name of ['contacts', 'deals']) {
+      const run = await makeRun(test, id, {}, { status: 'partial', stream: name })
+      await makeItem(test, run, { status: 'failed', stream: name, ...(name === 'contacts' ? { externalId: 'a' } : {}) })
+    }
+    const [contacts, deals, ...others] = await wrong()
+    expect(others).toEqual([])
+    expect(contacts).toMatchObject({ remedy: `integrations sync --integration ${id} --stream contacts` })
+    const [, statement = ''] = /-c '([^']+)'/.exec(deals?.remedy ?? '') ?? []
+    await test.sql.unsafe(statement)
+    expect(await test.sql`select stream, status from integration_sync_items order by stream`).toEqual([
+      { stream: 'contacts', status: 'failed' },
+      { stream: 'deals', status: 'skipped' },
     ])
   })
 })
