@@ -215,6 +215,7 @@ describe('sync --watch', () => {
       run: {
         id: runId,
         integration_id: id,
+        stream: null,
         operation: 'sync',
         status: 'success',
         listed: 10,
@@ -595,7 +596,7 @@ describe('list-sync-runs and show-sync-run', () => {
     ])
     const { out } = await run(['list-sync-runs', '--integration', id, '--status', 'failed'])
     expect(out.split('\n')[0]).toMatch(
-      /^ *ID +Integration +Operation +Status +Listed +Succeeded +Failed +Skipped +ms +Error +Created$/,
+      /^ *ID +Integration +Stream +Operation +Status +Listed +Succeeded +Failed +Skipped +ms +Error +Created$/,
     )
     expect(out).toMatch(/ x{60} /)
     const first = await run(['list-sync-runs', '--integration', id, '--limit', 1, '--json'])
@@ -668,9 +669,9 @@ describe('sync items of any status', () => {
     expect(await listed('--run', row.id, '--made-up-for', 'true', '--owner', 'team:7')).toEqual([])
     expect(await listed('--run', row.id, '--until', LATER.toISOString(), '--provider', 'acme')).toEqual([old.id])
     const { out } = await run(['list-sync-items', '--run', row.id, '--status', 'failed'])
-    expect(out).toMatch(/^ *ID +Integration +Run +Event +External ID +Status +Attempts +Error +Created\n/)
+    expect(out).toMatch(/^ *ID +Integration +Stream +Run +Event +External ID +Status +Attempts +Error +Created\n/)
     expect(out).toMatch(
-      new RegExp(`${old.id} +${id} +${row.id} +test\\.thing +one +failed +1 +Error: no +${AT.toISOString()}`),
+      new RegExp(`${old.id} +${id} +- +${row.id} +test\\.thing +one +failed +1 +Error: no +${AT.toISOString()}`),
     )
     expect(errorOf(await run(['list-sync-items', '--external-id', 'one', '--json'])).code).toBe('usage')
   })
@@ -736,7 +737,7 @@ describe('failed items', () => {
       /^ *ID +Integration +Stream +Event +External ID +Error +Attempts +Created +Holds cursor +Made up for by$/,
     )
     expect(line).toMatch(
-      new RegExp(`^ *${second.id} +${id} +test\\.thing +- +Error: \\[31mx{48} +3 +${LATER.toISOString()} +yes +-$`),
+      new RegExp(`^ *${second.id} +${id} +- +test\\.thing +- +Error: \\[31mx{48} +3 +${LATER.toISOString()} +yes +-$`),
     )
     const since = await run(['list-failed-items', '--integration', id, '--since', LATER.toISOString(), '--json'])
     expect(since.json()).toMatchObject([{ id: second.id }])
