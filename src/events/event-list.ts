@@ -72,7 +72,7 @@ export interface StoredEventSummary {
   readonly lostWorkers: number
   /** A worker has it at this moment. */
   readonly isBeingDelivered: boolean
-  /** Not taken earlier; null once every listener and target had it, or was given up. */
+  /** Not taken earlier; null once every listener and target had it, was given up or is silenced. */
   readonly dueAt: Date | null
   readonly deliveredAt: Date | null
   /** Of the listeners and targets that were tried, by their keys. */
@@ -185,7 +185,7 @@ function summaryOf({
         attempts: outcome.attempts,
         at: new Date(outcome.at),
         dueAt: outcome.status === 'waiting' ? new Date(outcome.dueAt) : null,
-        error: outcome.status === 'delivered' ? null : outcome.error,
+        error: 'error' in outcome ? outcome.error : null,
       }))
       .sort((a, b) => (a.consumer < b.consumer ? -1 : 1)),
   }
