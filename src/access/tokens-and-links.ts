@@ -4,7 +4,8 @@ import type { TokenRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { errorLine } from '../framework/logger.ts'
-import { recordAct } from '../observability/audit.ts'
+import type { AuditedAct } from '../observability/audit.ts'
+import { noteActs } from '../observability/audit.ts'
 import { goodToken, goodTokenOf, limitsOfToken, noteTokenUse } from './operator-tokens.ts'
 import type { Limits, Principal, Scope } from './rules.ts'
 import { isSameSecret, linkProofOf, MAX_LINK_SECONDS, sha256Hex, signedLinkText } from './rules.ts'
@@ -109,16 +110,8 @@ export function createAccess(framework: Framework, dev: boolean): Access {
   }
 
   /** Never throws: signing in does not depend on its record. */
-  async function audit(act: { by: string; action: string; from: string | undefined; detail?: string }): Promise<void> {
-    try {
-      await recordAct(db, tables, null, { ...act, target: 'operator' })
-    } catch (error) {
-      logger.error(
-        { ...act, event: 'operator.change_not_recorded', error: errorLine(error, 500) },
-        'A sign-in could not be written into the audit.',
-      )
-    }
-  }
+  const audit = (act: Omit<AuditedAct, 'target'>): Promise<void> =>
+    noteActs(framework, [{ ...act, target: 'operator', integrationId: null }])
 
   async function noteRefusal(from: string | undefined): Promise<void> {
     refusedSince += 1
