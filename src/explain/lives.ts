@@ -1,8 +1,10 @@
 /** The life of one record of each kind, as the rows tell it. Rule: docs/behaviour/explain.md, "The life of a record". */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, desc, eq, getTableColumns, gt, inArray, isNotNull, lte, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, gt, isNotNull, lte, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { Limits } from '../access/rules.ts'
 import { pageOfRequests } from '../calls/request-list.ts'
+import { belongsToThem } from '../db/integrations-of.ts'
 import type { LogRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { searchedSince } from '../framework/list-filter.ts'
@@ -699,8 +701,8 @@ export async function lifeOfKey(framework: Framework, key: string, integrationId
   }
 }
 
-/** A host's row, as these integrations know it. @param visible integrations that the caller may know of; null: all */
-export async function lifeOfModel(framework: Framework, id: string, visible: SQL | null): Promise<Life> {
+/** A host's row, as the integrations within the limits know it. */
+export async function lifeOfModel(framework: Framework, id: string, limits: Limits): Promise<Life> {
   const { db, tables } = framework
   const { mappings } = tables
   const model = modelIn(id) ?? { type: id, id: '' }
@@ -711,7 +713,7 @@ export async function lifeOfModel(framework: Framework, id: string, visible: SQL
       and(
         eq(mappings.internalType, model.type),
         eq(mappings.internalId, model.id),
-        visible === null ? undefined : inArray(mappings.integrationId, visible),
+        belongsToThem(tables, sql`${mappings.integrationId}`, limits),
       ),
     )
     .orderBy(asc(mappings.id))
