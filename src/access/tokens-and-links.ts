@@ -32,7 +32,7 @@ export interface Access {
   byToken(token: string): Promise<Principal | null>
   /** A new session for a token's holder; null as above. @param from IP address, for the audit */
   signIn(token: string, from?: string): Promise<Session | null>
-  /** The session of a cookie; null when it is over, or its token is not good any more. */
+  /** The session of a cookie; null when it is over, or its token is expired or revoked. */
   bySession(id: string): Promise<Session | null>
   signOut(id: string): Promise<void>
   /** The query string (`expires=…&signature=…`) that opens one method and path for this long. */
