@@ -155,7 +155,7 @@ export function createAccess(framework: Framework, dev: boolean): Access {
       if (owner === null) {
         logger.warn(
           { event: 'access.sign_in_refused' },
-          'Somebody tried to sign in with a token that is not configured.',
+          'Somebody tried to sign in with a token that is unknown, revoked or expired.',
         )
         await noteRefusal(from)
         return null

@@ -144,15 +144,16 @@ async function rowsOfGroup(framework: Framework, group: string, { limit = DEFAUL
     )
   checkIds({ limit })
   if (limit > MAX_ROWS) throw new InvalidArgumentException('limit', `1 to ${MAX_ROWS} are allowed, ${limit} was given`)
-  const { scans } = await scanned(framework, filter, { withIds: true })
+  const { scans } = await scanned(framework, filter)
   const found: ScannedGroup | undefined = scans.flatMap(({ groups }) => groups).find((one) => one.group === group)
   if (found === undefined)
     throw new RecordNotFound(`"failures:${group}"`, 'the groups that failures() names with the same filter')
-  const { kind, error, ids } = found
+  const { kind, error, failures } = found
   if (kind === 'request')
     throw new InvalidArgumentException(
       'group',
       'groups of items and webhooks are allowed; a request is sent again by the item or the webhook that it is part of',
     )
-  return { kind, error, rows: ids.slice(0, limit), more: ids.length > limit }
+  const rows = failures.map(([id, integrationId]): ChangedRow => ({ id, integrationId })).sort((a, b) => a.id - b.id)
+  return { kind, error, rows: rows.slice(0, limit), more: rows.length > limit }
 }

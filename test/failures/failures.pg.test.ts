@@ -144,6 +144,13 @@ describe('failures', () => {
     const all = await test.integrations.admin.failures()
     expect(all.truncated).toBe(true)
     expect(all.groups.map(({ error, count }) => [error, count])).toEqual([['new <n>', 4_000]])
+    await test.sql`delete from integration_requests where error like 'old %'`
+    // As many as are looked at: none is left out, but for the other integration's.
+    expect(await test.integrations.admin.failures({ provider: 'acme' })).toMatchObject({
+      truncated: false,
+      groups: [{ error: 'new <n>', count: 4_000 }],
+    })
+    await failedRequest('old', { at: ago(2) })
     expect(await test.integrations.admin.failures({ provider: 'other' })).toMatchObject({
       truncated: false,
       groups: [{ error: 'quiet' }],
