@@ -300,10 +300,10 @@ export function createAdmin(
     startItemRetry(
       framework,
       id,
-      (integrationId) => ({
+      (of) => ({
         retry: workflowId.processSyncItem(config.cache_prefix, id),
-        run: workflowId.syncIntegration(config.cache_prefix, integrationId),
-        backfill: workflowId.backfillSync(config.cache_prefix, integrationId),
+        run: workflowId.syncIntegration(config.cache_prefix, of),
+        backfill: workflowId.backfillSync(config.cache_prefix, of),
       }),
       retry,
     )
