@@ -19,7 +19,7 @@ export interface PagedList<Position, Page, Item> {
   /** Asks for the page at a position, by `integration.request()`. */
   readonly page: (position: Position) => Page | Promise<Page>
   /** How the list goes on: `nextByCursor()` and its like, or a function of the page and its position; null: it has ended. */
-  readonly next: Paging<Position, Page, Item> | ((page: Page, position: Position) => Position | null)
+  readonly next: Paging<Position, Page, Item> | ((page: Page, position: NoInfer<Position>) => NoInfer<Position> | null)
   /** All rows of a page, in the order of the list. */
   readonly items: (page: Page) => readonly Item[]
   /** Pages asked for at most, those of earlier tries included. Default 100,000. @throws PaginationFailed beyond it */
@@ -58,6 +58,8 @@ export class Walk<Position, Page, Item> {
   #stride: number
   #since: number
   #before: ReadonlySet<string> = new Set()
+  /** What to ask for in place of the page that was read. */
+  #instead: Place | null = null
   #read: { readonly page: Page; readonly items: readonly Item[]; readonly keys: readonly string[] } | null = null
 
   /** @param from the standing of an earlier try; null: the list begins */
@@ -78,43 +80,44 @@ export class Walk<Position, Page, Item> {
 
   /** The next page; null: the list has ended. @throws PaginationFailed */
   async read(): Promise<ReadPage<Page, Item> | null> {
-    for (let place = this.#place; place !== null; place = this.#place) {
-      const position = this.#steps.position(place)
-      let { page, items, keys } = await this.#ask(position)
-      const isRewalk = this.#steps.isRewalk?.(place) ?? false
-      if (!isRewalk && !this.#steps.overlaps && (this.#isPageBefore(keys) || this.#isKnown(items))) {
-        // A server that gave a wrong page once mostly gives the right one when it is asked again.
-        ;({ page, items, keys } = await this.#ask(position))
-        if (this.#isPageBefore(keys))
-          throw new PaginationFailed(
-            'repeated',
-            `the page at ${shown(position)} has the rows of the page before it, also when asked again; does the API take the position as it is given?`,
-          )
-      }
-      const instead = this.#steps.instead?.(items, place) ?? null
-      if (instead !== null) {
-        this.#goTo(instead)
-        continue
-      }
-      this.#read = { page, items, keys }
-      const seen = new Set(this.#before)
-      const isNew = (key: string): boolean => !seen.has(key) && seen.add(key).has(key)
-      const news = items.filter((_, at) => isNew(keys[at] as string))
-      return { page, items: news, isRewalk }
+    const place = this.#place
+    if (place === null) return null
+    const position = this.#steps.position(place)
+    let { page, items, keys } = await this.#ask(position)
+    const isRewalk = this.#steps.isRewalk?.(place) ?? false
+    if (!isRewalk && !this.#steps.overlaps && (this.#isPageBefore(keys) || this.#isKnown(items))) {
+      // A server that gave a wrong page once mostly gives the right one when it is asked again.
+      ;({ page, items, keys } = await this.#ask(position))
+      if (this.#isPageBefore(keys))
+        throw new PaginationFailed(
+          'repeated',
+          `the page at ${shown(position)} has the rows of the page before it, also when asked again; does the API take the position as it is given?`,
+        )
     }
-    return null
+    this.#instead = this.#steps.instead?.(items, place) ?? null
+    if (this.#instead !== null) return { page, items: [], isRewalk }
+    this.#read = { page, items, keys }
+    const seen = new Set(this.#before)
+    const isNew = (key: string): boolean => !seen.has(key) && seen.add(key).has(key)
+    const news = items.filter((_, at) => isNew(keys[at] as string))
+    return { page, items: news, isRewalk }
   }
 
   /** Goes on behind the page that was read. @param news rows of it that were not known before */
   advance(news: number): void {
-    if (this.#place === null || this.#read === null) return
-    const { page, items, keys } = this.#read
-    const { warn } = this.#taking
-    const next = this.#steps.after({ page, items, keys: keys.map(digest), news, warn }, this.#place)
-    if (keys.length > 0) this.#before = new Set(keys)
+    const next = this.#instead ?? this.#behind(news)
+    this.#instead = null
     this.#read = null
     if (next === null) this.#place = null
     else this.#goTo(next)
+  }
+
+  #behind(news: number): Place | null {
+    if (this.#place === null || this.#read === null) return this.#place
+    const { page, items, keys } = this.#read
+    const { warn } = this.#taking
+    if (keys.length > 0) this.#before = new Set(keys)
+    return this.#steps.after({ page, items, keys: keys.map(digest), news, warn }, this.#place)
   }
 
   async #ask(position: Position) {

@@ -263,12 +263,12 @@ export function byKeyset<const Path extends string>(
       begin: { after: first },
       position: ({ after }) => after as string | number | null,
       overlaps: limit !== undefined,
-      after({ items }, { after }) {
+      after({ items, keys }, { after }) {
         const rows = items.map(keyOf)
         const last = rows.at(-1)
         if (last === undefined) return null
         if (limit === undefined) {
-          if (new Set(rows).size < rows.length)
+          if (new Set(rows).size < new Set(keys).size)
             throw tied(key, 'Ask for the rows from it on, and give the limit of a page')
           return { after: last }
         }
