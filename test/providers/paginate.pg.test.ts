@@ -12,7 +12,7 @@ import { KINDS, LIMIT, startHostileLists } from '../support/hostile-lists.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import type { PagedMetadata } from '../support/paged-provider.ts'
-import { pagedProvider } from '../support/paged-provider.ts'
+import { PagedProvider } from '../support/paged-provider.ts'
 import { itemsOf, logOf, makeIntegration, makeRun } from '../support/rows.ts'
 
 const ROWS = 47
@@ -28,7 +28,7 @@ let server: HostileLists
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
-    providers: { paged: pagedProvider },
+    providers: { paged: new PagedProvider() },
     egress: { allow: ['127.0.0.1'] },
   })
   server = await startHostileLists()

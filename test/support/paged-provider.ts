@@ -1,6 +1,6 @@
 /** A provider whose listing is one of `paginate()`'s kinds, as its integration's metadata says. */
 import { z } from 'zod'
-import type { HasScheduledSync, Paging, SyncSession } from '../../src/provider.ts'
+import type { HasScheduledSync, Integration, Paging, SyncSession } from '../../src/provider.ts'
 import {
   byKeyset,
   byTimeWindows,
@@ -118,13 +118,14 @@ export const LISTINGS: Readonly<Record<Kind, (session: SyncSession) => Promise<v
   },
 }
 
-export const pagedProvider: HasScheduledSync = {
-  async sync(_integration, session) {
+export class PagedProvider implements HasScheduledSync {
+  readonly reduceCheckpoints = reduceCheckpointsByMax
+  readonly syncItemEvents = () => [RowSynced]
+  readonly defaultRateLimit = () => RateLimit.per(100_000, 1)
+
+  async sync(_integration: Integration, session: SyncSession): Promise<void> {
     for (const kind of metadataOf(session).kinds) await LISTINGS[kind](session)
-  },
-  reduceCheckpoints: reduceCheckpointsByMax,
-  syncItemEvents: () => [RowSynced],
-  defaultRateLimit: () => RateLimit.per(100_000, 1),
+  }
 }
 
 function metadataOf({ integration }: SyncSession): PagedMetadata {
