@@ -61,21 +61,32 @@ export async function paginate<Position, Page, Item>(
   begun.add(name)
   if (standings[name] === true) return
 
-  const isKnown = (item: Item): boolean => {
+  // Made once, since what an author's functions warn of would be said twice.
+  const entries = new Map<Item, { made: SyncItemEvent<unknown> | null; checkpoint: Json; externalId: ExternalId }>()
+  const entryOf = (item: Item) => {
+    const known = entries.get(item)
+    if (known !== undefined) return known
     const made = event(item)
-    return made !== null && session.has(made.constructor as SyncItemEventClass, externalId(item))
+    const entry = { made, checkpoint: made === null ? null : checkpoint(item), externalId: externalId(item) }
+    entries.set(item, entry)
+    return entry
   }
-  const keyOf = (item: Item): string => JSON.stringify([externalId(item), checkpoint(item)])
+  const isKnown = (item: Item): boolean => {
+    const entry = entryOf(item)
+    return entry.made !== null && session.has(entry.made.constructor as SyncItemEventClass, entry.externalId)
+  }
+  const keyOf = (item: Item): string => JSON.stringify([entryOf(item).externalId, entryOf(item).checkpoint])
   const warn = (message: string): void => session.warn({ list: name }, message)
   const walk = new Walk(list, { signal: session.signal, keyOf, isKnown, warn }, standings[name])
   for (let read = await walk.read(); read !== null; read = await walk.read()) {
     const { count } = session
     for (const item of read.items) {
-      const made = event(item)
+      const entry = entryOf(item)
       // A further walk is for what the walks before it have not found: the rest would be logged as listed twice.
-      if (made !== null && !(read.isRewalk && isKnown(item)))
-        await session.dispatch(made, checkpoint(item), externalId(item))
+      if (entry.made !== null && !(read.isRewalk && isKnown(item)))
+        await session.dispatch(entry.made, entry.checkpoint, entry.externalId)
     }
+    entries.clear()
     walk.advance(session.count - count)
     const { standing } = walk
     standings[name] = standing ?? true
