@@ -155,7 +155,7 @@ describe('a walk', () => {
     await expect(list(next, 99)).rejects.toMatchObject({ fault: 'too_many_pages' })
     // Nothing is lost: what was listed is there, and the bookmark is where it goes on.
     next.assertDispatchedCount(10)
-    expect(next.bookmarks.at(-1)).toMatchObject({ lists: { '': [{ cursor: '10' }, 10, expect.any(String), 8, 3] } })
+    expect(next.bookmarks.at(-1)).toMatchObject({ lists: { '': { place: { cursor: '10' }, pages: 10 } } })
   })
 
   it('asks for no page once its session has ended', async () => {
@@ -177,8 +177,16 @@ describe('a walk', () => {
     expect(asked).toBe(1)
   })
 
-  it('begins at the beginning where the bookmark is another code‘s', async () => {
-    const session = new FakeSyncSession(null, { resumeFrom: 'page-4' })
+  it.each([
+    ['of other code', 'page-4'],
+    [
+      'of another kind of list',
+      { lists: { '': { place: { page: 4, walk: 1, news: 0 }, pages: 3, loop: ['', 4, 0] } } },
+    ],
+    ['of another list', { lists: { other: { place: { cursor: '2' }, pages: 1, loop: ['', 1, 0] } } }],
+    ['that holds a list and no place', { lists: { '': 7 } }],
+  ])('begins at the beginning where the bookmark is one %s', async (_, resumeFrom) => {
+    const session = new FakeSyncSession(null, { resumeFrom })
     await paginate(session, {
       first: null,
       page: async (cursor) => (cursor === null ? { ...pageOf(1), next: '2' } : pageOf(2)),

@@ -68,7 +68,9 @@ export async function pageAt<S extends z.ZodType>(
   { path, page, nextBy, endsWith, ofIssue = false, ...options }: GitHubList,
   { page: number, url }: PagePosition,
 ): Promise<Page<z.output<S>>> {
-  const request = url === null ? page(number) : { ...page(number), url }
+  // A stored link is followed on the API's own origin only.
+  const isOurs = url !== null && URL.canParse(url) && new URL(url).origin === repository.origin
+  const request = isOurs ? { ...page(number), url } : page(number)
   const call = { endpoint: `${path}?page=${number}`, request, maxBytes: MAX_PAGE_BYTES, ...options }
   const { data, next, redirectedTo } = await callGitHub(repository, z.array(entry), call)
   if (ofIssue) await checkOfRepository(repository, redirectedTo, options)

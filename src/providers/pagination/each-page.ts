@@ -36,8 +36,17 @@ interface Taking<Item> {
   warn(message: string): void
 }
 
-/** A walk between two pages, as JSON: the place, the pages so far, and what finds a loop. */
-type Standing = readonly [place: Place, pages: number, mark: string, stride: number, since: number]
+/** A walk between two pages, as JSON. */
+type Standing = {
+  readonly place: Place
+  /** Pages asked for so far. */
+  readonly pages: number
+  /**
+   * What finds a loop, by Brent's algorithm: the digest of one earlier place, after how many steps it is replaced by the place
+   * reached then (1, 2, 4, 8, …), and the steps since. A loop of any length comes back to it.
+   */
+  readonly loop: readonly [mark: string, stride: number, steps: number]
+}
 
 interface ReadPage<Page, Item> {
   readonly page: Page
@@ -51,13 +60,9 @@ export class Walk<Position, Page, Item> {
   readonly #list: PagedList<Position, Page, Item>
   readonly #steps: PagingSteps<Position, Page, Item>
   readonly #taking: Taking<Item>
-  #place: Place | null
-  #pages: number
-  /** Brent's algorithm: the digest of one earlier place, replaced after 1, 2, 4, 8, … steps. A loop of any length comes back to it. */
-  #mark: string
-  #stride: number
-  #since: number
-  #before: ReadonlySet<string> = new Set()
+  #standing: Standing | null
+  /** Keys of the page before. */
+  #before: readonly string[] = []
   /** What to ask for in place of the page that was read. */
   #instead: Place | null = null
   #read: { readonly page: Page; readonly items: readonly Item[]; readonly keys: readonly string[] } | null = null
@@ -67,21 +72,21 @@ export class Walk<Position, Page, Item> {
     this.#list = list
     this.#taking = taking
     this.#steps = typeof list.next === 'function' ? byFunction(list.first, list.next) : list.next.from(list.first)
-    const standing = from as Standing | null
-    const place = standing?.[0] ?? this.#steps.begin
-    this.#place = place
-    ;[, this.#pages, this.#mark, this.#stride, this.#since] = standing ?? [place, 0, digest(place), 1, 0]
+    const { begin } = this.#steps
+    const kept = from as Standing | null
+    const isOfThisList = kept !== null && isPlaceLike(kept.place, begin)
+    this.#standing = isOfThisList ? kept : { place: begin, pages: 0, loop: [digest(begin), 1, 0] }
   }
 
   /** Null: the list has ended. */
   get standing(): Json {
-    return this.#place === null ? null : [this.#place, this.#pages, this.#mark, this.#stride, this.#since]
+    return this.#standing
   }
 
   /** The next page; null: the list has ended. @throws PaginationFailed */
   async read(): Promise<ReadPage<Page, Item> | null> {
-    const place = this.#place
-    if (place === null) return null
+    if (this.#standing === null) return null
+    const { place } = this.#standing
     const position = this.#steps.position(place)
     let { page, items, keys } = await this.#ask(position)
     const isRewalk = this.#steps.isRewalk?.(place) ?? false
@@ -97,62 +102,71 @@ export class Walk<Position, Page, Item> {
     this.#instead = this.#steps.instead?.(items, place) ?? null
     if (this.#instead !== null) return { page, items: [], isRewalk }
     this.#read = { page, items, keys }
-    const seen = new Set(this.#before)
-    const isNew = (key: string): boolean => !seen.has(key) && seen.add(key).has(key)
-    const news = items.filter((_, at) => isNew(keys[at] as string))
-    return { page, items: news, isRewalk }
+    const before = new Set(this.#before)
+    return { page, items: items.filter((_, at) => !before.has(keys[at] as string)), isRewalk }
   }
 
   /** Goes on behind the page that was read. @param news rows of it that were not known before */
   advance(news: number): void {
-    const next = this.#instead ?? this.#behind(news)
+    if (this.#standing === null) return
+    const next = this.#instead ?? this.#behind(this.#standing.place, news)
+    this.#standing = next === null ? null : movedTo(next, this.#standing)
     this.#instead = null
     this.#read = null
-    if (next === null) this.#place = null
-    else this.#goTo(next)
   }
 
-  #behind(news: number): Place | null {
-    if (this.#place === null || this.#read === null) return this.#place
+  #behind(place: Place, news: number): Place | null {
+    if (this.#read === null) return place
     const { page, items, keys } = this.#read
     const { warn } = this.#taking
-    if (keys.length > 0) this.#before = new Set(keys)
-    return this.#steps.after({ page, items, keys: keys.map(digest), news, warn }, this.#place)
+    if (keys.length > 0) this.#before = keys
+    return this.#steps.after({ page, items, keys: keys.map(digest), news, warn }, place)
   }
 
   async #ask(position: Position) {
     const { maxPages = MAX_PAGES } = this.#list
     this.#taking.signal?.throwIfAborted()
-    if (this.#pages >= maxPages)
+    const { pages } = this.#standing as Standing
+    if (pages >= maxPages)
       throw new PaginationFailed(
         'too_many_pages',
         `the list has not ended after ${maxPages} pages, at ${shown(position)}; allow more by maxPages if it is that long`,
       )
-    this.#pages += 1
+    this.#standing = { ...(this.#standing as Standing), pages: pages + 1 }
     const page = await this.#list.page(position)
     const items = this.#list.items(page)
     return { page, items, keys: items.map((item) => this.#taking.keyOf(item)) }
   }
 
-  #goTo(next: Place): void {
-    const at = digest(next)
-    if (at === this.#mark || at === digest(this.#place))
-      throw new PaginationFailed('loop', `the list leads back to ${shown(next)}, where it has been before`)
-    this.#place = next
-    this.#since += 1
-    if (this.#since < this.#stride) return
-    this.#mark = at
-    this.#stride *= 2
-    this.#since = 0
-  }
-
   #isPageBefore(keys: readonly string[]): boolean {
-    return keys.length > 0 && keys.length === this.#before.size && keys.every((key) => this.#before.has(key))
+    return keys.length > 0 && keys.length === this.#before.length && keys.every((key, at) => key === this.#before[at])
   }
 
   #isKnown(items: readonly Item[]): boolean {
     return items.length > 0 && items.every((item) => this.#taking.isKnown(item))
   }
+}
+
+/** @throws PaginationFailed for a place where the list has been before */
+function movedTo(place: Place, { place: before, pages, loop: [mark, stride, steps] }: Standing): Standing {
+  const at = digest(place)
+  if (at === mark || at === digest(before))
+    throw new PaginationFailed('loop', `the list leads back to ${shown(place)}, where it has been before`)
+  const loop = steps + 1 < stride ? ([mark, stride, steps + 1] as const) : ([at, stride * 2, 0] as const)
+  return { place, pages, loop }
+}
+
+/** Whether a kept place can be one of a list that begins there: between two tries an author may have changed the code. */
+function isPlaceLike(kept: Json, begin: Place): boolean {
+  if (typeof kept !== 'object' || kept === null) return false
+  return Object.keys(begin).every((key) => key in kept && isLike((kept as Place)[key], begin[key]))
+}
+
+function isLike(kept: Json | undefined, first: Json | undefined): boolean {
+  if (kept == null || first == null) return true
+  if (typeof kept !== 'object' || typeof first !== 'object') return typeof kept === typeof first
+  const [one, other] = [kept as Place, first as Place]
+  return Object.keys(other).every((key) => isLike(one[key], other[key]))
 }
 
 /**
