@@ -260,8 +260,8 @@ export function byKeyset<const Path extends string>(
   }
   return {
     from: (first) => ({
-      begin: { after: first },
-      position: ({ after }) => after as string | number | null,
+      begin: { after: null },
+      position: ({ after }) => (after as string | number | null) ?? first,
       overlaps: limit !== undefined,
       after({ items, keys }, { after }) {
         const rows = items.map(keyOf)
@@ -272,7 +272,7 @@ export function byKeyset<const Path extends string>(
             throw tied(key, 'Ask for the rows from it on, and give the limit of a page')
           return { after: last }
         }
-        const ordered = after === null || after === first ? rows : [after as string | number, ...rows]
+        const ordered = after === null ? rows : [after as string | number, ...rows]
         if (ordered.some((each, at) => at > 0 && isBefore(each, ordered[at - 1] as string | number)))
           throw new PaginationFailed('unsorted', `the rows from ${JSON.stringify(after)} on must ascend by ${key}`)
         if (last !== after) return { after: last }
