@@ -147,8 +147,8 @@ describe('a notification', () => {
     ['IncidentClosed', 'incident.closed', { incident: CLOSED }],
     ['IntegrationDisabled', 'integration.disabled', {}],
     ['ReauthRequired', 'integration.reauth_required', {}],
-    ['SyncBecameStale', 'sync.stale', { seconds_since_sync: 12_000, interval_minutes: 60 }],
-    ['SyncStalenessRecovered', 'sync.recovered', {}],
+    ['SyncBecameStale', 'sync.stale', { stream: null, seconds_since_sync: 12_000, interval_minutes: 60 }],
+    ['SyncStalenessRecovered', 'sync.recovered', { stream: null }],
     [
       'SyncItemStuck',
       'sync.item_stuck',
@@ -179,6 +179,11 @@ describe('a notification', () => {
   it('has a type for each that a target may be told of', () => {
     expect(Object.values(NOTIFICATION_TYPE_OF).sort()).toEqual([...NOTIFICATION_TYPES].sort())
     expect(Object.keys(PAYLOADS).sort()).toEqual(Object.keys(NOTIFICATION_TYPE_OF).sort())
+  })
+
+  it.each(['SyncBecameStale', 'SyncStalenessRecovered'] as const)('of %s says of which stream', async (name) => {
+    const got = await deliver([standard()], eventOf(name, { stream: 'contacts' }))
+    expect(JSON.parse(got.body).data).toMatchObject({ stream: 'contacts' })
   })
 
   it('keeps its id and its body when it is told again', async () => {
@@ -345,6 +350,14 @@ describe("a target of Slack's format", () => {
       ],
     })
     expect(got.body).not.toContain('PRIVATE')
+  })
+
+  it.each([
+    ['SyncBecameStale', 'Sync of contacts is stale'],
+    ['SyncStalenessRecovered', 'Sync of contacts is in time again'],
+  ] as const)('is told of %s by stream', async (name, title) => {
+    const got = await deliver([slack()], eventOf(name, { stream: 'contacts' }))
+    expect(JSON.parse(got.body).text).toContain(`${title}: ${WHO}`)
   })
 
   it('is not made to call everybody, or more than Slack takes, by a foreign text', async () => {

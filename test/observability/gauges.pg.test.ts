@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { createApi } from '../../src/api/app.ts'
 import { createWorkerApp } from '../../src/api/metrics-routes.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
+import type { HasStreams } from '../../src/providers/contracts.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -16,11 +17,14 @@ import { SOON } from '../support/soon.ts'
 import type { Sample } from './prometheus-text.ts'
 import { readMetrics, sumsBy } from './prometheus-text.ts'
 
+const listing = { sync: async () => {}, reduceCheckpoints: () => null }
+const CRM: HasStreams = { defaultRateLimit: () => null, streams: { contacts: listing, deals: listing } }
+
 let database: TestDatabase
 let test: TestIntegrations
 
 const made = (config: ConfigInput = {}, url = database.url): TestIntegrations =>
-  testIntegrations(url, { providers: { acme: webhookProvider() }, config })
+  testIntegrations(url, { providers: { acme: webhookProvider(), crm: CRM }, config })
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -139,6 +143,13 @@ describe('the gauges', () => {
     expect(sumsBy(read, 'incidents_open', 'source')).toEqual({ circuit: 1, sync: 1 })
     expect(sumsBy(read, 'health', 'status')).toEqual({ healthy: 1, failing: 1 })
     expect(sumsBy(read, 'sync_stale')).toEqual({ '': 1 })
+  })
+
+  it('count stale streams by name, and none that its provider does not declare', async () => {
+    for (const integration of [await makeIntegration(test, 'crm'), await makeIntegration(test, 'crm')])
+      await test.sql`insert into integration_streams (integration_id, stream, sync_stale_alerted_at)
+        values (${integration.id}, 'contacts', now()), (${integration.id}, 'deals', null), (${integration.id}, 'old', now())`
+    expect(sumsBy(await samples(), 'sync_streams_stale', 'stream')).toEqual({ contacts: 2 })
   })
 
   it('are asked once for scrapes that follow each other', async () => {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { NonRetryable, NotYet, RateLimitExceededException } from '../../src/index.ts'
-import type { HandlesWebhooks, HasScheduledSync } from '../../src/providers/contracts.ts'
+import type { HandlesWebhooks, HasScheduledSync, SyncStream } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
 import type { TestIntegrations } from '../../src/testing/index.ts'
@@ -439,6 +439,20 @@ describe('a sync', () => {
   it('of more items than a batch has ends with all of them', async () => {
     lists = dispatches(...Array.from({ length: 201 }, (_, n) => n))
     expect((await kit.sync(integration)).result.successCount).toBe(201)
+  })
+
+  it('of a provider with streams is of the one that is named', async () => {
+    const stream: SyncStream = { sync: async (_, session) => lists(session), reduceCheckpoints: () => null }
+    const streams = { contacts: stream, deals: stream }
+    kit.integrations.register('crm', { defaultRateLimit: () => null, streams })
+    const ofCrm = await kit.integrations.create({ provider: 'crm', name: 'crm', credentials: {} })
+    lists = dispatches(1)
+    const { items } = await kit.sync(ofCrm, 'deals')
+    expect(items).toMatchObject([{ stream: 'deals', status: 'success' }])
+    await expect(kit.sync(ofCrm)).rejects.toThrow('one of contacts, deals is allowed')
+    const session = kit.syncSession(ofCrm, null, { stream: 'deals' })
+    expect(() => session.fullListing()).toThrow('the model that the stream "deals" is mapped to')
+    expect(() => kit.syncSession(ofCrm, null, { stream: 'invoices' })).toThrow('contacts, deals')
   })
 
   it('can be listed without being run', async () => {
