@@ -3,10 +3,10 @@
  * command line, a workflow's input, a query and a body are all read by it.
  */
 import { z } from 'zod'
-import { STREAM_LENGTH } from '../db/schema/streams-table.ts'
 import { Instant } from '../framework/instant.ts'
 import { lossInParsing } from '../framework/json.ts'
 import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../integrations/rules.ts'
+import { STREAM_LENGTH } from '../syncs/stream-rules.ts'
 
 export interface Field<Value = unknown> {
   /** One line of the help. */

@@ -1,13 +1,10 @@
 /** The streams of a provider. Rule: docs/behaviour/sync-streams.md. */
 import { InvalidArgumentException, UnsupportedByProvider } from '../framework/errors.ts'
+import { LEAST_SECONDS, MOST_SECONDS } from '../syncs/stream-rules.ts'
 import type { HasScheduledSync, HasStreams, IntegrationProvider, SyncStream } from './contracts.ts'
 import { hasScheduledSync, hasStreams } from './contracts.ts'
 
 const NAME = /^[A-Za-z][A-Za-z0-9_-]{0,59}$/
-/** The dispatch comes no more often. */
-export const LEAST_SECONDS = 10
-/** About 68 years: what the column of an integration's own interval holds. */
-export const MOST_SECONDS = 2_147_483_647
 
 /** Whether it has one `sync()`, or several streams. */
 export const canSync = (provider: IntegrationProvider): provider is HasScheduledSync | HasStreams =>

@@ -5,9 +5,10 @@ import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { requireIntegration, requireLocked } from '../integrations/queries.ts'
-import { declaredStream, LEAST_SECONDS, MOST_SECONDS, streamMeant, streamsOf } from '../providers/streams.ts'
+import { declaredStream, streamMeant, streamsOf } from '../providers/streams.ts'
 import { cursorOf } from './cursor.ts'
 import { madeUpForBy } from './items/item-queries.ts'
+import { LEAST_SECONDS, MOST_SECONDS } from './stream-rules.ts'
 import { ofLocked, overlaid } from './sync-rows.ts'
 
 /** Where one stream stands. */

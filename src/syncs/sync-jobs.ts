@@ -80,7 +80,7 @@ export interface SkipSyncItemResult {
 
 export interface ListFailedItemsInput {
   readonly integrationId?: number
-  readonly stream?: string
+  readonly stream?: string | undefined
   /** ISO 8601, inclusive: of the item's creation. */
   readonly since?: string
   /** Default 50. */
@@ -122,7 +122,7 @@ export interface LastFailure {
 export interface AdvanceCursorInput {
   readonly integrationId: number
   /** Needed where the provider has several. */
-  readonly stream?: string
+  readonly stream?: string | undefined
   /** Fails what has been in flight for too long first. */
   readonly reclaimStale?: boolean
   /** Runs looked at, newest first. Default 100. */
@@ -142,7 +142,7 @@ export interface AdvanceCursorResult {
 export interface BackfillInput {
   readonly integrationId: number
   /** Needed where the provider has several. */
-  readonly stream?: string
+  readonly stream?: string | undefined
   /** ISO 8601, inclusive. */
   readonly from: string
   /** ISO 8601, exclusive. */

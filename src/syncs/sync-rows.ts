@@ -29,13 +29,6 @@ export function isOfStream(column: AnyColumn | SQL, stream: string | null | unde
 export const namedStream = (stream: string | null | undefined): { readonly stream?: string } =>
   stream == null ? {} : { stream }
 
-/** In the words of a message. */
-export const syncWords = ({ integrationId, stream }: SyncOf): string =>
-  stream == null ? `integration ${integrationId}` : `the stream ${stream} of integration ${integrationId}`
-
-/** What names the stream on the command line; nothing for the integration's own. */
-export const streamOption = (stream: string | null | undefined): string => (stream == null ? '' : ` --stream ${stream}`)
-
 /** Null: the integration is gone. */
 export async function findSyncRow(
   db: Database | Transaction,

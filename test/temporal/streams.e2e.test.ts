@@ -131,6 +131,9 @@ describe('two streams', () => {
     expect(await test.integrations.syncs.progress(id, { stream: 'contacts' })).toMatchObject({ phase: 'held' })
     expect(await test.integrations.syncs.resume(id, { stream: 'deals' })).toBe('not running')
     expect(await test.integrations.syncs.resume(id, { stream: 'contacts' })).toBe('resumed')
+    // What held its place is over then, and the next dispatch begins a run.
+    await over('contacts')
+    expect(await test.integrations.syncs.dispatch()).toMatchObject({ due: 1, started: 1 })
     await over('contacts', 'sync success')
   })
 
@@ -170,7 +173,9 @@ describe('two streams', () => {
     const window = { from, to: '2026-01-02T00:00:00.000Z' }
     expect(await test.integrations.syncs.backfill({ integrationId: id, stream: 'deals', ...window })).toBe('started')
     const of = { integrationId: id, stream: 'deals' }
-    expect(await client.workflow.getHandle(workflowId.backfillSync(prefix, of)).result()).toMatchObject({ succeeded: 1 })
+    expect(await client.workflow.getHandle(workflowId.backfillSync(prefix, of)).result()).toMatchObject({
+      succeeded: 1,
+    })
     expect(windows).toEqual([`deals ${from}`])
     expect(await runs('deals')).toEqual(['backfill success'])
     expect(await runs('contacts')).toEqual([])

@@ -1,6 +1,6 @@
 /** Sync runs as commands show them. Rule: docs/commands.md, "show-sync-run". */
 import type { Integrations } from '../../create-integrations.ts'
-import { streamOption } from '../../syncs/sync-rows.ts'
+import { streamOption } from '../../syncs/stream-rules.ts'
 import { columns } from '../command.ts'
 
 type SyncRun = ReturnType<Integrations['syncs']['runs']> extends AsyncIterable<infer Run> ? Run : never

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Integrations } from '../../create-integrations.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
-import { namedStream, streamOption } from '../../syncs/sync-rows.ts'
+import { streamOption } from '../../syncs/stream-rules.ts'
 import type { Whose } from '../cli/watch-sync.ts'
 import type { CommandContext } from '../command.ts'
 import { command, route } from '../command.ts'
@@ -85,7 +85,7 @@ async function advance(
   { integrations, note }: CommandContext,
   { id, stream, reclaimStale, limit }: Whose & { readonly reclaimStale: boolean; readonly limit: number | undefined },
 ): Promise<Document> {
-  const input = { integrationId: id, ...namedStream(stream), reclaimStale, ...(limit === undefined ? {} : { limit }) }
+  const input = { integrationId: id, stream, reclaimStale, ...(limit === undefined ? {} : { limit }) }
   const action = `advance-cursor${streamOption(stream)}`
   const result = await integrations.syncs.advanceCursor(input).catch(async (error: unknown) => {
     // Older runs, or abandoned items, may have been changed before the one that stands in the way.

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { streamOption, syncWords } from '../../syncs/sync-rows.ts'
+import { streamOption, syncWords } from '../../syncs/stream-rules.ts'
 import { byWorker } from '../cli/by-worker.ts'
 import type { Whose } from '../cli/watch-sync.ts'
 import type { CommandContext } from '../command.ts'

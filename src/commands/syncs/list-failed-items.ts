@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { namedStream } from '../../syncs/sync-rows.ts'
 import { table } from '../cli/table.ts'
 import { columns, command } from '../command.ts'
 import { flag, id, instant, optional, stream, whole, withDefault } from '../fields.ts'
@@ -46,7 +45,7 @@ export const listFailedItems = command({
   async run({ integrations, warn }, { integration: integrationId, stream, since, limit, all, waiting }) {
     const { syncItems } = integrations.admin
     if (integrationId !== undefined) await integrations.get(integrationId)
-    const of = { ...(integrationId === undefined ? {} : { integrationId }), ...namedStream(stream) }
+    const of = { ...(integrationId === undefined ? {} : { integrationId }), stream }
     const from = since === undefined ? {} : { since: since.toISOString() }
     // One more than asked for says whether there is more.
     const found = await syncItems.failed({ ...of, ...from, limit: limit + 1, all, waiting })

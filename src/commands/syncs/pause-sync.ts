@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { streamOption } from '../../syncs/sync-rows.ts'
+import { streamOption } from '../../syncs/stream-rules.ts'
 import { command, route } from '../command.ts'
 import { id, stream } from '../fields.ts'
 import { rowId, streamName } from '../shapes.ts'

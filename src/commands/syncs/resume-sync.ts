@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { streamOption } from '../../syncs/sync-rows.ts'
+import { streamOption } from '../../syncs/stream-rules.ts'
 import type { Whose } from '../cli/watch-sync.ts'
 import type { CommandContext } from '../command.ts'
 import { command, route } from '../command.ts'

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { lostDatabase } from '../../framework/lost-database.ts'
 import type { StartSync, SyncStart } from '../../syncs/ask-rules.ts'
 import { MAX_DEBOUNCE_SECONDS } from '../../syncs/ask-rules.ts'
-import { namedStream, streamOption } from '../../syncs/sync-rows.ts'
+import { streamOption } from '../../syncs/stream-rules.ts'
 import { byWorker } from '../cli/by-worker.ts'
 import { Interrupted, listingFailure } from '../cli/failure.ts'
 import { endText } from '../cli/sync-run.ts'
@@ -297,7 +297,7 @@ async function startBackfill(
   to: Date,
 ): Promise<boolean> {
   const window = { from: from.toISOString(), to: to.toISOString() }
-  const asked = { integrationId: id, ...namedStream(stream), ...window }
+  const asked = { integrationId: id, stream, ...window }
   const isStarted = (await integrations.syncs.backfill(asked)) === 'started'
   if (isStarted) await note(id, `backfill ${window.from} to ${window.to}${streamOption(stream)}`)
   return isStarted

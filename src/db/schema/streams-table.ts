@@ -1,12 +1,10 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey } from 'drizzle-orm/pg-core'
+import { STREAM_LENGTH } from '../../syncs/stream-rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { json, moment, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
-
-/** The longest name of a stream: it stands in workflow ids, and in each log and item of its runs. */
-export const STREAM_LENGTH = 60
 
 /** Null: the integration's own stream, which its row describes. */
 export const streamColumn = () => string('stream', STREAM_LENGTH)

@@ -1,9 +1,9 @@
 import { primaryKey } from 'drizzle-orm/pg-core'
+import { STREAM_LENGTH } from '../../syncs/stream-rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { moment, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
-import { STREAM_LENGTH } from './streams-table.ts'
 
 /**
  * What was asked of the streams of integrations and has not begun: a row only while something is remembered. Apart from the integration's
