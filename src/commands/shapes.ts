@@ -76,6 +76,7 @@ export const MappingRow = z.object({
   external_id: z.string(),
   internal_type: z.string(),
   internal_id: z.string(),
+  origin: z.string().nullable().describe('What made it, as `explain` takes it; null: the host.'),
   created_at: moment,
   updated_at: moment,
 })

@@ -50,11 +50,7 @@ export function dashboardRoutes(integrations: Integrations): Hono<AccessEnvironm
     routes.post(`/integrations/:id/${action}`, async (context) => {
       const id = idIn(context.req.param('id'))
       if (id === 0)
-        throw new ProblemError({
-          status: 404,
-          code: 'integration_not_found',
-          detail: 'There is no integration of this id.',
-        })
+        throw new ProblemError({ code: 'integration_not_found', detail: 'There is no integration of this id.' })
       await integrations[action](id)
       const { name: token } = context.var.caller.principal
       const target = `integration:${id}`
