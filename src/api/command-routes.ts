@@ -78,8 +78,13 @@ async function answer(
   route.check?.(values)
   await refuseUnseen(integrations, principal, operation, values)
   const caller = contextOf(integrations, context)
-  if (operation.method !== 'get') await refuseOutdated(context, caller, shown, values)
-  const result = await (route.run ?? command.run)(caller, values)
+  const run = () => (route.run ?? command.run)(caller, values)
+  const change = async () => {
+    await refuseOutdated(context, caller, shown, values)
+    return run()
+  }
+  const { inTurn } = integrations.admin.operator
+  const result = await (operation.method === 'get' ? run() : shown ? inTurn(context.req.path, change) : change())
   const location = route.location?.(values, result)
   if (location !== undefined) context.header('Location', rooted(integrations, context, operation, location))
   linkNext(integrations, context, result)
@@ -229,12 +234,7 @@ function etagOf(version: readonly string[], document: unknown): string {
   return `"${sha256Hex(JSON.stringify(columns)).slice(0, 32)}"`
 }
 
-/**
- * RFC 9110, 13.1.1. Between this look and the change another one may still come in: it is a matter of milliseconds, and
- * meant for two people.
- *
- * @throws ProblemError 412
- */
+/** RFC 9110, 13.1.1. @throws ProblemError 412 */
 async function refuseOutdated(
   context: Context,
   caller: CommandContext,

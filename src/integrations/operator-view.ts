@@ -3,6 +3,7 @@
 import { eq, sql } from 'drizzle-orm'
 import type { Ownership, Principal } from '../access/rules.ts'
 import { isLimited, visible } from '../access/rules.ts'
+import { withLock } from '../cache/lock.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { isId } from '../framework/id.ts'
@@ -61,6 +62,9 @@ export type RecordKind = keyof ReturnType<typeof recordTables>
 export interface RecordOwner extends Ownership {
   readonly integrationId: number
 }
+
+/** A change takes milliseconds, a deletion that cancels a run first some seconds. */
+const CHANGE_LOCK = { ttlSeconds: 60, waitSeconds: 10 }
 
 /** What the operator API needs beyond the object's own methods. */
 export type OperatorView = ReturnType<typeof operatorView>
@@ -126,6 +130,14 @@ export function operatorView(framework: Framework) {
         )
       }
     },
+
+    /**
+     * One change of a record after the other, in whichever process: what was compared before it is still so when it is made.
+     *
+     * @throws LockTimeoutException
+     */
+    inTurn: <T>(record: string, change: () => Promise<T>): Promise<T> =>
+      withLock(framework.cache, `operator-change:${record}`, CHANGE_LOCK, change),
 
     /** The integration of a record; null: there is no such record. */
     ownerOf: (kind: RecordKind, id: number): Promise<RecordOwner | null> => ownerOfRecord(framework, kind, id),
