@@ -58,6 +58,14 @@ export interface OperatorAct {
 /** Kinds of records, as an act's target names them. */
 export type RecordKind = keyof ReturnType<typeof recordTables>
 
+/** A run that was asked for and has not begun. Rule: docs/behaviour/sync-scheduling.md, "Remembered starts". */
+export interface RememberedStart {
+  /** When one that follows the living run was first asked for; null: it was not. */
+  readonly askedAt: Date | null
+  /** When one begins that waits; null: none does. */
+  readonly beginsAt: Date | null
+}
+
 /** The integration of a record. */
 export interface RecordOwner extends Ownership {
   readonly integrationId: number
@@ -98,6 +106,12 @@ export function operatorView(framework: Framework) {
       const [detail] = await detailsOf(framework, [await requireIntegration(framework, id)])
       return detail as IntegrationDetail
     },
+
+    remembered: (id: number): Promise<RememberedStart[]> =>
+      db
+        .select({ askedAt: tables.syncStarts.againAt, beginsAt: tables.syncStarts.laterAt })
+        .from(tables.syncStarts)
+        .where(eq(tables.syncStarts.integrationId, id)),
 
     /** One webhook without secrets: for a screen. @throws WebhookNotFound */
     webhook: (id: number): Promise<WebhookDetail> => showWebhook(framework, id),
