@@ -156,7 +156,7 @@ export function opensByLink({ admin: { access } }: Integrations, context: Contex
 
 /** Operator routes beyond health exist only where a caller can be identified. `dev` has a token of its own. */
 export function hasLoginPage({ config, admin: { access } }: Integrations): boolean {
-  return config.operator.tokens.length > 0 || access.dev
+  return config.operator.tokens.length > 0 || config.operator.oidc !== null || access.dev
 }
 
 /** In `dev`: the path that signs a browser in. Null elsewhere. */

@@ -109,7 +109,6 @@ export function isServedAsDescribed({ seconds }: { seconds: number }): void {
         ],
         Math.round(seconds * share),
       )
-      console.log(output)
       expect(code, output.slice(-20_000)).toBe(0)
     },
     (seconds + 180) * 1_000,
