@@ -24,10 +24,7 @@ const after = z
   .refine((id) => id > 0, 'an id is allowed')
   .optional()
 const overviewQuery = z.strictObject({ after })
-const incidentsPage = z.strictObject({
-  after,
-  status: z.enum(INCIDENT_STATUSES).optional(),
-})
+const incidentsPage = z.strictObject({ after, status: z.enum(INCIDENT_STATUSES).optional() })
 /** The first page counts up to this many. */
 const COUNTED = 100
 const PAGE = 50

@@ -3,14 +3,13 @@ import type { CommandContext } from '../command.ts'
 import { columns } from '../command.ts'
 import { choice, flag, optional, period, text, whose } from '../fields.ts'
 import { listing } from '../listing.ts'
-import { anything, LogRow } from '../shapes.ts'
+import { all, anything, LogRow } from '../shapes.ts'
 
 type Tree = Awaited<ReturnType<CommandContext['integrations']['admin']['logs']['tree']>>
 type Node = Tree['parts'][number]
 
 const Log = LogRow.extend({
-  metadata: anything,
-  result_data: anything,
+  ...all(anything, 'metadata', 'result_data'),
   parts: z.array(z.unknown()),
   is_cut: z.boolean(),
   shown: z.int(),

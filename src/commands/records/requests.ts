@@ -4,11 +4,10 @@ import { table } from '../cli/table.ts'
 import { columns, fieldLines } from '../command.ts'
 import { choice, id, optional, period, text, whose, yesOrNo } from '../fields.ts'
 import { listing } from '../listing.ts'
-import { RequestRow } from '../shapes.ts'
+import { all, RequestRow } from '../shapes.ts'
 
 const Request = RequestRow.extend({
-  request_data: z.string().nullable(),
-  response_data: z.string().nullable(),
+  ...all(z.string().nullable(), 'request_data', 'response_data'),
   attempts: z.array(RequestRow),
   attempts_cut: z.boolean(),
 })
