@@ -20,7 +20,7 @@ import { OPERATE_TOKEN, TOKENS } from '../support/operators.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
 import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook } from '../support/rows.ts'
 import { schemathesis } from '../support/schemathesis.ts'
-import { brokenRules } from './broken-rules.ts'
+import { brokenRules } from './spectral.ts'
 
 // Temporal is not here, and 503 says so.
 const CONFIG = '[checks.not_a_server_error]\nexpected-statuses = ["2xx", "3xx", "4xx", "503"]\n'

@@ -38,8 +38,7 @@ export const audit = listing({
   }),
   shows: { ID: 'id', At: 'at', By: 'by', Action: 'action', Target: 'target', From: 'from', Detail: 'detail' },
   none: 'Nothing was done.',
-  list: ({ integrations }, { integration, ...filter }) =>
-    integrations.admin.audit.list({ ...filter, integrationId: integration }),
+  list: ({ integrations }, filter) => integrations.admin.audit.list(filter),
   toRow: ({ integration, ...entry }) => ({
     ...columns(entry),
     integration: integration === null ? null : columns(integration),

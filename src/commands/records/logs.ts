@@ -47,8 +47,7 @@ export const logs = listing({
     Begun: 'created_at',
   },
   none: 'No operations.',
-  list: ({ integrations }, { integration, ...filter }) =>
-    integrations.admin.logs.list({ ...filter, integrationId: integration }),
+  list: ({ integrations }, filter) => integrations.admin.logs.list(filter),
   one: {
     kind: 'log',
     summary: 'Shows an operation with its parts, and theirs, as a tree.',

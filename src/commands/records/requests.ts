@@ -58,8 +58,8 @@ export const requests = listing({
     Made: 'created_at',
   },
   none: 'No requests.',
-  list: ({ integrations }, { integration, class: failureClass, key, ...filter }) =>
-    integrations.admin.requests.list({ ...filter, integrationId: integration, failureClass, idempotencyKey: key }),
+  list: ({ integrations }, { class: failureClass, key, ...filter }) =>
+    integrations.admin.requests.list({ ...filter, failureClass, idempotencyKey: key }),
   one: {
     kind: 'request',
     summary: 'Shows one call with its bodies, redacted as they are stored, and its attempts.',
