@@ -145,7 +145,8 @@ export function personOf(
   }: { readonly read?: readonly string[] | undefined; readonly operate?: readonly string[] | undefined },
 ): Person | null {
   const { sub, email, email_verified: isVerified, preferred_username: username } = claims
-  const address = typeof email === 'string' && isVerified === true ? email.toLowerCase() : null
+  // A text at Apple's, against the specification.
+  const address = typeof email === 'string' && [true, 'true'].includes(isVerified as never) ? email.toLowerCase() : null
   const isNamed = (entry: string): boolean => {
     const end = entry.indexOf('=')
     if (end >= 0) return [claims[entry.slice(0, end)]].flat().includes(entry.slice(end + 1))

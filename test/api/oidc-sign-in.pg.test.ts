@@ -163,6 +163,7 @@ describe('a sign-in', () => {
 
   it.each<[string, Record<string, unknown>, string, 'read' | 'operate']>([
     ['an address in any case', { ...ADA, email: 'Ada@Example.com' }, 'ada@example.com', 'operate'],
+    ['an address whose mark is a text', { ...ADA, email_verified: 'true' }, 'ada@example.com', 'operate'],
     ['a domain', { email: 'bob@example.org', email_verified: true }, 'bob@example.org', 'read'],
     [
       'a claim that holds the value',
