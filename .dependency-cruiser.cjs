@@ -23,7 +23,7 @@ const ARROWS = {
   claims: [],
   credentials: ['events', 'integrations', 'observability', 'providers'],
   events: ['calls', 'claims', 'credentials', 'providers'],
-  explain: ['calls', 'incidents', 'syncs'],
+  explain: ['calls', 'events', 'incidents', 'syncs'],
   failures: ['observability', 'webhooks'],
   incidents: ['calls', 'events', 'integrations', 'observability'],
   integrations: [
@@ -43,7 +43,7 @@ const ARROWS = {
   oauth: ['access', 'credentials', 'events', 'integrations', 'observability', 'providers'],
   observability: ['calls', 'credentials', 'events', 'integrations', 'providers', 'syncs', 'webhooks'],
   providers: [],
-  retention: ['calls', 'incidents', 'integrations', 'observability'],
+  retention: ['calls', 'incidents', 'integrations', 'observability', 'providers'],
   syncs: ['calls', 'claims', 'credentials', 'events', 'incidents', 'integrations', 'observability', 'providers'],
   webhooks: ['calls', 'claims', 'credentials', 'events', 'integrations', 'observability', 'providers'],
 }

@@ -62,7 +62,7 @@ import { revokeAuthorization } from './oauth/revocation.ts'
 import { subjectOf } from './observability/metric-subject.ts'
 import { prometheusMetrics } from './observability/prometheus.ts'
 import { traceFields } from './observability/spans.ts'
-import { hasOAuth2, hasScheduledSync, reconcilesWebhooks } from './providers/contracts.ts'
+import { hasOAuth2, reconcilesWebhooks } from './providers/contracts.ts'
 import type { Integration } from './providers/integration.ts'
 import type { MappedModel } from './providers/mapped-model.ts'
 import type {
@@ -73,10 +73,12 @@ import type {
 } from './providers/provider-events.ts'
 import type { ProviderSource } from './providers/registry.ts'
 import { ProviderRegistry } from './providers/registry.ts'
+import { streamsOf, syncSource } from './providers/streams.ts'
 import type { DeletedRows, DeleteIntegration } from './retention/deletion.ts'
 import { deleteIntegration } from './retention/deletion.ts'
 import type { StartSync, SyncStart } from './syncs/ask-rules.ts'
 import { startBackfill } from './syncs/backfill.ts'
+import type { OfStream } from './syncs/by-hand.ts'
 import {
   advanceCursor,
   cancelSyncNow,
@@ -88,6 +90,7 @@ import {
   startSyncNow,
 } from './syncs/by-hand.ts'
 import type { CursorChange } from './syncs/cursor.ts'
+import { declaredStreams } from './syncs/due.ts'
 import type { SampleOptions, SyncSample } from './syncs/listing/sample.ts'
 import { sampleSync } from './syncs/listing/sample.ts'
 import type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './syncs/run-list.ts'
@@ -326,6 +329,7 @@ export interface Integrations {
    *
    * @example
    * await integrations.syncs.start(7)
+   * await integrations.syncs.start(7, { stream: 'contacts' }) // one of the streams of its provider; default: all
    */
   readonly syncs: {
     /**
@@ -340,22 +344,29 @@ export interface Integrations {
     /** Starts every run that is due, and waits for that. @throws BackendUnreachable */
     dispatch(): Promise<DispatchResult>
     /** Takes nothing new in; what runs goes on. Without a run it keeps one from starting, until `resume()`. */
-    pause(integrationId: number): Promise<void>
+    pause(integrationId: number, of?: OfStream): Promise<void>
     /** Ends a pause. @throws BackendUnreachable */
-    resume(integrationId: number): Promise<'resumed' | 'not running'>
+    resume(integrationId: number, of?: OfStream): Promise<'resumed' | 'not running'>
     /**
      * Ends the run and waits until it is over; nothing of it moves the cursor. A remembered start follows it, unless
      * `forget` is given: then those that wait are gone, too.
      */
-    cancel(integrationId: number, options?: { readonly forget?: boolean }): Promise<'cancelled' | 'not running'>
+    cancel(
+      integrationId: number,
+      options?: OfStream & { readonly forget?: boolean },
+    ): Promise<'cancelled' | 'not running'>
     /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
-    progress(integrationId: number): Promise<SyncProgress | null>
+    progress(integrationId: number, of?: OfStream): Promise<SyncProgress | null>
     /**
      * Sets the cursor, null for a full listing. Runs that began before never touch it again.
      *
      * @throws IntegrationNotFound, InvalidArgumentException; IntegrationBusy while a run lives, unless forced
      */
-    setCursor(integrationId: number, cursor: Json, options?: { readonly force?: boolean }): Promise<CursorChange>
+    setCursor(
+      integrationId: number,
+      cursor: Json,
+      options?: OfStream & { readonly force?: boolean },
+    ): Promise<CursorChange>
     /** Finalises runs that were left unfinalised, and moves the cursor where a retry or a skip came late. @throws CheckpointsNotReduced */
     advanceCursor(input: AdvanceCursorInput): Promise<AdvanceCursorResult>
     /** Starts a run over a window of the past; the cursor and the times stay. */
@@ -452,6 +463,7 @@ export interface Integrations {
 }
 
 /** One for admissions, two for settlements: one of these may wait for the disk. */
+const MINUTE_SECONDS = 60
 const CALL_CONNECTIONS = 3
 /** The connection of the gauges of /metrics closes after this time without a scrape. */
 const STANDING_IDLE_SECONDS = 30
@@ -500,8 +512,9 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const register = (key: string, source: ProviderSource, registration?: { replace?: boolean }): void => {
     providers.register(key, source, registration)
     const provider = providers.get(key)
-    if (hasScheduledSync(provider))
-      for (const eventClass of provider.syncItemEvents?.() ?? []) listeners.registerItemClass(eventClass)
+    for (const stream of streamsOf(provider))
+      for (const eventClass of syncSource(provider, stream)?.syncItemEvents?.() ?? [])
+        listeners.registerItemClass(eventClass)
   }
   for (const [key, source] of Object.entries(providerSources))
     attempt(problems, `providers.${key}`, () => register(key, source as ProviderSource))
@@ -528,6 +541,8 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const needs: ScheduleNeeds = {
     canRefreshTokens: () => providers.entries().some(([, provider]) => hasOAuth2(provider)),
     canReconcile: () => providers.entries().some(([, provider]) => reconcilesWebhooks(provider)),
+    syncsWithinMinute: () =>
+      declaredStreams({ providers }).some(({ seconds }) => seconds !== null && seconds < MINUTE_SECONDS),
   }
   const metrics = prometheusMetrics({ byIntegration: config.metrics.by_integration })
   const providerOf = async (id: number): Promise<string> => (await subjectOf(framework, id)).provider
@@ -600,10 +615,10 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     syncs: {
       start: (integrationId, ask) => startSyncNow(framework, integrationId, ask),
       dispatch: () => framework.workflows.runDispatch(),
-      pause: (integrationId) => pauseSync(framework, integrationId),
-      resume: (integrationId) => resumeSync(framework, integrationId),
+      pause: (integrationId, of) => pauseSync(framework, integrationId, of),
+      resume: (integrationId, of) => resumeSync(framework, integrationId, of),
       cancel: (integrationId, options) => cancelSyncNow(framework, integrationId, options),
-      progress: (integrationId) => progressOfSync(framework, integrationId),
+      progress: (integrationId, of) => progressOfSync(framework, integrationId, of),
       setCursor: (integrationId, cursor, change) => setSyncCursor(framework, integrationId, cursor, change),
       advanceCursor: (input) => advanceCursor(framework, input),
       backfill: (input) => startBackfill(framework, input),

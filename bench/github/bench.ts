@@ -146,7 +146,9 @@ async function runSync({ integrations, temporal, sql, startSandbox }: Stage, ent
     })
     const startedAt = Date.now()
     await integrations.syncs.start(id)
-    await temporal.workflow.getHandle(workflowId.syncIntegration(integrations.config.cache_prefix, id)).result()
+    await temporal.workflow
+      .getHandle(workflowId.syncIntegration(integrations.config.cache_prefix, { integrationId: id }))
+      .result()
     const endedAt = Date.now()
     await checkRun(sql, id, issuesOf(entries))
     await checkRequests(sandbox.url, requestsOf(entries))

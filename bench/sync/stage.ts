@@ -41,7 +41,7 @@ export function createIntegration(
 }
 
 export const runId = ({ config }: Integrations, integrationId: number): string =>
-  workflowId.syncIntegration(config.cache_prefix, integrationId)
+  workflowId.syncIntegration(config.cache_prefix, { integrationId })
 
 export interface Run extends EndedRun {
   readonly integrationId: number

@@ -5,9 +5,8 @@
  */
 
 import type { ApplicationFailure } from '@temporalio/activity'
-import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { boundLogger, errorLine, integrationLogger } from '../framework/logger.ts'
+import { boundLogger, errorLine } from '../framework/logger.ts'
 import type { Finalisation } from '../syncs/finalisation.ts'
 import { endRun } from '../syncs/finalisation.ts'
 import type { BegunListing } from '../syncs/listing/listing-queries.ts'
@@ -15,6 +14,8 @@ import type { FailedTry, Listing } from '../syncs/listing/listing-try.ts'
 import { listBegun } from '../syncs/listing/listing-try.ts'
 import { runSettings } from '../syncs/start.ts'
 import { BATCH_ROWS } from '../syncs/sync-jobs.ts'
+import type { SyncRow } from '../syncs/sync-rows.ts'
+import { syncLogger } from '../syncs/sync-rows.ts'
 import { asFailure } from './activity-failures.ts'
 import type { ItemBatchResult } from './item-activities.ts'
 import { runItemBatch } from './item-activities.ts'
@@ -38,7 +39,7 @@ export interface FirstSteps {
 }
 
 interface BegunRun extends BegunListing {
-  readonly row: IntegrationRow
+  readonly row: SyncRow
   /** Of the run's first batch. */
   readonly claim: string
 }
@@ -59,9 +60,9 @@ export async function firstSteps(
     const how = { syncLogId, phase: listed === null ? 'listing' : 'processing', listed } as const
     // The workflow learns it from the result, too.
     framework.workflows
-      .tellSyncBegan(integrationId, how)
+      .tellSyncBegan({ integrationId, stream: begun.row.stream }, how)
       .catch((error: unknown) =>
-        boundLogger(integrationLogger(framework, begun.row), { sync_log: syncLogId }).debug(
+        boundLogger(syncLogger(framework, begun.row), { sync_log: syncLogId }).debug(
           { event: 'sync.beginning_untold', error: errorLine(error, 300) },
           'a run could not be told how far its beginning is',
         ),

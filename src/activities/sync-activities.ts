@@ -56,6 +56,8 @@ export type OpenedRun =
 
 export interface OpenInput {
   readonly integrationId: number
+  /** Not given: the integration's own. */
+  readonly stream?: string
   /** Of the workflow's first run. */
   readonly runId: string
   /** Asked by the dispatch: opens no run when another one has ended since the integration was found to be due. */
@@ -88,8 +90,9 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
      * Opens the run's log, once what an earlier run left behind is settled, and goes on with it if asked to. A second try
      * finds what the first one did, and leaves the rest to other steps.
      */
-    async openSyncRun({ integrationId, goesOnAs, ...run }: OpenInput): Promise<OpenedRun> {
-      const start = await startRun(framework, integrationId, { ...run, lists: goesOnAs !== undefined })
+    async openSyncRun({ integrationId, stream, goesOnAs, ...run }: OpenInput): Promise<OpenedRun> {
+      const of = { integrationId, stream: stream ?? null }
+      const start = await startRun(framework, of, { ...run, lists: goesOnAs !== undefined })
       if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return start
       const settings = runSettings(framework)
       if (start.kind === 'adopted') return { ...start, settings }
@@ -102,8 +105,11 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
     },
 
     /** The run that a workflow has opened, or has taken over; null: it has none. For one whose opening was cut off. */
-    async findOpenedRun({ integrationId, runId }: Pick<OpenInput, 'integrationId' | 'runId'>): Promise<number | null> {
-      return openedBy(framework, integrationId, runId)
+    async findOpenedRun({
+      runId,
+      ...of
+    }: Pick<OpenInput, 'integrationId' | 'stream' | 'runId'>): Promise<number | null> {
+      return openedBy(framework, of, runId)
     },
 
     /** A second try finds the log of the first. */

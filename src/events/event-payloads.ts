@@ -22,6 +22,7 @@ const Moment = z.iso.datetime({ offset: true }).transform((text) => new Date(tex
 
 /** Of an event that says no more than its name. */
 const Nothing = z.object({})
+const OfStream = z.object({ stream: z.string().exactOptional() })
 
 const Incident = z.object({
   id: z.number(),
@@ -71,7 +72,7 @@ const PAYLOADS: { readonly [Name in DurableEventName]: z.ZodType<EventPayload<Na
     deliveryId: z.string(),
     eventType: z.string().nullable(),
   }),
-  SyncCompleted: z.object({
+  SyncCompleted: OfStream.extend({
     result: z.object({
       kind: z.enum(['success', 'partial', 'failed']),
       successCount: z.number(),
@@ -83,8 +84,8 @@ const PAYLOADS: { readonly [Name in DurableEventName]: z.ZodType<EventPayload<Na
   }),
   SyncItemFailed: z.object({ item: Item, error: StoredError }),
   SyncItemStuck: z.object({ item: Item, consecutiveFailedRuns: z.number() }),
-  SyncBecameStale: z.object({ secondsSinceSync: z.number(), intervalMinutes: z.number() }),
-  SyncStalenessRecovered: Nothing,
+  SyncBecameStale: OfStream.extend({ secondsSinceSync: z.number(), intervalMinutes: z.number() }),
+  SyncStalenessRecovered: OfStream,
   ElevatedFailureRate: z.object({
     failureRate: z.number(),
     windowMinutes: z.number(),

@@ -24,6 +24,8 @@ import type {
   ProcessSyncItemInput,
   ProcessSyncItemResult,
   SyncBegan,
+  SyncInput,
+  SyncOf,
   SyncProgress,
 } from '../syncs/sync-jobs.ts'
 import type { AppliedSearchAttributes, SearchAttributeState } from '../temporal/label-rules.ts'
@@ -54,7 +56,7 @@ export interface WorkflowStarters {
   startSync(
     integrationId: number,
     provider: string,
-    options?: { readonly onlyIfDue?: boolean; readonly onlyIfAsked?: boolean },
+    options?: Omit<SyncInput, 'integrationId'>,
   ): Promise<{ readonly runId: string } | 'already running'>
   /**
    * Starts a host's own workflow as the handler of one webhook; a second start does nothing.
@@ -98,15 +100,15 @@ export interface WorkflowStarters {
   /** Prunes, or joins the run that does, and waits for its end. @throws BackendUnreachable */
   runPrune(): Promise<PruneResult>
   /** Pauses the run; without one it holds the id, so that none starts. @throws BackendUnreachable */
-  pauseSync(integrationId: number, provider: string): Promise<void>
+  pauseSync(of: SyncOf, provider: string): Promise<void>
   /** False: no run lives. @throws BackendUnreachable */
-  resumeSync(integrationId: number): Promise<boolean>
+  resumeSync(of: SyncOf): Promise<boolean>
   /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
-  syncProgress(integrationId: number): Promise<SyncProgress | null>
+  syncProgress(of: SyncOf): Promise<SyncProgress | null>
   /** Tells a run whose beginning takes its time how far it is, for its progress. @throws BackendUnreachable */
-  tellSyncBegan(integrationId: number, began: SyncBegan): Promise<void>
+  tellSyncBegan(of: SyncOf, began: SyncBegan): Promise<void>
   /** Tells a living run that one of its items was changed from outside; does nothing without a run. */
-  nudgeSync(integrationId: number): Promise<void>
+  nudgeSync(of: SyncOf): Promise<void>
   /** Starts the retry of one item; while one lives, a second start is refused by the server. @throws BackendUnreachable */
   startProcessSyncItem(input: ProcessSyncItemInput, owner: ItemOwner): Promise<'started' | 'already running'>
   /** Starts the retry of one item and waits for its end. @throws BackendUnreachable */
@@ -115,18 +117,15 @@ export interface WorkflowStarters {
    * Has an item that waits for another attempt tried now by the workflow that it waits in: of its run, of its backfill, or its
    * retry. False: that one is gone. @throws BackendUnreachable
    */
-  tryItemNow(
-    item: { readonly itemId: number; readonly integrationId: number },
-    waitsIn: 'run' | 'backfill' | 'retry',
-  ): Promise<boolean>
+  tryItemNow(item: SyncOf & { readonly itemId: number }, waitsIn: 'run' | 'backfill' | 'retry'): Promise<boolean>
   /** Whether the retry of this item lives. @throws BackendUnreachable */
   isSyncItemRunning(itemId: number): Promise<boolean>
-  /** Its id allows one backfill at a time. @throws BackendUnreachable */
+  /** Its id allows one backfill of a stream at a time. @throws BackendUnreachable */
   startBackfill(input: BackfillInput, provider: string): Promise<'started' | 'already running'>
-  /** Whether a run of this integration lives, paused ones too. @throws BackendUnreachable */
-  isSyncRunning(integrationId: number): Promise<boolean>
+  /** Whether a run of this stream lives, paused ones too. @throws BackendUnreachable */
+  isSyncRunning(of: SyncOf): Promise<boolean>
   /** Ends a living run and waits until it is over; does nothing without a run. @throws BackendUnreachable */
-  cancelSync(integrationId: number): Promise<void>
+  cancelSync(of: SyncOf): Promise<void>
   close(): Promise<void>
 }
 

@@ -1,5 +1,6 @@
 /** Switching an integration on and off. Rule: docs/behaviour/integrations.md, "On and off". */
 
+import { eq } from 'drizzle-orm'
 import type { CallEvent } from '../calls/admission/call-queries.ts'
 import { announceChanges } from '../calls/call-events.ts'
 import type { Transaction } from '../db/client.ts'
@@ -8,8 +9,8 @@ import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationInactive, IntegrationNotFound } from '../framework/errors.ts'
 import { closeIncidents } from '../incidents/queries.ts'
-import { hasScheduledSync } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import { canSync } from '../providers/streams.ts'
 import { DUE_NOW, requireLocked, switchedOff, updateIntegration } from './queries.ts'
 import { switchedOffBy } from './rules.ts'
 
@@ -37,7 +38,7 @@ export async function enableLocked(framework: Framework, tx: Transaction, before
   const { tables, providers } = framework
   const { id, healthStatus: previousStatus } = before
   const provider = providers.find(before.provider)
-  const isScheduled = provider !== null && hasScheduledSync(provider)
+  const isScheduled = provider !== null && canSync(provider)
   const row = await updateIntegration(tx, tables, id, {
     isActive: true,
     switchedOffAt: null,
@@ -46,6 +47,7 @@ export async function enableLocked(framework: Framework, tx: Transaction, before
     ...(isScheduled ? DUE_NOW : {}),
   })
   if (row === null) throw new IntegrationNotFound(id)
+  await tx.update(tables.streams).set(DUE_NOW).where(eq(tables.streams.integrationId, id))
   if (previousStatus === 'healthy') return { row, events: [] }
   await recordEvents(framework, tx, id, [
     { name: 'IntegrationHealthChanged', payload: { previousStatus, newStatus: 'healthy' } },

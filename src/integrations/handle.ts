@@ -28,6 +28,7 @@ import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
 import { accessToken, refreshTokens, tokenExpiresSoon } from '../oauth/tokens.ts'
 import { startOperation } from '../observability/operation-log.ts'
 import type { Call, Credentials, Integration, RequestOptions } from '../providers/integration.ts'
+import { streamMeant } from '../providers/streams.ts'
 import { changeCursor } from '../syncs/cursor.ts'
 import { disableIntegration, enableIntegration } from './enabled.ts'
 import { requireIntegration } from './queries.ts'
@@ -43,7 +44,7 @@ export async function getIntegration(framework: Framework, id: number): Promise<
 /** A snapshot of the row with the operations bound to it. Printing or serialising it shows no credential. */
 export function integrationHandle(
   framework: Framework,
-  row: IntegrationRow,
+  row: IntegrationRow & { readonly stream?: string | null },
   {
     observe,
     observeDate,
@@ -123,7 +124,9 @@ export function integrationHandle(
       await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
     },
     async updateSyncCursor(value) {
-      await changeCursor(framework, row.id, value, 'code')
+      const { id: integrationId, provider } = row
+      const stream = row.stream ?? streamMeant(provider, framework.providers.get(provider), null)
+      await changeCursor(framework, { integrationId, stream }, value, 'code')
     },
 
     mapExternalId: (externalId, model) => mapExternalId(framework, row.id, externalId, model),

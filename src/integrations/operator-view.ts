@@ -60,6 +60,8 @@ export type RecordKind = keyof ReturnType<typeof recordTables>
 
 /** A run that was asked for and has not begun. Rule: docs/behaviour/sync-scheduling.md, "Remembered starts". */
 export interface RememberedStart {
+  /** Empty: the integration's own. */
+  readonly stream: string
   /** When one that follows the living run was first asked for; null: it was not. */
   readonly askedAt: Date | null
   /** When one begins that waits; null: none does. */
@@ -109,7 +111,11 @@ export function operatorView(framework: Framework) {
 
     remembered: (id: number): Promise<RememberedStart[]> =>
       db
-        .select({ askedAt: tables.syncStarts.againAt, beginsAt: tables.syncStarts.laterAt })
+        .select({
+          stream: tables.syncStarts.stream,
+          askedAt: tables.syncStarts.againAt,
+          beginsAt: tables.syncStarts.laterAt,
+        })
         .from(tables.syncStarts)
         .where(eq(tables.syncStarts.integrationId, id)),
 

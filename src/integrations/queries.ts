@@ -2,12 +2,10 @@
 import type { SQL } from 'drizzle-orm'
 import { and, asc, count, desc, eq, gt, inArray, isNotNull, isNull, lt, notInArray, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
-import { intervalOf } from '../db/schema/columns.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import { quotedName } from '../db/sql-functions.ts'
 import { IntegrationNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
-import type { Json } from '../framework/json.ts'
 import type { HealthStatus, Owner } from './rules.ts'
 
 /** Null when there is none. Postgres would refuse a fraction with an error of its own, and a number beyond 2^53 may be another row's. */
@@ -164,34 +162,6 @@ export const switchedOff = ({ integrations }: Tables) => ({
   isActive: false,
   switchedOffAt: sql`coalesce(${integrations.switchedOffAt}, clock_timestamp())` as never,
 })
-
-/** Columns that end a clean or unclean run. */
-export interface RunTimes {
-  readonly clean: boolean
-  /** Null: runs only by hand, nothing is planned. */
-  readonly intervalMinutes: number | null
-  readonly consecutiveFailures: number
-  readonly cursor?: Json
-}
-
-export async function recordRunTimes(
-  tx: Transaction,
-  { integrations }: Tables,
-  id: number,
-  times: RunTimes,
-): Promise<void> {
-  const next =
-    times.intervalMinutes === null ? null : sql`clock_timestamp() + ${intervalOf(sql`${times.intervalMinutes * 60}`)}`
-  await tx
-    .update(integrations)
-    .set({
-      consecutiveSyncFailures: times.consecutiveFailures,
-      nextSyncAt: next as never,
-      ...(times.clean ? { lastSyncedAt: sql`clock_timestamp()` as never, syncStaleAlertedAt: null } : {}),
-      ...(times.cursor === undefined ? {} : { syncCursor: times.cursor }),
-    })
-    .where(eq(integrations.id, id))
-}
 
 /** The provider alone: a row holds credentials, and may hold 64 KiB of metadata. Null when there is no such integration. */
 export async function findProvider(db: Database, { integrations }: Tables, id: number): Promise<string | null> {

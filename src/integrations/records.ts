@@ -7,8 +7,8 @@ import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, UnsupportedByProvider } from '../framework/errors.ts'
 import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
-import { hasScheduledSync } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
+import { canSync } from '../providers/streams.ts'
 import { enableLocked, tellEnabled } from './enabled.ts'
 import { integrationHandle } from './handle.ts'
 import {
@@ -51,7 +51,7 @@ export async function createIntegration(framework: Framework, given: CreateInteg
   const { db, tables, encryption, listeners, providers } = framework
   const provider = providers.get(given.provider)
   checkName(given.name)
-  checkInterval(given.provider, () => hasScheduledSync(provider), given.syncIntervalMinutes)
+  checkInterval(given.provider, () => canSync(provider), given.syncIntervalMinutes)
   checkActive(given.isActive)
   const owner = checkOwner(given.owner)
   const credentials = checkCredentials(given.provider, provider, given.credentials)
@@ -103,7 +103,7 @@ export async function updateIntegrationRow(
     const owner = checkOwner(patch.owner)
     // Name, owner and switch need no provider, so an unregistered one only refuses the others.
     const provider = (): IntegrationProvider => providers.get(before.provider)
-    checkInterval(before.provider, () => hasScheduledSync(provider()), patch.syncIntervalMinutes)
+    checkInterval(before.provider, () => canSync(provider()), patch.syncIntervalMinutes)
     const metadata =
       patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider(), patch.metadata)
     const after = await updateIntegration(tx, tables, id, {

@@ -1,6 +1,6 @@
 /** Statements over the operation logs. */
 import type { SQL } from 'drizzle-orm'
-import { and, desc, eq, sql } from 'drizzle-orm'
+import { and, desc, eq, isNull, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import { jsonText, MAX_INTEGER } from '../db/schema/columns.ts'
 import type { LogRow, Tables } from '../db/schema/tables.ts'
@@ -93,40 +93,45 @@ export async function endRunLog(
     .where(eq(logs.id, id))
 }
 
-/** The newest run of the integration that has not ended. */
-export async function newestOpenRun(db: Database, tables: Tables, integrationId: number): Promise<number | null> {
-  const row = await newestLog(db, tables, { integrationId, operation: 'sync' }, eq(tables.logs.status, 'processing'))
+/** The newest run of the stream that has not ended. */
+export async function newestOpenRun(db: Database, tables: Tables, of: LogsOf): Promise<number | null> {
+  const row = await newestLog(db, tables, { ...of, operation: 'sync' }, eq(tables.logs.status, 'processing'))
   return row?.id ?? null
 }
 
-/** The newest row of an operation, among those that fit the conditions; null: there is none. */
+/** An integration, or one stream of it: null, or not given, is its own. */
+interface LogsOf {
+  readonly integrationId: number
+  readonly stream?: string | null | undefined
+}
+
+function isOf({ integrationId, stream }: LogsOf, logs: Tables['logs']): SQL | undefined {
+  return and(eq(logs.integrationId, integrationId), stream == null ? isNull(logs.stream) : eq(logs.stream, stream))
+}
+
+/** The newest row of an operation of a stream, among those that fit the conditions; null: there is none. */
 export async function newestLog(
   db: Database | Transaction,
   { logs }: Tables,
-  { integrationId, operation }: Pick<LogRow, 'integrationId' | 'operation'>,
+  { operation, ...of }: LogsOf & Pick<LogRow, 'operation'>,
   ...conditions: readonly SQL[]
 ): Promise<LogRow | null> {
   const [row] = await db
     .select()
     .from(logs)
-    .where(and(eq(logs.integrationId, integrationId), eq(logs.operation, operation), ...conditions))
+    .where(and(isOf(of, logs), eq(logs.operation, operation), ...conditions))
     .orderBy(desc(logs.id))
     .limit(1)
   return row ?? null
 }
 
 /** Runs that may be finalised, or whose cursor may be due: not those that the cursor was set after. Newest first. */
-export async function runsToAdvance(
-  db: Database,
-  { logs }: Tables,
-  integrationId: number,
-  limit: number,
-): Promise<number[]> {
+export async function runsToAdvance(db: Database, { logs }: Tables, of: LogsOf, limit: number): Promise<number[]> {
   const rows = await db.execute<{ id: string }>(sql`
     select id from ${logs}
-    where integration_id = ${integrationId} and operation = 'sync' and metadata -> 'enumerated' = 'true'::jsonb
+    where ${isOf(of, logs)} and operation = 'sync' and metadata -> 'enumerated' = 'true'::jsonb
       and (status = 'processing' or (status in ('success', 'partial', 'failed') and id > coalesce((
-        select max(id) from ${logs} where integration_id = ${integrationId} and operation = 'cursor'), 0)))
+        select max(id) from ${logs} where ${isOf(of, logs)} and operation = 'cursor'), 0)))
     order by id desc limit ${limit}`)
   return rows.map((row) => Number(row.id))
 }

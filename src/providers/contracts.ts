@@ -185,6 +185,46 @@ export interface HandlesMissing extends HasScheduledSync {
   handleMissing(integration: Integration, externalIds: readonly string[]): Promise<void>
 }
 
+/**
+ * One of several things that a provider syncs, such as its contacts: with a cursor, a schedule, runs and failures of its own.
+ *
+ * Rule: docs/behaviour/sync-streams.md.
+ */
+export interface SyncStream {
+  /** As of {@link HasScheduledSync}, for this stream alone. */
+  sync(integration: Integration, session: SyncSession): Promise<void>
+  reduceCheckpoints(checkpoints: readonly Json[]): Json
+  readonly listsByCheckpoint?: boolean
+  /** Lists what changed since `session.cursor()`. */
+  syncIncremental?(integration: Integration, session: SyncSession): Promise<void>
+  /** As of {@link HasBackfill}. */
+  syncWindow?(
+    integration: Integration,
+    session: SyncSession,
+    window: { readonly from: Date; readonly to: Date },
+  ): Promise<void>
+  /** As of {@link HandlesMissing}. */
+  handleMissing?(integration: Integration, externalIds: readonly string[]): Promise<void>
+  /** The event classes that the stream dispatches. */
+  readonly events?: readonly SyncItemEventClass[]
+  /** Seconds between runs, at least 10; null, the default: only by hand. */
+  readonly everySeconds?: number | null
+  /** Another stream of the provider, whose first run ends before this one's begins. */
+  readonly after?: string
+  /** `session.cursor()` lies this many seconds before the stored one, in each ISO 8601 time with a zone. Default 0. */
+  readonly overlapSeconds?: number
+  /** Items at once in a batch of this stream; default: `sync.item_concurrency`. */
+  readonly itemConcurrency?: number
+  /** Without a clean run for this long the stream is stale; default: `sync.stale_after_intervals` of its interval. */
+  readonly staleAfterSeconds?: number
+}
+
+/** A provider with several streams, in place of one `sync()`. */
+export interface HasStreams extends DeclaresRateLimit {
+  /** By name: a letter, then letters, digits, `_` and `-`; at most 60 of them. */
+  readonly streams: Readonly<Record<string, SyncStream>>
+}
+
 /** A provider that knows its failures better than the default classifier. */
 export interface ClassifiesFailures extends IntegrationProvider {
   /** Null defers. */
@@ -252,6 +292,7 @@ const CONTRACTS = {
   HasIncrementalSync: { own: ['syncIncremental'], shared: SYNC_MEMBERS },
   HasBackfill: { own: ['syncWindow'], shared: SYNC_MEMBERS },
   HandlesMissing: { own: ['handleMissing'], shared: SYNC_MEMBERS },
+  HasStreams: { own: ['streams'], shared: ['defaultRateLimit'] },
   ClassifiesFailures: { own: ['classifyFailure'] },
   CustomizesRetry: { own: ['isRetryable', 'retryDelayMs'], any: true },
   SupportsIdempotency: { own: ['supportsIdempotency', 'idempotencyWindowSeconds'] },
@@ -293,6 +334,7 @@ export const hasIncrementalSync = (p: Guarded): p is HasIncrementalSync =>
   implementsAll(p, CONTRACTS.HasIncrementalSync)
 export const hasBackfill = (p: Guarded): p is HasBackfill => implementsAll(p, CONTRACTS.HasBackfill)
 export const handlesMissing = (p: Guarded): p is HandlesMissing => implementsAll(p, CONTRACTS.HandlesMissing)
+export const hasStreams = (p: Guarded): p is HasStreams => implementsAll(p, CONTRACTS.HasStreams)
 export const classifiesFailures = (p: Guarded): p is ClassifiesFailures =>
   implementsAll(p, CONTRACTS.ClassifiesFailures)
 export const customizesRetry = (p: Guarded): p is CustomizesRetry => implementsAll(p, CONTRACTS.CustomizesRetry)
@@ -327,6 +369,7 @@ const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
   supportsIdempotency: (value) => value === true,
   idempotencyWindowSeconds: (value) => typeof value === 'number',
   reconcileLookbackSeconds: (value) => typeof value === 'number' && value > 0,
+  streams: (value) => typeof value === 'object' && value !== null,
 }
 
 function has(provider: object, member: string): boolean {

@@ -12,6 +12,7 @@ import type {
   HasBackfill,
   HasIncrementalSync,
   HasOAuth2,
+  HasStreams,
   IdentifiesAuthenticatedUser,
   IntegrationProvider,
   LimitsRequestLogging,
@@ -35,6 +36,7 @@ type Members = IntegrationProvider &
       HasIncrementalSync &
       HasBackfill &
       HandlesMissing &
+      HasStreams &
       ClassifiesFailures &
       CustomizesRetry &
       SupportsIdempotency &

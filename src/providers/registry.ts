@@ -7,6 +7,7 @@ import type {
   HandlesWebhooks,
   HasOAuth2,
   HasScheduledSync,
+  HasStreams,
   IdentifiesAuthenticatedUser,
   IntegrationProvider,
   LimitsRequestLogging,
@@ -14,6 +15,7 @@ import type {
   SupportsIdempotency,
 } from './contracts.ts'
 import { incompleteContracts } from './contracts.ts'
+import { streamFaults } from './streams.ts'
 
 /** An instance, a class without constructor arguments, or a function that makes one; made once. */
 export type ProviderSource = AnyProvider | (new () => AnyProvider) | (() => AnyProvider)
@@ -28,6 +30,7 @@ export type AnyProvider =
   | HandlesWebhooks
   | DeclaresRateLimit
   | HasScheduledSync
+  | HasStreams
   | ClassifiesFailures
   | CustomizesRetry
   | SupportsIdempotency
@@ -39,7 +42,7 @@ export type AnyProvider =
 export class ProviderRegistry {
   readonly #providers = new Map<string, IntegrationProvider>()
 
-  /** @throws InvalidProvider for a bad identifier, a taken one, or a contract implemented by halves */
+  /** @throws InvalidProvider for a bad identifier, a taken one, a contract implemented by halves, or streams that can't be */
   register(key: string, source: ProviderSource, { replace = false }: { replace?: boolean } = {}): void {
     if (!isProviderIdentifier(key)) throw new InvalidProvider(key, ALLOWED_PROVIDER_IDENTIFIERS)
     if (this.#providers.has(key) && !replace)
@@ -53,6 +56,8 @@ export class ProviderRegistry {
         key,
         incomplete.map(({ contract, missing }) => `${contract} lacks ${missing.join(', ')}`).join('; '),
       )
+    const faults = streamFaults(provider)
+    if (faults.length > 0) throw new InvalidProvider(key, faults.join('; '))
     this.#providers.set(key, provider)
   }
 

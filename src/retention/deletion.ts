@@ -12,6 +12,7 @@ import { throwIfGivenUp } from '../framework/waiting.ts'
 import { lockIntegration, requireIntegration, switchedOff, updateIntegration } from '../integrations/queries.ts'
 import type { AuditedAct } from '../observability/audit.ts'
 import { recordAct } from '../observability/audit.ts'
+import { streamsOf } from '../providers/streams.ts'
 
 /** Rows of one statement: few enough to block no one for long, enough for millions in all. */
 export const CHUNK_ROWS = 5_000
@@ -135,18 +136,30 @@ function cachePrefix(config: Framework['config'], id: number): string {
  *   nothing has changed
  */
 export async function bringToRest(
-  { db, tables, workflows }: Framework,
+  { db, tables, workflows, providers }: Framework,
   id: number,
   { force, more = () => ({}) }: { force: boolean; more?: () => Partial<Pick<IntegrationRow, 'credentials'>> },
 ): Promise<IntegrationRow> {
-  await requireIntegration({ db, tables }, id)
+  const { provider } = await requireIntegration({ db, tables }, id)
+  const declared = providers.find(provider)
+  const streams = new Set([
+    null,
+    ...(declared === null ? [] : streamsOf(declared)),
+    ...(await storedStreams(db, tables, id)),
+  ])
   // Also when forced: if Temporal is away, this must be known before anything changes.
-  const isRunning = await workflows.isSyncRunning(id)
-  if (isRunning && !force) throw new IntegrationBusy(id)
+  for (const stream of streams)
+    if ((await workflows.isSyncRunning({ integrationId: id, stream })) && !force) throw new IntegrationBusy(id)
   const row = await updateIntegration(db, tables, id, { ...switchedOff(tables), ...more() })
   if (row === null) throw new IntegrationNotFound(id)
-  await workflows.cancelSync(id)
+  for (const stream of streams) await workflows.cancelSync({ integrationId: id, stream })
   return row
+}
+
+/** Also those that no release declares any more. */
+async function storedStreams(db: Database, { streams }: Tables, integrationId: number): Promise<string[]> {
+  const rows = await db.select({ stream: streams.stream }).from(streams).where(eq(streams.integrationId, integrationId))
+  return rows.map(({ stream }) => stream)
 }
 
 /** Deletes cache entries whose key begins so, at most `limit`; also locks, unless they are to be kept. */

@@ -6,17 +6,17 @@
 import { randomUUID } from 'node:crypto'
 import { announceChanges } from '../calls/call-events.ts'
 import type { Database, Transaction } from '../db/client.ts'
-import type { IntegrationRow, LogRow, Tables } from '../db/schema/tables.ts'
+import type { LogRow, Tables } from '../db/schema/tables.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { IntegrationEvents, SyncResult } from '../events/events.ts'
 import { tellingAgain } from '../events/listening-until.ts'
 import type { Framework } from '../framework/context.ts'
+import { IntegrationNotFound } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { asPartOf } from '../framework/origin.ts'
 import { closeIncidents } from '../incidents/queries.ts'
-import { getIntegration } from '../integrations/handle.ts'
-import { findIntegration } from '../integrations/queries.ts'
+import { integrationHandle } from '../integrations/handle.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { findLog, mergeLogMetadata } from '../observability/log-queries.ts'
 import type { StuckItem } from './end-queries.ts'
@@ -24,6 +24,8 @@ import { holdAnnouncement, itemsById, noteAnnouncement } from './end-queries.ts'
 import { itemRecord } from './items/run-item.ts'
 import { runLogger } from './run-logger.ts'
 import type { RunIds, RunStatus } from './run-rules.ts'
+import type { SyncRow } from './sync-rows.ts'
+import { findSyncRow, namedStream } from './sync-rows.ts'
 
 /**
  * Records what durable listeners are told, in the order of the announcement. Called once the times of the run's end are written.
@@ -36,12 +38,12 @@ import type { RunIds, RunStatus } from './run-rules.ts'
 export async function recordRunEnd(
   framework: Framework,
   tx: Transaction,
-  row: IntegrationRow,
+  row: SyncRow,
   { syncLogId, status, metadata, stuck }: EndedRun,
 ): Promise<void> {
   const { listeners, tables } = framework
   if (metadata.staleness_recovered === true) {
-    await recordEvents(framework, tx, row.id, [{ name: 'SyncStalenessRecovered', payload: {} }])
+    await recordEvents(framework, tx, row.id, [{ name: 'SyncStalenessRecovered', payload: namedStream(row.stream) }])
     for (const { incidentId } of (await closeIncidents(framework, tx, [row.id])).get(row.id) ?? [])
       await mergeLogMetadata(tx, tables, syncLogId, { closed_incident: incidentId })
   }
@@ -55,10 +57,11 @@ export async function recordRunEnd(
     )
   }
   if (!listeners.isDurable('SyncCompleted')) return
-  const lastSyncedAt = (await findIntegration(tx, tables, row.id))?.lastSyncedAt ?? null
+  const of = { integrationId: row.id, stream: row.stream }
+  const lastSyncedAt = (await findSyncRow(tx, tables, of))?.lastSyncedAt ?? null
   const result = resultOf(status, metadata, lastSyncedAt)
   await asPartOf(tables, 'run', syncLogId, () =>
-    recordEvents(framework, tx, row.id, [{ name: 'SyncCompleted', payload: { result } }]),
+    recordEvents(framework, tx, row.id, [{ name: 'SyncCompleted', payload: { ...namedStream(row.stream), result } }]),
   )
 }
 
@@ -108,9 +111,12 @@ export async function announceOnce(framework: Framework, run: RunIds): Promise<v
 /** Tells `SyncStalenessRecovered`, `IncidentClosed`, `SyncItemStuck` for each stuck item, and `SyncCompleted`: what there is of them. */
 async function tell(framework: Framework, log: LogRow, isOver: () => boolean): Promise<void> {
   const { db, tables, listeners } = framework
-  const integration = await getIntegration(framework, log.integrationId)
+  const row = await findSyncRow(db, tables, log)
+  if (row === null) throw new IntegrationNotFound(log.integrationId)
+  const integration = integrationHandle(framework, row)
   const metadata = log.metadata as RunMetadata
-  if (metadata.staleness_recovered === true) await listeners.emit('SyncStalenessRecovered', { integration })
+  if (metadata.staleness_recovered === true)
+    await listeners.emit('SyncStalenessRecovered', { integration, ...namedStream(log.stream) })
   const closed = metadata.closed_incident
   if (typeof closed === 'number' && !isOver())
     await announceChanges(framework, integration, [{ at: 0, kind: 'incident_closed', incidentId: closed }])
@@ -127,7 +133,7 @@ async function tell(framework: Framework, log: LogRow, isOver: () => boolean): P
   }
   if (isOver()) return
   const result = resultOf(log.status as RunStatus, metadata, integration.lastSyncedAt)
-  await listeners.emit('SyncCompleted', { integration, result })
+  await listeners.emit('SyncCompleted', { integration, ...namedStream(log.stream), result })
 }
 
 async function stuckPayloads(

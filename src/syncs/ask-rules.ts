@@ -5,7 +5,12 @@
  */
 import { InvalidArgumentException } from '../framework/errors.ts'
 
+/** When a run that does not begin at once begins. */
+export type Wait = Required<Pick<StartSync, 'notBefore' | 'debounceSeconds'>>
+
 export interface StartSync {
+  /** One stream of the provider; default: all that it has. */
+  readonly stream?: string | undefined
   /** The run does not begin before this moment: at most 30 days ahead. A past one changes nothing. */
   readonly notBefore?: Date | undefined
   /**
@@ -15,8 +20,14 @@ export interface StartSync {
   readonly debounceSeconds?: number | undefined
 }
 
-/** What a start came to. */
-export type SyncStart =
+/** What a start came to; with several streams, the first one's, and `streams` has each. */
+export type SyncStart = StartKind & {
+  /** Not there: the integration's own. */
+  readonly stream?: string
+  readonly streams?: readonly SyncStart[]
+}
+
+type StartKind =
   /** A run began. `runId` is its `batch_id`, and `metadata.run_id` of its log. */
   | { readonly kind: 'started'; readonly runId: string }
   /** A run lives. Another one follows it at once, however many asked. */
@@ -30,7 +41,7 @@ export const MAX_DEBOUNCE_SECONDS = 3_600
 export const MAX_PUSHES = 10
 
 /** Null: it begins at once. @throws InvalidArgumentException */
-export function waitOf({ notBefore, debounceSeconds = 0 }: StartSync, now: Date): Required<StartSync> | null {
+export function waitOf({ notBefore, debounceSeconds = 0 }: StartSync, now: Date): Wait | null {
   const latest = now.getTime() + MAX_AHEAD_DAYS * 86_400_000
   if (notBefore !== undefined && !(notBefore instanceof Date && notBefore.getTime() <= latest))
     throw new InvalidArgumentException(

@@ -6,13 +6,13 @@ import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { INSTANT, Instant } from '../framework/instant.ts'
-import { integrationLogger } from '../framework/logger.ts'
 import { requireActive } from '../integrations/enabled.ts'
-import { lockIntegration, requireIntegration } from '../integrations/queries.ts'
+import { requireIntegration } from '../integrations/queries.ts'
 import { switchedOffBy } from '../integrations/rules.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { insertLog, newestLog } from '../observability/log-queries.ts'
 import { hasBackfill, requireContract } from '../providers/contracts.ts'
+import { streamMeant, syncSource } from '../providers/streams.ts'
 import { cursorOf } from './cursor.ts'
 import { abandonSlice } from './cut-short.ts'
 import { itemsHeldByOwnWorkflow } from './leftovers.ts'
@@ -20,6 +20,7 @@ import { runLogger } from './run-logger.ts'
 import type { RunStart } from './start.ts'
 import { nothingToDo } from './start.ts'
 import type { BackfillInput } from './sync-jobs.ts'
+import { isOfStream, lockSyncRow, namedStream, syncLogger } from './sync-rows.ts'
 
 const DAY_MS = 86_400_000
 /** Ten years, leap days included. A longer window is likely a typing error. */
@@ -33,13 +34,15 @@ const MAX_DAYS = 3_660
  */
 export async function startBackfill(
   framework: Framework,
-  { integrationId, from, to }: BackfillInput,
+  { integrationId, stream, from, to }: BackfillInput,
 ): Promise<'started' | 'already running'> {
   const { providers, workflows } = framework
   const row = await requireIntegration(framework, integrationId)
-  requireContract(row.provider, providers.get(row.provider), hasBackfill, 'HasBackfill')
+  const provider = providers.get(row.provider)
+  const named = streamMeant(row.provider, provider, stream)
+  requireContract(row.provider, syncSource(provider, named) ?? provider, hasBackfill, 'HasBackfill')
   requireActive(row)
-  return workflows.startBackfill({ integrationId, ...checkedWindow(from, to) }, row.provider)
+  return workflows.startBackfill({ integrationId, ...namedStream(named), ...checkedWindow(from, to) }, row.provider)
 }
 
 function checkedWindow(from: string, to: string): Pick<BackfillInput, 'from' | 'to'> {
@@ -66,6 +69,7 @@ function momentOf(argument: string, text: unknown): Date {
 
 export interface Slice {
   readonly integrationId: number
+  readonly stream?: string
   readonly runId: string
   /** ISO 8601. */
   readonly from: string
@@ -88,17 +92,19 @@ export async function openSlice(
   await endDeadBackfills(framework, slice)
   return db.transaction(async (tx) => {
     // Two tries that overlap open one log.
-    const row = await lockIntegration(tx, tables, integrationId)
+    const row = await lockSyncRow(tx, tables, slice)
     if (row === null) return nothingToDo(`there is no integration ${integrationId}`)
     if (switchedOffBy(row) !== null) return nothingToDo('the integration is switched off')
     const provider = providers.find(row.provider)
     if (provider === null) return nothingToDo(`the provider "${row.provider}" is not registered`)
-    if (!hasBackfill(provider)) return nothingToDo(`the provider "${row.provider}" has no syncWindow()`)
+    const source = syncSource(provider, row.stream)
+    if (source === null || !hasBackfill(source))
+      return nothingToDo(`the provider "${row.provider}" has no syncWindow()`)
     const { metadata: noted } = tables.logs
     const existing = await newestLog(
       tx,
       tables,
-      { integrationId, operation: 'backfill' },
+      { integrationId, stream: row.stream, operation: 'backfill' },
       sql`${noted} ->> 'run_id' = ${runId}`,
       sql`${noted} #>> '{window,from}' = ${from}`,
       sql`${noted} #>> '{window,to}' = ${to}`,
@@ -112,8 +118,8 @@ export async function openSlice(
       enumerated: false,
     }
     const opened = { operation: 'backfill', direction: 'inbound', status: 'processing' } as const
-    const syncLogId = await insertLog(tx, tables, { integrationId, ...opened, metadata })
-    integrationLogger(framework, row).info(
+    const syncLogId = await insertLog(tx, tables, { integrationId, stream: row.stream, ...opened, metadata })
+    syncLogger(framework, row).info(
       { event: 'backfill.slice_started', sync_log: syncLogId, from, to },
       'a slice of a backfill started',
     )
@@ -127,11 +133,16 @@ export async function openSlice(
  */
 async function endDeadBackfills(
   framework: Framework,
-  { integrationId, runId, startedAt: before }: Slice & { readonly startedAt: string },
+  { integrationId, stream, runId, startedAt: before }: Slice & { readonly startedAt: string },
 ): Promise<void> {
   const { db, tables } = framework
   const error = 'the workflow of the backfill ended before this slice was done'
-  for (const syncLogId of await openSlicesOfOthers(db, tables, { integrationId, runId, before })) {
+  for (const syncLogId of await openSlicesOfOthers(db, tables, {
+    integrationId,
+    ...namedStream(stream),
+    runId,
+    before,
+  })) {
     const run = { integrationId, syncLogId }
     const retried = await itemsHeldByOwnWorkflow(framework, { syncLogId })
     if (await abandonSlice(framework, run, error, retried))
@@ -150,7 +161,7 @@ async function endDeadBackfills(
 async function openSlicesOfOthers(
   db: Database,
   { logs }: Tables,
-  { integrationId, runId, before }: Pick<Slice, 'integrationId' | 'runId'> & { readonly before: string },
+  { integrationId, stream, runId, before }: Omit<Slice, 'from' | 'to'> & { readonly before: string },
 ): Promise<number[]> {
   const rows = await db
     .select({ id: logs.id })
@@ -158,6 +169,7 @@ async function openSlicesOfOthers(
     .where(
       and(
         eq(logs.integrationId, integrationId),
+        isOfStream(logs.stream, stream),
         eq(logs.operation, 'backfill'),
         eq(logs.status, 'processing'),
         lt(logs.createdAt, new Date(before)),

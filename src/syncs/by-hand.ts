@@ -2,14 +2,15 @@
 
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { CheckpointsNotReduced, IntegrationBusy, SyncRunNotFound } from '../framework/errors.ts'
+import { CheckpointsNotReduced, IntegrationBusy, IntegrationNotFound, SyncRunNotFound } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { requireActive } from '../integrations/enabled.ts'
 import { requireIntegration } from '../integrations/queries.ts'
 import { findLog, runsToAdvance } from '../observability/log-queries.ts'
-import { hasScheduledSync, requireContract } from '../providers/contracts.ts'
+import type { IntegrationProvider } from '../providers/contracts.ts'
+import { canSync, streamMeant, streamsMeant } from '../providers/streams.ts'
 import { announceRun } from './announcement.ts'
-import type { StartSync, SyncStart } from './ask-rules.ts'
+import type { StartSync, SyncStart, Wait } from './ask-rules.ts'
 import { waitOf } from './ask-rules.ts'
 import type { CursorChange } from './cursor.ts'
 import { changeCursor, checkedCursor, cursorOf } from './cursor.ts'
@@ -17,7 +18,8 @@ import { endLivingRun } from './cut-short.ts'
 import { finaliseRun } from './finalisation.ts'
 import { reclaimAbandonedItems } from './leftovers.ts'
 import { forgetStarts, rememberLater, rememberStart } from './remembered-starts.ts'
-import type { AdvanceCursorInput, AdvanceCursorResult, SyncProgress } from './sync-jobs.ts'
+import type { AdvanceCursorInput, AdvanceCursorResult, SyncOf, SyncProgress } from './sync-jobs.ts'
+import { findSyncRow, namedStream } from './sync-rows.ts'
 
 const DEFAULT_RUNS = 100
 
@@ -29,33 +31,61 @@ const DEFAULT_RUNS = 100
  *   BackendUnreachable: nothing is remembered
  */
 export async function startSyncNow(framework: Framework, id: number, ask: StartSync = {}): Promise<SyncStart> {
-  const { db, tables, clock, workflows } = framework
-  const wait = waitOf(ask, clock.now())
+  const wait = waitOf(ask, framework.clock.now())
   const row = await requireIntegration(framework, id)
   requireActive(row)
-  requireContract(row.provider, framework.providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
-  if (wait !== null) return { kind: 'later', at: await rememberLater(db, tables, id, wait) }
-  const run = await workflows.startSync(id, row.provider)
-  if (run !== 'already running') return { kind: 'started', ...run }
-  await rememberStart(db, tables, id)
-  return { kind: 'remembered' }
+  const [first, ...others] = await inTurn(
+    streamsMeant(row.provider, providerOf(framework, row), ask.stream),
+    (stream) => startStream(framework, row, stream, wait),
+  )
+  const named = [first, ...others].flatMap((start) => (start?.stream === undefined ? [] : [start]))
+  const start = first as SyncStart
+  return ask.stream != null || named.length === 0 ? start : { ...start, streams: named }
+}
+
+async function startStream(
+  { db, tables, workflows }: Framework,
+  { id, provider }: IntegrationRow,
+  stream: string | null,
+  wait: Wait | null,
+): Promise<SyncStart> {
+  const of = { integrationId: id, stream }
+  if (wait !== null) return { kind: 'later', ...namedStream(stream), at: await rememberLater(db, tables, of, wait) }
+  const run = await workflows.startSync(id, provider, namedStream(stream))
+  if (run !== 'already running') return { kind: 'started', ...namedStream(stream), ...run }
+  await rememberStart(db, tables, of)
+  return { kind: 'remembered', ...namedStream(stream) }
+}
+
+/** Which of its provider's streams is meant. Not given: all of them; where one is asked for, the provider must have one only. */
+export interface OfStream {
+  readonly stream?: string | undefined
 }
 
 /**
  * Takes nothing new in; what runs goes on. Without a run it keeps one from starting.
  *
- * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BackendUnreachable
+ * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BackendUnreachable; InvalidArgumentException for a
+ *   stream that its provider does not have, here and below
  */
-export async function pauseSync(framework: Framework, id: number): Promise<void> {
+export async function pauseSync(framework: Framework, id: number, { stream }: OfStream = {}): Promise<void> {
   const row = await requireIntegration(framework, id)
-  requireContract(row.provider, framework.providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
-  await framework.workflows.pauseSync(id, row.provider)
+  await inTurn(streamsMeant(row.provider, providerOf(framework, row), stream), (one) =>
+    framework.workflows.pauseSync({ integrationId: id, stream: one }, row.provider),
+  )
 }
 
 /** Ends a pause. @throws IntegrationNotFound, BackendUnreachable */
-export async function resumeSync(framework: Framework, id: number): Promise<'resumed' | 'not running'> {
-  await requireIntegration(framework, id)
-  return (await framework.workflows.resumeSync(id)) ? 'resumed' : 'not running'
+export async function resumeSync(
+  framework: Framework,
+  id: number,
+  { stream }: OfStream = {},
+): Promise<'resumed' | 'not running'> {
+  const row = await requireIntegration(framework, id)
+  const resumed = await inTurn(streamsLeft(framework, row, stream), (one) =>
+    framework.workflows.resumeSync({ integrationId: id, stream: one }),
+  )
+  return resumed.includes(true) ? 'resumed' : 'not running'
 }
 
 /**
@@ -67,19 +97,27 @@ export async function resumeSync(framework: Framework, id: number): Promise<'res
 export async function cancelSyncNow(
   framework: Framework,
   id: number,
-  { forget = false }: { readonly forget?: boolean } = {},
+  { stream, forget = false }: OfStream & { readonly forget?: boolean } = {},
 ): Promise<'cancelled' | 'not running'> {
-  await requireIntegration(framework, id)
-  if (forget) await forgetStarts(framework.db, framework.tables, id)
-  if (!(await framework.workflows.isSyncRunning(id))) return 'not running'
-  await endLivingRun(framework, id)
-  return 'cancelled'
+  const row = await requireIntegration(framework, id)
+  const cancelled = await inTurn(streamsLeft(framework, row, stream), async (one) => {
+    const of = { integrationId: id, stream: one }
+    if (forget) await forgetStarts(framework.db, framework.tables, of)
+    if (!(await framework.workflows.isSyncRunning(of))) return false
+    await endLivingRun(framework, of)
+    return true
+  })
+  return cancelled.includes(true) ? 'cancelled' : 'not running'
 }
 
 /** How far the run is; null: none lives. @throws IntegrationNotFound, BackendUnreachable, also when no worker answers */
-export async function progressOfSync(framework: Framework, id: number): Promise<SyncProgress | null> {
-  await requireIntegration(framework, id)
-  return framework.workflows.syncProgress(id)
+export async function progressOfSync(
+  framework: Framework,
+  id: number,
+  { stream }: OfStream = {},
+): Promise<SyncProgress | null> {
+  const row = await requireIntegration(framework, id)
+  return framework.workflows.syncProgress({ integrationId: id, stream: oneStream(framework, row, stream) })
 }
 
 /**
@@ -92,16 +130,17 @@ export async function setSyncCursor(
   framework: Framework,
   id: number,
   cursor: Json,
-  { force = false }: { readonly force?: boolean } = {},
+  { stream, force = false }: OfStream & { readonly force?: boolean } = {},
 ): Promise<CursorChange> {
   // Judged first: a living run is not ended for what can't be stored.
   checkedCursor(cursor)
-  await requireIntegration(framework, id)
-  if (await framework.workflows.isSyncRunning(id)) {
+  const row = await requireIntegration(framework, id)
+  const of = { integrationId: id, stream: oneStream(framework, row, stream) }
+  if (await framework.workflows.isSyncRunning(of)) {
     if (!force) throw new IntegrationBusy(id)
-    await endLivingRun(framework, id)
+    await endLivingRun(framework, of)
   }
-  return changeCursor(framework, id, cursor, 'operator')
+  return changeCursor(framework, of, cursor, 'operator')
 }
 
 /**
@@ -112,38 +151,66 @@ export async function setSyncCursor(
  */
 export async function advanceCursor(
   framework: Framework,
-  { integrationId, reclaimStale = false, limit = DEFAULT_RUNS }: AdvanceCursorInput,
+  { integrationId, stream, reclaimStale = false, limit = DEFAULT_RUNS }: AdvanceCursorInput,
 ): Promise<AdvanceCursorResult> {
-  const { db, tables, providers } = framework
+  const { db, tables } = framework
   const row = await requireIntegration(framework, integrationId)
-  requireContract(row.provider, providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
-  const reclaimed = reclaimStale ? (await reclaimAbandonedItems(framework, integrationId, null)).items : 0
-  const oldestFirst = (await runsToAdvance(db, tables, integrationId, limit)).reverse()
-  return { ...(await finaliseEach(framework, row, oldestFirst)), reclaimed }
+  const of = { integrationId, stream: streamMeant(row.provider, providerOf(framework, row), stream) }
+  const reclaimed = reclaimStale ? (await reclaimAbandonedItems(framework, of, null)).items : 0
+  const oldestFirst = (await runsToAdvance(db, tables, of, limit)).reverse()
+  return { ...(await finaliseEach(framework, of, oldestFirst)), reclaimed }
 }
 
 /** Finalises one run. @throws SyncRunNotFound, CheckpointsNotReduced */
 export async function finaliseOneRun(framework: Framework, syncLogId: number): Promise<AdvanceCursorResult> {
   const log = await findLog(framework.db, framework.tables, syncLogId)
   if (log === null || !['sync', 'backfill'].includes(log.operation)) throw new SyncRunNotFound(syncLogId)
-  const row = await requireIntegration(framework, log.integrationId)
-  return { ...(await finaliseEach(framework, row, [syncLogId])), reclaimed: 0 }
+  return { ...(await finaliseEach(framework, log, [syncLogId])), reclaimed: 0 }
 }
 
-/** @param row as it was before */
 async function finaliseEach(
   framework: Framework,
-  row: IntegrationRow,
+  of: SyncOf,
   syncLogIds: readonly number[],
 ): Promise<Omit<AdvanceCursorResult, 'reclaimed'>> {
+  const { integrationId } = of
+  const from = await storedCursor(framework, of)
   let runs = 0
   for (const syncLogId of syncLogIds) {
-    const run = { integrationId: row.id, syncLogId }
+    const run = { integrationId, syncLogId }
     const { result, isFinalisedNow } = await finaliseRun(framework, run)
     if (result.kind === 'reducer threw') throw new CheckpointsNotReduced(syncLogId, result.reason)
     if (isFinalisedNow) runs += 1
     // Also one that was finalised by a process that died before it told its listeners.
     if (result.kind === 'finalised') await announceRun(framework, run)
   }
-  return { runs, from: cursorOf(row), to: cursorOf(await requireIntegration(framework, row.id)) }
+  return { runs, from, to: await storedCursor(framework, of) }
+}
+
+async function storedCursor({ db, tables }: Framework, of: SyncOf): Promise<Json> {
+  const row = await findSyncRow(db, tables, of)
+  if (row === null) throw new IntegrationNotFound(of.integrationId)
+  return cursorOf(row)
+}
+
+/** @throws UnknownProvider */
+function providerOf({ providers }: Framework, { provider }: IntegrationRow): IntegrationProvider {
+  return providers.get(provider)
+}
+
+/** What lives may be of a provider that is not registered any more, or has no sync now. */
+function streamsLeft({ providers }: Framework, { provider: key }: IntegrationRow, stream: string | undefined) {
+  const provider = providers.find(key)
+  return provider === null || !canSync(provider) ? [stream ?? null] : streamsMeant(key, provider, stream)
+}
+
+function oneStream({ providers }: Framework, { provider: key }: IntegrationRow, stream: string | undefined) {
+  const provider = providers.find(key)
+  return provider === null || !canSync(provider) ? (stream ?? null) : streamMeant(key, provider, stream)
+}
+
+async function inTurn<T, R>(values: readonly T[], work: (value: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  for (const value of values) results.push(await work(value))
+  return results
 }

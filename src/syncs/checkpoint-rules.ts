@@ -62,6 +62,15 @@ export function cursorNotAfter(cursor: Json, latest: Date): Json {
   return Object.fromEntries(Object.entries(cursor).map(([key, inner]) => [key, cursorNotAfter(inner, latest)]))
 }
 
+/** A cursor whose times lie earlier by so many seconds, each written in the same way. What is no time stays. */
+export function cursorBefore(cursor: Json, seconds: number): Json {
+  if (typeof cursor === 'string')
+    return isInstant(cursor) ? writtenAs(cursor, new Date(Date.parse(cursor) - seconds * 1_000)) : cursor
+  if (cursor === null || typeof cursor !== 'object') return cursor
+  if (Array.isArray(cursor)) return cursor.map((inner: Json) => cursorBefore(inner, seconds))
+  return Object.fromEntries(Object.entries(cursor).map(([key, inner]) => [key, cursorBefore(inner, seconds)]))
+}
+
 /** Whether a time stands in it: ISO 8601 with a zone. */
 export function hasInstant(cursor: Json): boolean {
   if (typeof cursor === 'string') return isInstant(cursor)

@@ -2,11 +2,12 @@
 
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { InvalidArgumentException } from '../framework/errors.ts'
+import { IntegrationNotFound, InvalidArgumentException } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { isJson, isStorableJson, MAX_DEPTH } from '../framework/json.ts'
-import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
+import type { SyncOf } from './sync-jobs.ts'
+import { lockSyncRow, updateCursor } from './sync-rows.ts'
 
 export interface CursorChange {
   readonly from: Json
@@ -38,16 +39,18 @@ export type CursorSetter = 'operator' | 'code'
  */
 export async function changeCursor(
   { db, tables }: Framework,
-  integrationId: number,
+  of: SyncOf,
   cursor: Json,
   by: CursorSetter,
 ): Promise<CursorChange> {
   const to = checkedCursor(cursor)
   return db.transaction(async (tx) => {
-    const from = cursorOf(await requireLocked(tx, tables, integrationId))
-    await updateIntegration(tx, tables, integrationId, { syncCursor: to })
+    const row = await lockSyncRow(tx, tables, of)
+    if (row === null) throw new IntegrationNotFound(of.integrationId)
+    const from = cursorOf(row)
+    await updateCursor(tx, tables, row, to)
     await insertLog(tx, tables, {
-      integrationId,
+      ...of,
       operation: 'cursor',
       direction: 'inbound',
       status: 'success',

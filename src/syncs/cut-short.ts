@@ -1,7 +1,7 @@
 /** Ends a run before its time: its listing failed, or it was cancelled. Rule: docs/behaviour/sync-cursor.md, "Cut short". */
 
 import type { Transaction } from '../db/client.ts'
-import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
+import type { LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { lockIntegration } from '../integrations/queries.ts'
 import { endRunLog, lockLog, mergeLogMetadata } from '../observability/log-queries.ts'
@@ -9,6 +9,9 @@ import { planNext } from './due.ts'
 import { deletePendingItems, failHeldItems } from './end-queries.ts'
 import { recentRuns } from './opening-queries.ts'
 import type { RunIds } from './run-rules.ts'
+import type { SyncOf } from './sync-jobs.ts'
+import type { SyncRow } from './sync-rows.ts'
+import { ofLocked } from './sync-rows.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 
@@ -93,13 +96,13 @@ interface Ended {
 async function endOpenRun(
   { db, tables, metrics }: Framework,
   { integrationId, syncLogId }: RunIds,
-  end: (tx: Transaction, row: IntegrationRow, log: LogRow) => Promise<Ended>,
+  end: (tx: Transaction, row: SyncRow, log: LogRow) => Promise<Ended>,
 ): Promise<boolean> {
   const ended = await db.transaction(async (tx) => {
     const row = await lockIntegration(tx, tables, integrationId)
     const log = await lockLog(tx, tables, syncLogId)
     if (row === null || log === null || log.status !== 'processing') return null
-    return { row, ...(await end(tx, row, log)) }
+    return { row, ...(await end(tx, await ofLocked(tx, tables, row, log.stream), log)) }
   })
   if (ended === null) return false
   metrics.syncRunEnded(ended.row, ended.status)
@@ -117,10 +120,10 @@ const RECENT_RUNS = 20
  *
  * @throws BackendUnreachable
  */
-export async function endLivingRun(framework: Framework, integrationId: number): Promise<void> {
+export async function endLivingRun(framework: Framework, of: SyncOf): Promise<void> {
   const { db, tables, workflows } = framework
   // Read before: a run that begins after this one is not meant.
-  const open = (await recentRuns(db, tables, integrationId, RECENT_RUNS)).filter(({ isOpen }) => isOpen)
-  await workflows.cancelSync(integrationId)
-  for (const { syncLogId } of open) await cancelRun(framework, { integrationId, syncLogId })
+  const open = (await recentRuns(db, tables, of, RECENT_RUNS)).filter(({ isOpen }) => isOpen)
+  await workflows.cancelSync(of)
+  for (const { syncLogId } of open) await cancelRun(framework, { integrationId: of.integrationId, syncLogId })
 }

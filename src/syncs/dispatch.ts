@@ -8,8 +8,9 @@ import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { warnOfUnregistered } from '../integrations/provider-list.ts'
 import { identityAttributes, inSpan } from '../observability/spans.ts'
 import type { DueIntegration } from './due.ts'
-import { dueIntegrations, dueRule } from './due.ts'
+import { declaredStreams, dueIntegrations, dueRule, dueStreams, ensureStreams } from './due.ts'
 import type { DispatchResult } from './sync-jobs.ts'
+import { namedStream } from './sync-rows.ts'
 
 /** Runs started in one dispatch; the next minute's takes the rest. */
 const MAX_STARTS = 3_000
@@ -35,7 +36,7 @@ const realPace: Pace = {
 }
 
 /**
- * Starts a run of each integration that is due. Harmless to repeat: a run's id refuses a second start.
+ * Starts a run of each integration, or stream of one, that is due. Harmless to repeat: a run's id refuses a second start.
  *
  * @throws BackendUnreachable, or the signal's reason when the worker stops: the next call starts the rest
  */
@@ -60,14 +61,25 @@ export async function startDueSyncs(
 async function* dueRows(framework: Framework, pace: Pace): AsyncGenerator<DueIntegration> {
   const { db, tables, logger } = framework
   const rule = dueRule(framework)
+  const declared = declaredStreams(framework)
+  await ensureStreams(db, tables, declared)
+  const { backoff } = rule
+  const lists = [
+    (after: DueIntegration | null) => dueIntegrations(db, tables, rule, PAGE, after),
+    (after: DueIntegration | null) => dueStreams(db, tables, { declared, backoff }, PAGE, after),
+  ]
   const end = pace.now() + MAX_SECONDS * 1_000
-  let after: DueIntegration | null = null
-  while (pace.now() < end) {
-    const page: DueIntegration[] = await dueIntegrations(db, tables, rule, PAGE, after)
-    yield* page
-    after = page.at(-1) ?? null
-    if (page.length < PAGE) return
+  for (const list of lists) {
+    let page: DueIntegration[] = []
+    do {
+      if (pace.now() >= end) return warnOfCut(logger)
+      page = await list(page.at(-1) ?? null)
+      yield* page
+    } while (page.length === PAGE)
   }
+}
+
+function warnOfCut(logger: Framework['logger']): void {
   logger.warn(
     { event: 'sync.dispatch_cut_short', seconds: MAX_SECONDS },
     'a dispatch did not come to the end of what is due: too many integrations have a run already, or a pause; the next one starts from the beginning',
@@ -79,14 +91,14 @@ async function started(framework: Framework, row: DueIntegration): Promise<'star
     // Each run is a trace of its own, linked to the dispatch: one trace of all runs would help no reader.
     const run = await inSpan(
       () => ({ name: 'sync start', kind: SpanKind.PRODUCER, attributes: identityAttributes(row), parent: 'none' }),
-      () => framework.workflows.startSync(row.id, row.provider, { onlyIfDue: true }),
+      () => framework.workflows.startSync(row.id, row.provider, { onlyIfDue: true, ...namedStream(row.stream) }),
     )
     return run === 'already running' ? run : 'started'
   } catch (error) {
     // The other starts would meet the same.
     if (isIntegrationsError(error, 'backend_unreachable')) throw error
     integrationLogger(framework, row).error(
-      { event: 'sync.start_refused', error: errorLine(error, 500) },
+      { event: 'sync.start_refused', ...namedStream(row.stream), error: errorLine(error, 500) },
       'a run that is due could not be started; the next dispatch tries again',
     )
     return 'refused'

@@ -8,13 +8,15 @@ import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, gt, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import { clockNow, intervalOf, jsonText, MAX_INTEGER } from '../db/schema/columns.ts'
-import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
 import { errorLine } from '../framework/logger.ts'
-import { recordRunTimes } from '../integrations/queries.ts'
-import { hasScheduledSync } from '../providers/contracts.ts'
+import { hasScheduledSync, hasStreams } from '../providers/contracts.ts'
+import { declaredStream } from '../providers/streams.ts'
 import { intervalMultiplier } from './run-rules.ts'
+import type { RunEnding, SyncRow } from './sync-rows.ts'
+import { recordRunTimes } from './sync-rows.ts'
 
 /** Intervals that an unhealthy integration waits after its last run. */
 export interface HealthBackoff {
@@ -28,9 +30,23 @@ export interface DueRule {
   readonly backoff: HealthBackoff
 }
 
+/** A stream as a provider declares it, for a statement. */
+export interface DeclaredStream {
+  readonly provider: string
+  readonly stream: string
+  /** Null: it runs only by hand. */
+  readonly seconds: number | null
+  /** Null: it waits for no other stream. */
+  readonly after: string | null
+  /** Null: the configuration says. */
+  readonly staleSeconds: number | null
+}
+
 export interface DueIntegration {
   readonly id: number
   readonly provider: string
+  /** Null: the integration's own. */
+  readonly stream: string | null
   /** Null: no run of it was ever planned. */
   readonly nextSyncAt: Date | null
 }
@@ -72,6 +88,79 @@ export function declaredIntervals({
   return intervals
 }
 
+/** All streams of all providers. */
+export function declaredStreams({ providers }: Pick<Framework, 'providers'>): DeclaredStream[] {
+  return providers.entries().flatMap(([provider, declared]) =>
+    hasStreams(declared)
+      ? Object.entries(declared.streams).map(([stream, { everySeconds, after, staleAfterSeconds }]) => ({
+          provider,
+          stream,
+          seconds: everySeconds ?? null,
+          after: after ?? null,
+          staleSeconds: staleAfterSeconds ?? null,
+        }))
+      : [],
+  )
+}
+
+/** The streams as rows of a statement. */
+export function streamRows(streams: readonly DeclaredStream[]): SQL {
+  return sql`jsonb_to_recordset(${jsonText(streams)}::jsonb)
+    as d (provider text, stream text, seconds double precision, after text, "staleSeconds" double precision)`
+}
+
+/** Gives each stream of each active integration its row: one without a row is due. */
+export async function ensureStreams(
+  db: Database,
+  { integrations, streams }: Tables,
+  declared: readonly DeclaredStream[],
+): Promise<void> {
+  if (declared.length === 0) return
+  await db.execute(sql`
+    insert into ${streams} (integration_id, stream)
+    select i.id, d.stream from ${integrations} i join ${streamRows(declared)} on d.provider = i.provider
+    where i.is_active
+      and not exists (select 1 from ${streams} s where s.integration_id = i.id and s.stream = d.stream)
+    on conflict do nothing`)
+}
+
+/** The same as {@link dueIntegrations} of named streams: those that wait for another one's first run are left out. */
+export async function dueStreams(
+  db: Database,
+  { integrations, streams }: Tables,
+  { declared, backoff }: { readonly declared: readonly DeclaredStream[]; readonly backoff: HealthBackoff },
+  limit: number,
+  after: DueIntegration | null = null,
+): Promise<DueIntegration[]> {
+  if (declared.length === 0) return []
+  const at = sql`coalesce(s.next_sync_at, '-infinity')`
+  const from = after?.nextSyncAt?.toISOString() ?? '-infinity'
+  const rows = await db.execute<{ id: string; provider: string; stream: string; next: number | null }>(sql`
+    select i.id, i.provider, s.stream, extract(epoch from s.next_sync_at)::float8 * 1000 as next
+    from ${streams} s join ${integrations} i on i.id = s.integration_id
+    join ${streamRows(declared)} on d.provider = i.provider and d.stream = s.stream
+    where i.is_active and i.health_status <> 'disabled' and ${streamSeconds} is not null
+      and (s.next_sync_at is null or s.next_sync_at <= ${clockNow()})
+      and (i.health_status = 'healthy' or coalesce(greatest(s.last_synced_at, s.last_run_at)
+        + make_interval(secs => ${streamSeconds} * case i.health_status when 'degraded' then ${backoff.degraded}::float8
+            else ${backoff.failing}::float8 end) <= ${clockNow()}, true))
+      and (d.after is null or exists (
+        select 1 from ${streams} first
+        where first.integration_id = s.integration_id and first.stream = d.after and first.last_run_at is not null))
+      ${after === null ? sql`` : sql`and (${at}, s.integration_id, s.stream) > (${from}::timestamptz, ${after.id}::bigint, ${after.stream}::text)`}
+    order by s.next_sync_at asc nulls first, s.integration_id, s.stream
+    limit ${limit}`)
+  return rows.map(({ id, provider, stream, next }) => ({
+    id: Number(id),
+    provider,
+    stream,
+    nextSyncAt: next === null ? null : new Date(Math.round(Number(next))),
+  }))
+}
+
+/** Of the stream `s` of the integration `i`, as `d` declares it. */
+export const streamSeconds = sql`coalesce(s.sync_interval_seconds, i.sync_interval_minutes * 60.0, d.seconds)::float8`
+
 function checked(minutes: unknown): number | null {
   // The column of an integration's own interval holds no more.
   if (minutes === null || (typeof minutes === 'number' && minutes >= 1 && minutes <= MAX_INTEGER)) return minutes
@@ -91,7 +180,7 @@ export async function dueIntegrations(
   const { integrations } = tables
   if (rule.intervals.size === 0) return []
   const now = clockNow()
-  return db
+  const rows = await db
     .select({ id: integrations.id, provider: integrations.provider, nextSyncAt: integrations.nextSyncAt })
     .from(integrations)
     .where(
@@ -104,6 +193,7 @@ export async function dueIntegrations(
     )
     .orderBy(sql`${integrations.nextSyncAt} asc nulls first`, asc(integrations.id))
     .limit(limit)
+  return rows.map((row) => ({ ...row, stream: null }))
 }
 
 /** In the order of the list. The column holds milliseconds, as a `Date` does, so that nothing is asked twice. */
@@ -183,9 +273,6 @@ function lastRunEnd({ integrations, logs }: Tables): SQL {
     order by l.id desc limit 1)`
 }
 
-/** `cancelled` leaves the counter, and the next run comes after one interval. */
-export type RunEnding = 'clean' | 'with failures' | 'cancelled'
-
 /**
  * Writes the times and the counter of a run that ends, under the lock of its integration.
  *
@@ -197,21 +284,29 @@ export type RunEnding = 'clean' | 'with failures' | 'cancelled'
 export async function planNext(
   framework: Framework,
   tx: Transaction,
-  row: IntegrationRow,
+  row: SyncRow,
   ending: RunEnding,
   cursor?: Json,
 ): Promise<void> {
-  const { config, tables } = framework
-  const interval = row.syncIntervalMinutes ?? defaultIntervals(framework).get(row.provider) ?? null
+  const interval = row.syncIntervalMinutes ?? declaredMinutes(framework, row)
   const before = row.consecutiveSyncFailures
   const counted = { clean: 0, 'with failures': Math.min(before + 1, MAX_INTEGER), cancelled: before }
   const consecutiveFailures = counted[ending]
   const multiplier =
-    ending === 'cancelled' ? 1 : intervalMultiplier(consecutiveFailures, config.sync.failure_backoff_max_multiplier)
-  await recordRunTimes(tx, tables, row.id, {
-    clean: ending === 'clean',
+    ending === 'cancelled'
+      ? 1
+      : intervalMultiplier(consecutiveFailures, framework.config.sync.failure_backoff_max_multiplier)
+  await recordRunTimes(framework, tx, row, {
+    ending,
     consecutiveFailures,
     intervalMinutes: interval === null ? null : interval * multiplier,
     ...(cursor === undefined ? {} : { cursor }),
   })
+}
+
+function declaredMinutes(framework: Framework, { provider: key, stream }: SyncRow): number | null {
+  if (stream === null) return defaultIntervals(framework).get(key) ?? null
+  const provider = framework.providers.find(key)
+  const seconds = provider === null ? null : declaredStream(provider, stream)?.everySeconds
+  return seconds == null ? null : seconds / 60
 }

@@ -6,6 +6,7 @@ import { jsonText } from '../db/schema/columns.ts'
 import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { Json } from '../framework/json.ts'
 import { remainingWaitSeconds } from './items/item-rules.ts'
+import { isOfStream } from './sync-rows.ts'
 
 export type ItemCounts = Record<SyncItemRow['status'], number>
 
@@ -110,19 +111,19 @@ export async function* finishedCheckpoints(
 const IDS_PAGE = 1_000
 
 /**
- * Whether the cursor must stay, however this run ended: it was set since the run began, or an item of an earlier run is not
+ * Whether the cursor must stay, however this run ended: it was set since the run began, or an item of an earlier run of its stream is not
  * done, neither by its own row nor by a later one of the same class and external id. An item that is being retried is not
  * done. A backfill's rows hold no cursor, but can make up for a failed item.
  */
 export async function isCursorHeld(
   tx: Transaction,
   { syncItems, logs }: Tables,
-  integrationId: number,
-  runLogId: number,
+  { id: runLogId, integrationId, stream }: Pick<LogRow, 'id' | 'integrationId' | 'stream'>,
 ): Promise<boolean> {
+  const isOf = isOfStream(sql`stream`, stream)
   // Without a log an item is of a run that was pruned since.
   const undone = sql`
-    status in ('pending', 'processing', 'failed') and coalesce(sync_log_id, 0) < ${runLogId}
+    ${isOf} and status in ('pending', 'processing', 'failed') and coalesce(sync_log_id, 0) < ${runLogId}
     and coalesce(sync_log_id, 0) not in (
       select id from ${logs} where integration_id = ${integrationId} and operation = 'backfill')`
   // One without items: the cursor was set by hand since.
@@ -131,7 +132,7 @@ export async function isCursorHeld(
       select distinct external_id from ${syncItems} where integration_id = ${integrationId} and ${undone}) undone
     union all
     select null, true where exists (
-      select 1 from ${logs} where integration_id = ${integrationId} and operation = 'cursor' and id > ${runLogId})`)
+      select 1 from ${logs} where integration_id = ${integrationId} and ${isOf} and operation = 'cursor' and id > ${runLogId})`)
   if (rows.some(({ was_set }) => was_set)) return true
   const ids = rows.flatMap((row) => row.external_id ?? [])
   // Without an external id no other item makes up for it.
@@ -161,7 +162,7 @@ export interface StuckItem {
 export async function stuckItems(
   tx: Transaction,
   { syncItems, logs }: Tables,
-  run: { readonly id: number; readonly integrationId: number },
+  run: Pick<LogRow, 'id' | 'integrationId' | 'stream'>,
   threshold: number,
 ): Promise<StuckItem[]> {
   const failed = await tx.execute<{ external_id: string }>(sql`
@@ -176,7 +177,7 @@ export async function stuckItems(
         select id, external_id, sync_log_id, status,
                max(id) filter (where status in ('success', 'skipped')) over (partition by external_id) as done
         from ${syncItems}
-        where integration_id = ${run.integrationId} and external_id = any(${textArray(ids.slice(from, from + IDS_PAGE))})
+        where integration_id = ${run.integrationId} and ${isOfStream(sql`stream`, run.stream)} and external_id = any(${textArray(ids.slice(from, from + IDS_PAGE))})
       ) item
       where status = 'failed' and id > coalesce(done, 0) and sync_log_id <= ${run.id}
         and sync_log_id not in (

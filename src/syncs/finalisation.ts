@@ -5,14 +5,14 @@
  */
 import { sha256Hex } from '../access/rules.ts'
 import type { Transaction } from '../db/client.ts'
-import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
+import type { LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
-import { errorLine, integrationLogger } from '../framework/logger.ts'
-import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import { errorLine } from '../framework/logger.ts'
+import { lockIntegration } from '../integrations/queries.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { endRunLog, mergeLogMetadata } from '../observability/log-queries.ts'
-import type { HasScheduledSync } from '../providers/contracts.ts'
+import { syncSource } from '../providers/streams.ts'
 import { announceOnce, recordRunEnd } from './announcement.ts'
 import { cursorNotAfter, hasInstant, nextCursor } from './checkpoint-rules.ts'
 import { checkedCursor, cursorOf } from './cursor.ts'
@@ -22,6 +22,8 @@ import { finishedCheckpoints, isCursorHeld, lockRun, stuckItems, waitingItems } 
 import type { RunIds, RunStatus } from './run-rules.ts'
 import { runStatus } from './run-rules.ts'
 import type { FinalisedRun } from './sync-jobs.ts'
+import type { SyncRow } from './sync-rows.ts'
+import { ofLocked, syncLogger, updateCursor } from './sync-rows.ts'
 
 const CHECKPOINT_PAGE = 5_000
 /** Most stuck items that one run notes and tells. More of them say nothing new. */
@@ -56,7 +58,7 @@ interface Finalising {
 interface LockedRun {
   readonly framework: Framework
   readonly tx: Transaction
-  readonly row: IntegrationRow
+  readonly row: SyncRow
   readonly log: LogRow
   readonly counts: ItemCounts
 }
@@ -76,7 +78,7 @@ export async function endRun(
   if (result.kind !== 'finalised') return result
   const { status, succeeded, failed, skipped } = result
   if (isFinalisedNow && row !== null)
-    integrationLogger(framework, row).info(
+    syncLogger(framework, row).info(
       { event: 'sync.finished', sync_log: run.syncLogId, status, succeeded, failed, skipped, cursor },
       'sync run finished',
     )
@@ -93,12 +95,16 @@ export async function finaliseRun(
   framework: Framework,
   run: RunIds,
   { announces = false }: Finalising = {},
-): Promise<RunEnd & { readonly row: IntegrationRow | null }> {
+): Promise<RunEnd & { readonly row: SyncRow | null }> {
   const { db, tables, metrics } = framework
   try {
     const end = await db.transaction(async (tx) => {
-      const row = await lockIntegration(tx, tables, run.integrationId)
-      return { row, ...(await finalise(framework, tx, row, run, announces)) }
+      const integration = await lockIntegration(tx, tables, run.integrationId)
+      const locked = await lockRun(tx, tables, run.syncLogId)
+      if (integration === null || locked?.log.integrationId !== integration.id)
+        return { row: null, ...unchanged({ kind: 'not this time', reason: 'the run or its integration is gone' }) }
+      const row = await ofLocked(tx, tables, integration, locked.log.stream)
+      return { row, ...(await finalise({ framework, tx, row, ...locked }, announces)) }
     })
     if (end.row !== null && end.isFinalisedNow && end.result.kind === 'finalised')
       metrics.syncRunEnded(end.row, end.result.status)
@@ -112,28 +118,17 @@ export async function finaliseRun(
 /** Rolls the transaction back; never leaves this file. */
 class ReducerThrew extends Error {}
 
-async function finalise(
-  framework: Framework,
-  tx: Transaction,
-  row: IntegrationRow | null,
-  { syncLogId }: RunIds,
-  announces: boolean,
-): Promise<RunEnd> {
-  const { tables } = framework
-  const run = await lockRun(tx, tables, syncLogId)
-  if (row === null || run === null || run.log.integrationId !== row.id)
-    return unchanged({ kind: 'not this time', reason: 'the run or its integration is gone' })
-  const { log, counts } = run
-  const locked = { framework, tx, row, log, counts }
+async function finalise(run: LockedRun, announces: boolean): Promise<RunEnd> {
+  const { framework, tx, row, log, counts } = run
   if (log.status === 'cancelled') return unchanged({ kind: 'not this time', reason: 'the run was cancelled' })
   if (!(log.metadata as RunMetadata).enumerated)
     return unchanged({ kind: 'not this time', reason: 'the listing is not complete' })
-  if (log.status !== 'processing') return finaliseLate(locked)
+  if (log.status !== 'processing') return finaliseLate(run)
   if (counts.pending + counts.processing > 0) {
-    const waiting = await waitingItems(tx, tables, syncLogId, framework.config.sync.item_backoff)
+    const waiting = await waitingItems(tx, framework.tables, log.id, framework.config.sync.item_backoff)
     return unchanged({ kind: 'unfinished', pending: counts.pending, waiting }, cursorOf(row))
   }
-  return finaliseOpen(locked, announces)
+  return finaliseOpen(run, announces)
 }
 
 /** All its items have ended, and it is not finalised yet. */
@@ -193,7 +188,7 @@ async function finaliseLate(run: LockedRun): Promise<RunEnd> {
   const isDone = counts.pending + counts.processing === 0 && log.operation === 'sync'
   const advanced = isDone ? await advancedCursor(run) : null
   if (advanced === null) return unchanged(result, cursorOf(row))
-  await updateIntegration(tx, framework.tables, row.id, { syncCursor: advanced.to })
+  await updateCursor(tx, framework.tables, row, advanced.to)
   await mergeLogMetadata(tx, framework.tables, log.id, { cursor_after: advanced.to })
   return { result, cursor: advanced.to, isFinalisedNow: false, isAnnounced: false, cursorMoved: true }
 }
@@ -202,8 +197,10 @@ async function finaliseLate(run: LockedRun): Promise<RunEnd> {
 async function advancedCursor({ framework, tx, row, log, counts }: LockedRun): Promise<{ to: Json } | null> {
   const { providers, tables } = framework
   if (counts.failed > 0 || counts.success + counts.skipped === 0) return null
-  if (await isCursorHeld(tx, tables, row.id, log.id)) return null
-  const provider = providers.get(row.provider) as HasScheduledSync
+  if (await isCursorHeld(tx, tables, log)) return null
+  const provider = syncSource(providers.get(row.provider), row.stream)
+  // A stream that this release does not declare: its cursor stays for one that does.
+  if (provider === null) return null
   const reduce = (checkpoints: readonly Json[]): Json => {
     try {
       return checkedCursor(provider.reduceCheckpoints(checkpoints))
@@ -220,7 +217,7 @@ async function advancedCursor({ framework, tx, row, log, counts }: LockedRun): P
   const step = nextCursor(cursorOf(row), [candidate], reduce)
   if (step.kind === 'keep') return null
   if (isBounded && !hasInstant(candidate))
-    integrationLogger(framework, row).warn(
+    syncLogger(framework, row).warn(
       { event: 'sync.cursor_without_time', sync_log: log.id },
       'the cursor holds no ISO 8601 time with a zone, so it may pass what changed while it was listed: the provider declares listsByCheckpoint, or gives times',
     )

@@ -16,6 +16,8 @@ import { subjectOf } from '../observability/metric-subject.ts'
 import { countItems, waitingItems } from './end-queries.ts'
 import { runLogger } from './run-logger.ts'
 import type { RunIds } from './run-rules.ts'
+import type { SyncOf } from './sync-jobs.ts'
+import { isOfStream } from './sync-rows.ts'
 
 /** Beyond the last moment at which a retry may begin. */
 const BEYOND_RETRY_WINDOW_SECONDS = 3_600
@@ -25,11 +27,11 @@ const QUESTIONS = 20
 /** Prefix of a claim that an item's own workflow holds, not a run. */
 const OWN_WORKFLOW_CLAIM = 'retry-'
 
-/** The items of a run, or of all ordinary runs of an integration. */
-type RunOrIntegration = { readonly syncLogId: number } | { readonly integrationId: number }
+/** The items of a run, or of all ordinary runs of a stream. */
+type RunOrStream = { readonly syncLogId: number } | SyncOf
 
 /** Items that a living workflow of their own has: no other work may touch them. @throws BackendUnreachable */
-export async function itemsHeldByOwnWorkflow(framework: Framework, of: RunOrIntegration): Promise<number[]> {
+export async function itemsHeldByOwnWorkflow(framework: Framework, of: RunOrStream): Promise<number[]> {
   return livingRetries(framework, await itemsRetriedByHand(framework.db, framework.tables, of))
 }
 
@@ -58,15 +60,15 @@ export interface Reclaimed {
  */
 export async function reclaimAbandonedItems(
   framework: Framework,
-  integrationId: number,
+  of: SyncOf,
   aliveSyncLogId: number | null,
 ): Promise<Reclaimed> {
   const { config, db, tables, metrics } = framework
   const { item_reclaim_after, item_retry_window } = config.sync
   const seconds = Math.max(item_reclaim_after, item_retry_window + BEYOND_RETRY_WINDOW_SECONDS)
-  const old = await itemsInFlightSince(db, tables, { integrationId, seconds })
+  const old = await itemsInFlightSince(db, tables, of, seconds)
   if (old.length === 0) return { items: 0, syncLogIds: [] }
-  const alive = aliveSyncLogId ?? (await aliveRun(framework, integrationId))
+  const alive = aliveSyncLogId ?? (await aliveRun(framework, of))
   const ofDeadRuns = old.filter(({ syncLogId }) => syncLogId === null || syncLogId !== alive)
   // A row keeps the claim of its own workflow between two attempts, too.
   const retried = ofDeadRuns.filter(({ claim }) => claim !== null && isOfRetry(claim)).map(({ id }) => id)
@@ -74,7 +76,7 @@ export async function reclaimAbandonedItems(
   const abandoned = ofDeadRuns.filter(({ id }) => !held.has(id))
   const failed = await failAbandonedItems(db, tables, abandoned)
   if (failed.length === 0) return { items: 0, syncLogIds: [] }
-  const subject = await subjectOf(framework, integrationId)
+  const subject = await subjectOf(framework, of.integrationId)
   const logger = integrationLogger(framework, subject)
   for (const { id, syncLogId, externalId } of failed)
     logger.warn(
@@ -87,9 +89,9 @@ export async function reclaimAbandonedItems(
 }
 
 /** The log of the run that lives; null: no run lives. */
-async function aliveRun({ db, tables, workflows }: Framework, integrationId: number): Promise<number | null> {
-  if (!(await workflows.isSyncRunning(integrationId))) return null
-  return newestOpenRun(db, tables, integrationId)
+async function aliveRun({ db, tables, workflows }: Framework, of: SyncOf): Promise<number | null> {
+  if (!(await workflows.isSyncRunning(of))) return null
+  return newestOpenRun(db, tables, of)
 }
 
 /** What an adopted run has behind it and before it. */
@@ -141,11 +143,11 @@ export async function takeOverRun(
 }
 
 /** Items that a workflow of their own holds, or held before it died. */
-async function itemsRetriedByHand(db: Database, { syncItems, logs }: Tables, of: RunOrIntegration): Promise<number[]> {
+async function itemsRetriedByHand(db: Database, { syncItems, logs }: Tables, of: RunOrStream): Promise<number[]> {
   const among =
     'syncLogId' in of
       ? sql`s.sync_log_id = ${of.syncLogId}`
-      : sql`s.integration_id = ${of.integrationId}
+      : sql`s.integration_id = ${of.integrationId} and ${isOfStream(sql`s.stream`, of.stream)}
         and exists (select 1 from ${logs} l where l.id = s.sync_log_id and l.operation = 'sync')`
   const rows = await db.execute<{ id: string }>(sql`
     select s.id from ${syncItems} s
@@ -197,7 +199,8 @@ interface InFlightItem {
 async function itemsInFlightSince(
   db: Database,
   { syncItems, logs }: Tables,
-  { integrationId, seconds }: { integrationId: number; seconds: number },
+  { integrationId, stream }: SyncOf,
+  seconds: number,
 ): Promise<InFlightItem[]> {
   return db
     .select({
@@ -212,6 +215,7 @@ async function itemsInFlightSince(
     .where(
       and(
         eq(syncItems.integrationId, integrationId),
+        isOfStream(syncItems.stream, stream),
         eq(syncItems.status, 'processing'),
         sql`${syncItems.createdAt} < clock_timestamp() - make_interval(secs => ${seconds}::double precision)`,
         sql`${logs.operation} is distinct from 'backfill'`,

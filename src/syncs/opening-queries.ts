@@ -3,8 +3,11 @@ import type { SQL } from 'drizzle-orm'
 import { and, eq, isNotNull, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import { clockNow, jsonText } from '../db/schema/columns.ts'
-import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Json } from '../framework/json.ts'
+import type { SyncOf } from './sync-jobs.ts'
+import type { SyncRow } from './sync-rows.ts'
+import { isOfStream, overlaid } from './sync-rows.ts'
 
 /** A run as the opening of the next one sees it. */
 export interface RecentRun {
@@ -19,22 +22,22 @@ export interface RecentRun {
   readonly reclaimedBy: string | null
 }
 
-/** The newest runs of an integration, newest first. Reads no more rows than these, however many years there are. */
+/** The newest runs of a stream, newest first. Reads no more rows than these, however many years there are. */
 export async function recentRuns(
   db: Database | Transaction,
   { logs }: Tables,
-  integrationId: number,
+  of: SyncOf,
   limit: number,
 ): Promise<RecentRun[]> {
-  const [row] = await db.execute<{ runs: RecentRun[] }>(sql`select ${runsOf(logs, integrationId, limit)} as runs`)
+  const [row] = await db.execute<{ runs: RecentRun[] }>(sql`select ${runsOf(logs, of, limit)} as runs`)
   return row?.runs ?? []
 }
 
 /** The state that the opening of a run starts from. */
 export interface Opening {
-  readonly row: IntegrationRow
+  readonly row: SyncRow
   readonly runs: readonly RecentRun[]
-  /** Whether a worker holds an item of the integration, or held it when it died. */
+  /** Whether a worker holds an item of the stream, or held it when it died. */
   readonly isInWork: boolean
   /** By the database's clock. */
   readonly isDue: boolean
@@ -43,24 +46,31 @@ export interface Opening {
 /** Null: the integration is gone. */
 export async function readOpening(
   db: Database | Transaction,
-  { integrations, logs, syncItems }: Tables,
-  integrationId: number,
+  { integrations, streams, logs, syncItems }: Tables,
+  of: SyncOf,
   limit: number,
 ): Promise<Opening | null> {
+  const { integrationId, stream = null } = of
+  const { nextSyncAt } = stream === null ? integrations : streams
   const [found] = await db
     .select({
-      row: integrations,
-      runs: sql<RecentRun[]>`${runsOf(logs, integrationId, limit)}`,
-      isDue: sql<boolean>`coalesce(${integrations.nextSyncAt} <= ${clockNow()}, true)`,
+      integration: integrations,
+      named: streams,
+      runs: sql<RecentRun[]>`${runsOf(logs, of, limit)}`,
+      isDue: sql<boolean>`coalesce(${nextSyncAt} <= ${clockNow()}, true)`,
       isInWork: sql<boolean>`exists (
-        select 1 from ${syncItems} i where i.integration_id = ${integrationId} and i.status = 'processing')`,
+        select 1 from ${syncItems} i
+        where i.integration_id = ${integrationId} and i.status = 'processing' and ${isOfStream(sql`i.stream`, stream)})`,
     })
     .from(integrations)
+    .leftJoin(streams, and(eq(streams.integrationId, integrations.id), sql`${streams.stream} = ${stream}`))
     .where(eq(integrations.id, integrationId))
-  return found ?? null
+  if (found === undefined) return null
+  const { integration, named, ...opening } = found
+  return { ...opening, row: stream === null ? { ...integration, stream } : overlaid(integration, stream, named) }
 }
 
-function runsOf(logs: Tables['logs'], integrationId: number, limit: number): SQL {
+function runsOf(logs: Tables['logs'], { integrationId, stream }: SyncOf, limit: number): SQL {
   return sql`coalesce((
     select jsonb_agg(jsonb_build_object(
       'syncLogId', id, 'isOpen', status = 'processing',
@@ -69,7 +79,8 @@ function runsOf(logs: Tables['logs'], integrationId: number, limit: number): SQL
     ) order by id desc)
     from (
       select l.id, l.status, l.metadata from ${logs} l
-      where l.integration_id = ${integrationId} and l.operation = 'sync' order by l.id desc limit ${limit}) recent
+      where l.integration_id = ${integrationId} and l.operation = 'sync' and ${isOfStream(sql`l.stream`, stream)}
+      order by l.id desc limit ${limit}) recent
   ), '[]'::jsonb)`
 }
 

@@ -11,23 +11,32 @@ import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, isIntegrationsError } from '../framework/errors.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
-import { hasScheduledSync } from '../providers/contracts.ts'
-import type { StartSync, Tries } from './ask-rules.ts'
+import { syncSource } from '../providers/streams.ts'
+import type { Tries, Wait } from './ask-rules.ts'
 import { MAX_PUSHES, nextTry } from './ask-rules.ts'
+import type { SyncOf } from './sync-jobs.ts'
+import { namedStream } from './sync-rows.ts'
+
+/** In the table the integration's own stream has the empty name: a key column can't be null. */
+const OWN = ''
 
 /** One more run follows the one that lives. The first ask's moment stays. @throws IntegrationNotFound */
-export async function rememberStart(db: Database, { syncStarts, integrations }: Tables, id: number): Promise<void> {
+export async function rememberStart(
+  db: Database,
+  { syncStarts, integrations }: Tables,
+  { integrationId: id, stream }: SyncOf,
+): Promise<void> {
   const rows = await db.execute(sql`
-    insert into ${syncStarts} as s (integration_id, again_at)
-    select id, ${clockNow()} from ${integrations} where id = ${id}
-    on conflict (integration_id) do update
+    insert into ${syncStarts} as s (integration_id, stream, again_at)
+    select id, ${stream ?? OWN}, ${clockNow()} from ${integrations} where id = ${id}
+    on conflict (integration_id, stream) do update
     set again_at = coalesce(s.again_at, excluded.again_at), updated_at = clock_timestamp()
     returning 1`)
   if (rows.length === 0) throw new IntegrationNotFound(id)
 }
 
 /**
- * One wait of an integration is kept: the latest `notBefore` counts, and each ask with a debounce moves it to its own end,
+ * One wait of a stream is kept: the latest `notBefore` counts, and each ask with a debounce moves it to its own end,
  * at most ten times the debounce after the first ask.
  *
  * @returns when the run begins
@@ -36,16 +45,16 @@ export async function rememberStart(db: Database, { syncStarts, integrations }: 
 export async function rememberLater(
   db: Database,
   { syncStarts, integrations }: Tables,
-  id: number,
-  { notBefore, debounceSeconds }: Required<StartSync>,
+  { integrationId: id, stream }: SyncOf,
+  { notBefore, debounceSeconds }: Wait,
 ): Promise<Date> {
   const until = (from: SQL, times: number): SQL =>
     sql`${from} + make_interval(secs => ${(debounceSeconds ?? 0) * times}::double precision)`
   const from = sql`${notBefore?.toISOString() ?? null}::timestamptz`
   const rows = await db.execute<{ at: string }>(sql`
-    insert into ${syncStarts} as s (integration_id, later_at, later_since)
-    select id, greatest(${from}, ${until(clockNow(), 1)}), ${clockNow()} from ${integrations} where id = ${id}
-    on conflict (integration_id) do update
+    insert into ${syncStarts} as s (integration_id, stream, later_at, later_since)
+    select id, ${stream ?? OWN}, greatest(${from}, ${until(clockNow(), 1)}), ${clockNow()} from ${integrations} where id = ${id}
+    on conflict (integration_id, stream) do update
     set later_at = greatest(s.later_at, ${from},
           least(${until(clockNow(), 1)}, ${until(sql`coalesce(s.later_since, ${clockNow()})`, MAX_PUSHES)})),
         later_since = coalesce(s.later_since, excluded.later_since), updated_at = clock_timestamp()
@@ -61,22 +70,25 @@ export async function rememberLater(
  *
  * @returns whether there was any
  */
-export async function takeStarts(tx: Transaction, { syncStarts }: Tables, id: number): Promise<boolean> {
+export async function takeStarts(tx: Transaction, { syncStarts }: Tables, of: SyncOf): Promise<boolean> {
+  const isOf = sql`integration_id = ${of.integrationId} and stream = ${of.stream ?? OWN}`
   const rows = await tx.execute(sql`
     with done as (
-      delete from ${syncStarts} where integration_id = ${id} and (later_at is null or later_at <= ${clockNow()})
+      delete from ${syncStarts} where ${isOf} and (later_at is null or later_at <= ${clockNow()})
       returning 1),
     left_over as (
       update ${syncStarts} set again_at = null, updated_at = clock_timestamp()
-      where integration_id = ${id} and later_at > ${clockNow()} and again_at is not null
+      where ${isOf} and later_at > ${clockNow()} and again_at is not null
       returning 1)
     select 1 from done union all select 1 from left_over`)
   return rows.length > 0
 }
 
-/** Forgets what was asked of an integration. */
-export async function forgetStarts(db: Database, { syncStarts }: Tables, id: number): Promise<void> {
-  await db.execute(sql`delete from ${syncStarts} where integration_id = ${id}`)
+/** Forgets what was asked of a stream. */
+export async function forgetStarts(db: Database, { syncStarts }: Tables, of: SyncOf): Promise<void> {
+  await db.execute(
+    sql`delete from ${syncStarts} where integration_id = ${of.integrationId} and stream = ${of.stream ?? OWN}`,
+  )
 }
 
 /**
@@ -99,14 +111,14 @@ const MAX_REMEMBERED = 5_000
 
 /** The longest due first; whether the newest run of each is open. */
 async function dueStarts(db: Database, { syncStarts, integrations, logs }: Tables) {
-  const rows = await db.execute<{ id: string; provider: string; askedAt: string; isOpen: boolean }>(sql`
-    select i.id, i.provider, least(s.again_at, s.later_at)::text as "askedAt", coalesce((
+  const rows = await db.execute<{ id: string; provider: string; stream: string; askedAt: string; isOpen: boolean }>(sql`
+    select i.id, i.provider, s.stream, least(s.again_at, s.later_at)::text as "askedAt", coalesce((
       select l.status = 'processing' from ${logs} l
-      where l.integration_id = i.id and l.operation = 'sync' order by l.id desc limit 1), false) as "isOpen"
+      where l.integration_id = i.id and l.operation = 'sync' and coalesce(l.stream, ${OWN}) = s.stream order by l.id desc limit 1), false) as "isOpen"
     from ${syncStarts} s join ${integrations} i on i.id = s.integration_id
     where s.again_at is not null or s.later_at <= ${clockNow()}
-    order by least(s.again_at, s.later_at), i.id limit ${MAX_REMEMBERED}`)
-  return rows.map(({ id, provider, ...of }) => ({ id: Number(id), provider, of }))
+    order by least(s.again_at, s.later_at), i.id, s.stream limit ${MAX_REMEMBERED}`)
+  return rows.map(({ id, provider, stream, ...of }) => ({ id: Number(id), provider, stream: stream || null, of }))
 }
 
 /** As many a second as a dispatch starts. */
@@ -120,34 +132,35 @@ const MAX_TRIES = 100
  */
 export function rememberedStarts(framework: Framework): (now: number) => Promise<void> {
   const { db, tables, providers, workflows } = framework
-  let tried = new Map<number, Tries>()
+  let tried = new Map<string, Tries>()
   return async (now) => {
     for (const { id, provider } of await forgetSwitchedOff(db, tables))
       integrationLogger(framework, { id: Number(id), provider }).info(
         { event: 'sync.start_forgotten' },
         'a sync that was asked for is forgotten: its integration was switched off',
       )
-    const seen = new Map<number, Tries>()
+    const seen = new Map<string, Tries>()
     let tries = 0
     for (const row of await dueStarts(db, tables)) {
       const provider = providers.find(row.provider)
-      if (provider === null || !hasScheduledSync(provider)) continue
-      const before = tried.get(row.id) ?? null
+      if (provider === null || syncSource(provider, row.stream) === null) continue
+      const key = `${row.id}:${row.stream ?? OWN}`
+      const before = tried.get(key) ?? null
       const look = nextTry(before, row.of, now)
       if (look.tries && tries >= MAX_TRIES) {
-        if (before !== null) seen.set(row.id, before)
+        if (before !== null) seen.set(key, before)
         continue
       }
-      seen.set(row.id, look.next)
+      seen.set(key, look.next)
       if (!look.tries) continue
       tries += 1
       try {
-        await workflows.startSync(row.id, row.provider, { onlyIfAsked: true })
+        await workflows.startSync(row.id, row.provider, { onlyIfAsked: true, ...namedStream(row.stream) })
       } catch (error) {
         // The other starts would meet the same.
         if (isIntegrationsError(error, 'backend_unreachable')) throw error
         integrationLogger(framework, row).error(
-          { event: 'sync.remembered_refused', error: errorLine(error, 500) },
+          { event: 'sync.remembered_refused', ...namedStream(row.stream), error: errorLine(error, 500) },
           'a run that was asked for could not be started; it is tried again',
         )
       }

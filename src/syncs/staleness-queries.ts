@@ -3,6 +3,9 @@ import { sql } from 'drizzle-orm'
 import type { Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
+import type { DeclaredStream } from './due.ts'
+import { streamRows, streamSeconds } from './due.ts'
+import { sumUp } from './sync-rows.ts'
 
 export interface ScheduledProvider {
   readonly provider: string
@@ -23,6 +26,8 @@ export interface StalenessRule {
 export interface StaleEdge {
   readonly id: number
   readonly provider: string
+  /** Null: the integration's own. */
+  readonly stream: string | null
   /** Since its last clean run, or its creation. */
   readonly secondsSinceSync: number
   /** 0: it has no interval any more, and so recovered. */
@@ -74,8 +79,65 @@ export async function crossEdge(
     .map((row) => ({
       id: Number(row.id),
       provider: row.provider,
+      stream: null,
       secondsSinceSync: Math.floor(Number(row.seconds)),
       intervalMinutes: Number(row.minutes ?? 0),
+      lastErrorAt: row.error_at === null ? null : new Date(row.error_at),
+    }))
+    .sort((a, b) => a.id - b.id)
+}
+
+/** The same of named streams; what the integrations' own columns sum up follows. */
+export async function crossStreamEdge(
+  tx: Transaction,
+  tables: Tables,
+  { declared, staleAfterIntervals, limit }: Omit<StalenessRule, 'providers'> & { declared: readonly DeclaredStream[] },
+  edge: 'stale' | 'recovered',
+): Promise<StaleEdge[]> {
+  if (declared.length === 0) return []
+  const { integrations, streams } = tables
+  const isLate = sql`(since.seconds > since.allowed)`
+  const crosses = {
+    stale: sql`s.sync_stale_alerted_at is null and ${isLate}`,
+    recovered: sql`s.sync_stale_alerted_at is not null and ${isLate} is not true`,
+  }
+  const marker = { stale: sql`clock_timestamp()`, recovered: sql`null` }
+  const rows = await tx.execute<{
+    id: string
+    provider: string
+    stream: string
+    seconds: number
+    interval: number | null
+    error_at: string | null
+  }>(sql`
+    with crossed as (
+      select i.id, i.provider, i.last_error_at, s.stream, since.seconds, since.interval
+      from ${streams} s join ${integrations} i on i.id = s.integration_id
+      join ${streamRows(declared)} on d.provider = i.provider and d.stream = s.stream
+      cross join lateral (
+        select ${streamSeconds} as interval,
+               coalesce(d."staleSeconds", ${streamSeconds} * ${staleAfterIntervals}::float8) as allowed,
+               extract(epoch from clock_timestamp() - coalesce(s.last_synced_at, s.created_at))::float8 as seconds
+      ) since
+      where i.is_active and i.health_status <> 'disabled' and ${crosses[edge]}
+      order by i.id, s.stream limit ${limit}
+      for no key update of i skip locked
+    )
+    update ${streams} s set sync_stale_alerted_at = ${marker[edge]}
+    from crossed where s.integration_id = crossed.id and s.stream = crossed.stream
+    returning crossed.id, crossed.provider, s.stream, crossed.seconds, crossed.interval, crossed.last_error_at as error_at`)
+  for (const provider of new Set(rows.map((row) => row.provider))) {
+    const ids = new Set(rows.filter((row) => row.provider === provider).map((row) => Number(row.id)))
+    const names = declared.filter((stream) => stream.provider === provider).map(({ stream }) => stream)
+    await sumUp(tx, tables, [...ids], names)
+  }
+  return rows
+    .map((row) => ({
+      id: Number(row.id),
+      provider: row.provider,
+      stream: row.stream,
+      secondsSinceSync: Math.floor(Number(row.seconds)),
+      intervalMinutes: Number(row.interval ?? 0) / 60,
       lastErrorAt: row.error_at === null ? null : new Date(row.error_at),
     }))
     .sort((a, b) => a.id - b.id)

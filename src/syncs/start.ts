@@ -4,15 +4,13 @@
  * Rule: docs/behaviour/sync-listing.md, "Opening a run".
  */
 
-import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { integrationLogger } from '../framework/logger.ts'
-import { lockIntegration } from '../integrations/queries.ts'
 import { switchedOffBy } from '../integrations/rules.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
-import { hasIncrementalSync, hasScheduledSync } from '../providers/contracts.ts'
+import { hasIncrementalSync } from '../providers/contracts.ts'
+import { syncSource } from '../providers/streams.ts'
 import { cursorOf } from './cursor.ts'
 import { failRun } from './cut-short.ts'
 import { finaliseRun } from './finalisation.ts'
@@ -22,6 +20,9 @@ import { insertListingLog } from './listing/listing-queries.ts'
 import type { Opening, RecentRun } from './opening-queries.ts'
 import { noteOpenRun, readOpening, recentRuns, secondsSinceLastClaim } from './opening-queries.ts'
 import { rememberStart, takeStarts } from './remembered-starts.ts'
+import type { SyncOf } from './sync-jobs.ts'
+import type { SyncRow } from './sync-rows.ts'
+import { lockSyncRow, syncLogger } from './sync-rows.ts'
 
 /** Only one run of an integration is open at a time, so an open one is among the newest. */
 const RECENT_RUNS = 20
@@ -35,7 +36,7 @@ export type RunStart =
       readonly kind: 'open'
       readonly syncLogId: number
       /** Absent: the listing has not begun. */
-      readonly listing?: BegunListing & { readonly row: IntegrationRow }
+      readonly listing?: BegunListing & { readonly row: SyncRow }
     }
   /** The run of a dead workflow, with a complete listing: it is resumed after `waitSeconds`. */
   | { readonly kind: 'adopted'; readonly syncLogId: number; readonly waitSeconds: number }
@@ -54,18 +55,22 @@ interface StartInput {
 }
 
 /** A second call for the same workflow gives the same answer. */
-export async function startRun(framework: Framework, integrationId: number, input: StartInput): Promise<RunStart> {
+export async function startRun(framework: Framework, of: SyncOf, input: StartInput): Promise<RunStart> {
   const { db, tables, providers } = framework
   const { runId } = input
-  const opening = await readOpening(db, tables, integrationId, RECENT_RUNS)
-  if (opening === null) return nothingToDo(`there is no integration ${integrationId}`)
+  const opening = await readOpening(db, tables, of, RECENT_RUNS)
+  if (opening === null) return nothingToDo(`there is no integration ${of.integrationId}`)
   const { row, runs, isInWork } = opening
   const offBy = switchedOffBy(row)
   if (offBy !== null)
     return nothingToDo(`the integration is switched off${offBy === 'its health' ? ': its health is disabled' : ''}`)
   const provider = providers.find(row.provider)
   if (provider === null) return nothingToDo(`the provider "${row.provider}" is not registered`)
-  if (!hasScheduledSync(provider)) return nothingToDo(`the provider "${row.provider}" has no sync()`)
+  const source = syncSource(provider, row.stream)
+  if (source === null)
+    return nothingToDo(
+      `the provider "${row.provider}" has no ${row.stream === null ? 'sync()' : `stream "${row.stream}"`}`,
+    )
 
   const found = await foundBefore(framework, runs, runId)
   if (found?.kind === 'open') return found
@@ -76,22 +81,18 @@ export async function startRun(framework: Framework, integrationId: number, inpu
       ? ({ kind: 'reclaimed', syncLogIds: reclaimed } as const)
       : await settleLeftovers(framework, opening, runId))
   if (left !== null && left.kind !== 'failed') {
-    // No listing begins now, so what was asked for is still to be done.
-    if (input.onlyIfDue !== true) await rememberStart(framework.db, framework.tables, row.id)
+    // No listing begins now, so what this start asks for is still to be done. A remembered ask is still a row, or is forgotten.
+    if (input.onlyIfDue !== true && input.onlyIfAsked !== true) await rememberStart(framework.db, framework.tables, of)
     return left
   }
   // The plan that a failed run leaves is not meant for the run that takes its place.
   const onlyIfDue = input.onlyIfDue === true && !(left?.kind === 'failed' && opening.isDue)
-  return open(framework, row, provider, { ...input, onlyIfDue }, input.onlyIfDue === true)
+  return open(framework, row, source, { ...input, onlyIfDue }, input.onlyIfDue === true)
 }
 
 /** The run that a workflow has opened, or has taken over; null: it has none. */
-export async function openedBy(
-  { db, tables }: Framework,
-  integrationId: number,
-  runId: string,
-): Promise<number | null> {
-  const runs = await recentRuns(db, tables, integrationId, RECENT_RUNS)
+export async function openedBy({ db, tables }: Framework, of: SyncOf, runId: string): Promise<number | null> {
+  const runs = await recentRuns(db, tables, of, RECENT_RUNS)
   return runs.find((run) => run.runId === runId || run.adoptedBy === runId)?.syncLogId ?? null
 }
 
@@ -106,13 +107,13 @@ async function foundBefore(framework: Framework, runs: readonly RecentRun[], run
 }
 
 /** Fails items that were in flight for too long, and ends their runs. @returns those runs */
-async function reclaim(framework: Framework, row: IntegrationRow, runId: string): Promise<readonly number[]> {
-  const { syncLogIds } = await reclaimAbandonedItems(framework, row.id, NO_LOG_YET)
+async function reclaim(framework: Framework, row: SyncRow, runId: string): Promise<readonly number[]> {
+  const { syncLogIds } = await reclaimAbandonedItems(framework, ofRow(row), NO_LOG_YET)
   for (const syncLogId of syncLogIds) {
     // Noted first: a second try of the opening still knows which runs to announce.
     await noteOpenRun(framework.db, framework.tables, syncLogId, { reclaimed_by: runId })
     const { result } = await finaliseRun(framework, { integrationId: row.id, syncLogId })
-    integrationLogger(framework, row).warn(
+    syncLogger(framework, row).warn(
       { event: 'sync.reclaimed', sync_log: syncLogId, outcome: result.kind },
       'abandoned items of a sync run were failed',
     )
@@ -132,10 +133,10 @@ async function settleLeftovers(
 ): Promise<RunStart | { readonly kind: 'failed' } | null> {
   const { db, tables } = framework
   const { id: integrationId } = row
-  const retried = isInWork ? await itemsHeldByOwnWorkflow(framework, { integrationId }) : []
+  const retried = isInWork ? await itemsHeldByOwnWorkflow(framework, ofRow(row)) : []
   if (retried.length > 0)
     return nothingToDo(`failed items are being retried by hand: ${retried.slice(0, 10).join(', ')}`)
-  const logger = integrationLogger(framework, row)
+  const logger = syncLogger(framework, row)
   const left = runs.filter((run) => run.isOpen).reverse()
   let isFreed = false
   for (const { syncLogId } of left.filter(({ isEnumerated }) => !isEnumerated)) {
@@ -163,43 +164,46 @@ async function adopted({ db, tables }: Framework, { syncLogId }: RecentRun): Pro
 
 async function open(
   framework: Framework,
-  { id }: IntegrationRow,
-  provider: HasScheduledSync,
+  before: SyncRow,
+  source: HasScheduledSync,
   { runId, onlyIfDue, onlyIfAsked, lists = false }: StartInput,
   isDispatched: boolean,
 ): Promise<RunStart> {
   const { db, tables } = framework
+  const of = ofRow(before)
   return db.transaction(async (tx) => {
     // Two tries that overlap open one log.
-    const row = await lockIntegration(tx, tables, id)
+    const row = await lockSyncRow(tx, tables, of)
     if (row === null) return nothingToDo('the integration is gone')
-    const now = await readOpening(tx, tables, id, RECENT_RUNS)
+    const now = await readOpening(tx, tables, of, RECENT_RUNS)
     const own = now?.runs.find((run) => run.runId === runId)
     if (own !== undefined) return { kind: 'open', syncLogId: own.syncLogId }
     // Another run may have ended since the dispatch read the due ones: by the id alone a second one would start.
     if (onlyIfDue && now?.isDue === false) return nothingToDo('it is not due any more')
-    const isAsked = await takeStarts(tx, tables, id)
+    const isAsked = await takeStarts(tx, tables, of)
     if (onlyIfAsked && !isAsked) return nothingToDo('another run has taken what was asked')
     const metadata: RunMetadata = {
       run_id: runId,
-      incremental: hasIncrementalSync(provider),
+      incremental: hasIncrementalSync(source),
       cursor_before: cursorOf(row),
       enumerated: false,
       // It was due; else a person or the host has asked for it.
       ...(isDispatched ? { dispatched: true } : {}),
     }
     const opened = { operation: 'sync', direction: 'inbound', status: 'processing' } as const
-    const values = { integrationId: id, ...opened, metadata }
+    const values = { ...of, ...opened, metadata }
     const listing = lists ? { row, ...(await insertListingLog(tx, tables, values)) } : null
     const syncLogId = listing?.log.id ?? (await insertLog(tx, tables, values))
     const { incremental, cursor_before: cursor } = metadata
-    integrationLogger(framework, row).info(
+    syncLogger(framework, row).info(
       { event: 'sync.started', sync_log: syncLogId, incremental, cursor },
       'sync run started',
     )
     return { kind: 'open', syncLogId, ...(listing === null ? {} : { listing }) }
   })
 }
+
+const ofRow = ({ id, stream }: SyncRow) => ({ integrationId: id, stream })
 
 export function nothingToDo(reason: string): Extract<RunStart, { kind: 'nothing to do' }> {
   return { kind: 'nothing to do', reason }

@@ -5,9 +5,29 @@ import type { RunStatus } from './run-rules.ts'
 /** Items of one batch; a run that lists no more may be a small one. */
 export const BATCH_ROWS = 200
 
+/** One stream of one integration. */
+export interface SyncOf {
+  readonly integrationId: number
+  /** Null, or not given: the integration's own. */
+  readonly stream?: string | null | undefined
+}
+
+/** One run: what its workflow takes. */
+export interface SyncInput {
+  readonly integrationId: number
+  /** A key of the provider's `streams`; not given: the integration's own. */
+  readonly stream?: string
+  /** Set by a dispatch: the run does not open if another one has ended since the dispatch read its list. */
+  readonly onlyIfDue?: boolean
+  /** Set for a remembered start: the run does not open if another one has taken what was asked. */
+  readonly onlyIfAsked?: boolean
+}
+
 /** An integration whose syncs have not ended clean for too long. */
 export interface StaleSync {
   readonly integrationId: number
+  /** Not there: the integration's own. */
+  readonly stream?: string
   /** ISO 8601; null: never. */
   readonly lastSyncedAt: string | null
 }
@@ -98,6 +118,8 @@ export interface LastFailure {
 
 export interface AdvanceCursorInput {
   readonly integrationId: number
+  /** Needed where the provider has several. */
+  readonly stream?: string
   /** Fails what has been in flight for too long first. */
   readonly reclaimStale?: boolean
   /** Runs looked at, newest first. Default 100. */
@@ -116,6 +138,8 @@ export interface AdvanceCursorResult {
 /** A window of the past, listed and processed apart from the ordinary runs. */
 export interface BackfillInput {
   readonly integrationId: number
+  /** Needed where the provider has several. */
+  readonly stream?: string
   /** ISO 8601, inclusive. */
   readonly from: string
   /** ISO 8601, exclusive. */

@@ -11,6 +11,8 @@ const CATCH_UP_SECONDS = 60
 /** Pruning comes once a day: a worker that was away at night makes up for it in the morning. */
 const PRUNE_CATCH_UP_SECONDS = 6 * 3_600
 const MINUTE_SECONDS = 60
+/** The shortest interval that a stream may declare. */
+const QUICK_SECONDS = 10
 
 /** What the wanted Schedules depend on, beyond the configuration. */
 export interface ScheduleNeeds {
@@ -18,6 +20,8 @@ export interface ScheduleNeeds {
   canReconcile(): boolean
   /** Whether a provider is registered whose tokens are refreshed. */
   canRefreshTokens(): boolean
+  /** Whether a stream is declared whose interval is below a minute. */
+  syncsWithinMinute(): boolean
 }
 
 /** At an interval, or at an hour of each day, UTC, and up to `jitterSeconds` later. */
@@ -34,11 +38,16 @@ interface Timetable extends ReturnType<typeof sharedStart> {
 }
 
 /** Every Schedule that this release knows, wanted or not. */
-function timetable(config: Config, { canReconcile, canRefreshTokens }: ScheduleNeeds): Timetable[] {
+function timetable(config: Config, { canReconcile, canRefreshTokens, syncsWithinMinute }: ScheduleNeeds): Timetable[] {
   const every = (minutes: number): Timing => ({ everySeconds: minutes * MINUTE_SECONDS })
   const always = { args: [], isWanted: true }
   return [
-    { name: 'dispatch-syncs', ...sharedStart(config, 'dispatchSyncs'), ...always, timing: every(1) },
+    {
+      name: 'dispatch-syncs',
+      ...sharedStart(config, 'dispatchSyncs'),
+      ...always,
+      timing: syncsWithinMinute() ? { everySeconds: QUICK_SECONDS } : every(1),
+    },
     {
       name: 'evaluate-failures',
       ...sharedStart(config, 'evaluateFailures'),

@@ -25,6 +25,8 @@ import type {
   ProcessSyncItemInput,
   ProcessSyncItemResult,
   SyncBegan,
+  SyncInput,
+  SyncOf,
   SyncProgress,
 } from '../syncs/sync-jobs.ts'
 import type {
@@ -35,7 +37,7 @@ import type {
   RecoverWebhooksResult,
 } from '../webhooks/webhook-jobs.ts'
 import { QUERY, SIGNAL, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
-import type { PumpedQueueInput, SyncInput } from '../workflows/messages.ts'
+import type { PumpedQueueInput } from '../workflows/messages.ts'
 import { closeClient, sdk, temporalUnreachable } from './connection.ts'
 import type { WorksFor } from './label-rules.ts'
 import type { StartLabels } from './search-attributes.ts'
@@ -80,14 +82,13 @@ export function temporalStarters(
   }: StarterOptions = {},
 ): WorkflowStarters {
   const prefix = config.cache_prefix
-  const syncHandle = (integrationId: number) =>
-    client().workflow.getHandle(workflowId.syncIntegration(prefix, integrationId))
+  const syncHandle = (of: SyncOf) => client().workflow.getHandle(workflowId.syncIntegration(prefix, of))
   const webhookQueue = taskQueue(prefix, config.webhook.queue)
   const syncQueueOf = (provider: string) => taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue)
-  const syncStart = (integrationId: number, provider: string) => ({
-    workflowId: workflowId.syncIntegration(prefix, integrationId),
+  const syncStart = (of: SyncOf, provider: string) => ({
+    workflowId: workflowId.syncIntegration(prefix, of),
     taskQueue: syncQueueOf(provider),
-    ...startTexts.syncIntegration(integrationId, provider),
+    ...startTexts.syncIntegration(of, provider),
   })
   const pumped = {
     [WEBHOOK_INBOX]: sharedStart(config, 'webhookInbox'),
@@ -210,7 +211,7 @@ export function temporalStarters(
 
     async startSync(integrationId, provider, only = {}) {
       const input: SyncInput = { integrationId, ...only }
-      const start = { ...syncStart(integrationId, provider), args: [input] }
+      const start = { ...syncStart(input, provider), args: [input] }
       const run = await startOnce(client(), WORKFLOW.syncIntegration, start, { integrationId, provider })
       return run === null ? 'already running' : { runId: run.firstExecutionRunId }
     },
@@ -277,14 +278,15 @@ export function temporalStarters(
 
     runPrune: () => joined<PruneResult>('prune'),
 
-    async pauseSync(integrationId, provider) {
+    async pauseSync({ integrationId, stream }, provider) {
       const asked = client()
+      const input: SyncInput = { integrationId, ...(stream == null ? {} : { stream }) }
       await answered(asked, () =>
         withSearchAttributes(asked, { integrationId, provider }, (labels) =>
           asked.workflow.signalWithStart(WORKFLOW.syncIntegration, {
-            ...syncStart(integrationId, provider),
+            ...syncStart(input, provider),
             ...labels,
-            args: [{ integrationId } satisfies SyncInput],
+            args: [input],
             signal: SIGNAL.pause,
             signalArgs: [],
           }),
@@ -292,22 +294,22 @@ export function temporalStarters(
       )
     },
 
-    async resumeSync(integrationId) {
-      return isReached(answered(client(), () => syncHandle(integrationId).signal(SIGNAL.resume)))
+    async resumeSync(of) {
+      return isReached(answered(client(), () => syncHandle(of).signal(SIGNAL.resume)))
     },
 
-    async syncProgress(integrationId) {
-      const handle = syncHandle(integrationId)
+    async syncProgress(of) {
+      const handle = syncHandle(of)
       if (!(await isRunning(client(), handle))) return null
       return unlessGone(answered(client(), () => handle.query<SyncProgress>(QUERY.progress)))
     },
 
-    async tellSyncBegan(integrationId, began) {
-      await unlessGone(answered(client(), () => syncHandle(integrationId).signal<[SyncBegan]>(SIGNAL.began, began)))
+    async tellSyncBegan(of, began) {
+      await unlessGone(answered(client(), () => syncHandle(of).signal<[SyncBegan]>(SIGNAL.began, began)))
     },
 
-    async nudgeSync(integrationId) {
-      await unlessGone(answered(client(), () => syncHandle(integrationId).signal(SIGNAL.itemsChanged)))
+    async nudgeSync(of) {
+      await unlessGone(answered(client(), () => syncHandle(of).signal(SIGNAL.itemsChanged)))
     },
 
     async startProcessSyncItem(input, owner) {
@@ -318,10 +320,10 @@ export function temporalStarters(
       return resultIfStarted(client(), await startItemJob(input, owner))
     },
 
-    async tryItemNow({ itemId, integrationId }, waitsIn) {
+    async tryItemNow({ itemId, ...of }, waitsIn) {
       const ids = {
-        run: workflowId.syncIntegration(prefix, integrationId),
-        backfill: workflowId.backfillSync(prefix, integrationId),
+        run: workflowId.syncIntegration(prefix, of),
+        backfill: workflowId.backfillSync(prefix, of),
         retry: workflowId.processSyncItem(prefix, itemId),
       }
       const handle = client().workflow.getHandle(ids[waitsIn])
@@ -334,7 +336,7 @@ export function temporalStarters(
     async startBackfill(input, provider) {
       const { integrationId } = input
       const start = {
-        workflowId: workflowId.backfillSync(prefix, integrationId),
+        workflowId: workflowId.backfillSync(prefix, input),
         taskQueue: syncQueueOf(provider),
         args: [input],
         ...startTexts.backfillSync(input, provider),
@@ -342,10 +344,11 @@ export function temporalStarters(
       return outcomeOf(await startOnce(client(), WORKFLOW.backfillSync, start, { integrationId, provider }))
     },
 
-    isSyncRunning: (integrationId) => isRunning(client(), syncHandle(integrationId)),
+    isSyncRunning: (of) => isRunning(client(), syncHandle(of)),
 
-    async cancelSync(integrationId) {
-      const handle = syncHandle(integrationId)
+    async cancelSync(of) {
+      const { integrationId } = of
+      const handle = syncHandle(of)
       if (!(await isRunning(client(), handle))) return
       await unlessGone(answered(client(), () => handle.cancel()))
       if (await isOverWithin(client(), handle, cancelTimeoutMs)) return

@@ -6,7 +6,7 @@
  * What it is doing right now it says itself: workflows/temporal-ui.ts. Rule: docs/behaviour/workflows.md, "In the Temporal UI".
  */
 import type { Config } from '../config/schema.ts'
-import type { BackfillInput } from '../syncs/sync-jobs.ts'
+import type { BackfillInput, SyncOf } from '../syncs/sync-jobs.ts'
 import { taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 
 interface StartTexts {
@@ -39,16 +39,16 @@ export const startTexts = {
       'Follows the newest incident of one integration: looks when it changes, and once a day. Ends when it is closed.',
       `The row is the record: \`integrations incidents --integration ${integrationId}\`, \`integrations health ${integrationId}\`.`,
     ),
-  syncIntegration: (integrationId: number, provider: string) =>
+  syncIntegration: ({ integrationId, stream }: SyncOf, provider: string) =>
     texts(
-      `Sync of integration ${integrationId} (${provider})`,
+      `Sync of ${stream == null ? '' : `${stream} of `}integration ${integrationId} (${provider})`,
       'One run: open, list, process the items, finalise, announce. Its id keeps a second one from starting.',
       'Signals: `pause` takes nothing new in, `resume` goes on, `cancel` ends the run after what it has under way. `retryItem` `{"itemId": …}`, `skipItem` `{"itemId": …}`.',
       `${SEES} Items that failed: \`integrations list-failed-items --integration ${integrationId}\`.`,
     ),
-  backfillSync: ({ integrationId, from, to }: BackfillInput, provider: string) =>
+  backfillSync: ({ integrationId, stream, from, to }: BackfillInput, provider: string) =>
     texts(
-      `Backfill of integration ${integrationId} (${provider}), ${from} to ${to}`,
+      `Backfill of ${stream === undefined ? '' : `${stream} of `}integration ${integrationId} (${provider}), ${from} to ${to}`,
       'Lists a window of the past in slices of a day, in ascending order, and processes their items. Request cancellation to end it; the same window may be started again.',
       SEES,
     ),

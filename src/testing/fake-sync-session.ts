@@ -65,6 +65,7 @@ export class FakeSyncSession extends StoringSession {
     const given = { position: resumeFrom, count: 0, duplicates: 0, fullListing: null }
     super({
       integration,
+      stream: null,
       syncLogId: 0,
       cursor,
       signal,

@@ -11,6 +11,7 @@ import { syncActivities } from '../activities/sync-activities.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
 import type { RunIds } from '../syncs/run-rules.ts'
+import type { SyncInput } from '../syncs/sync-jobs.ts'
 import { BATCH_ROWS } from '../syncs/sync-jobs.ts'
 import type { ManualClock } from './manual-clock.ts'
 import { SyncDidNotEnd } from './testing-errors.ts'
@@ -27,18 +28,22 @@ interface WaitingItem {
 const MAX_FRUITLESS_DEFERRALS = 3
 
 /** @returns the id of the run's log @throws SyncDidNotEnd */
-export async function runSync(framework: Framework, clock: ManualClock, integrationId: number): Promise<number> {
+export async function runSync(
+  framework: Framework,
+  clock: ManualClock,
+  { integrationId, ...of }: Pick<SyncInput, 'integrationId' | 'stream'>,
+): Promise<number> {
   const surroundings = () => ({ cancellationSignal: new AbortController().signal, info: { attempt: 1 } })
   const runs = syncActivities(framework, surroundings)
   const items = syncItemActivities(framework, surroundings)
 
   let runId = randomUUID()
-  let opened = await runs.openSyncRun({ integrationId, runId })
+  let opened = await runs.openSyncRun({ integrationId, ...of, runId })
   if (opened.kind === 'reclaimed') {
     for (const syncLogId of opened.syncLogIds) await runs.announceSyncRun({ integrationId, syncLogId })
     // The workflow ends here, and the next dispatch starts another one.
     runId = randomUUID()
-    opened = await runs.openSyncRun({ integrationId, runId })
+    opened = await runs.openSyncRun({ integrationId, ...of, runId })
   }
   if (opened.kind === 'nothing to do') throw new SyncDidNotEnd(integrationId, opened.reason, null)
   if (opened.kind === 'reclaimed') throw new SyncDidNotEnd(integrationId, 'abandoned items were failed again', null)

@@ -23,6 +23,7 @@ import type { Json } from '../framework/json.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
 import { hasScheduledSync } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import { streamMeant } from '../providers/streams.ts'
 import type { FakeReply } from './fake-requests.ts'
 import { FakeRequests } from './fake-requests.ts'
 import type { FakeSyncSessionOptions } from './fake-sync-session.ts'
@@ -94,7 +95,7 @@ export interface TestIntegrations {
    *
    * @throws SyncDidNotEnd when there was nothing to run, or the listing was given up
    */
-  sync(integration: Integration): Promise<TestSync>
+  sync(integration: Integration, stream?: string): Promise<TestSync>
   /** A session that stores nothing, with the item classes that are registered. Default: the integration's cursor. */
   syncSession(integration: Integration, cursor?: Json): FakeSyncSession
   /** From now on these answer in the provider's place, and a call that none of them matches throws. */
@@ -165,9 +166,11 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
     },
     processWebhooks: () => processPending(framework, starts.startedWebhookJobs),
     deliverEvents: () => deliverDueEvents(framework),
-    async sync({ id }) {
-      const syncLogId = await runSync(framework, clock, id)
-      await framework.workflows.cancelSync(id)
+    async sync({ id, provider }, stream) {
+      const named = streamMeant(provider, framework.providers.get(provider), stream)
+      const of = { integrationId: id, ...(named === null ? {} : { stream: named }) }
+      const syncLogId = await runSync(framework, clock, of)
+      await framework.workflows.cancelSync(of)
       const result = events.of('SyncCompleted').findLast(({ integration }) => integration.id === id)
         ?.result as SyncResult
       const { syncItems } = framework.tables

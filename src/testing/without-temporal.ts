@@ -2,8 +2,9 @@
 
 import { randomUUID } from 'node:crypto'
 import type { HandlerInput, TemporalInspection, WorkflowStarters } from '../framework/context.ts'
-import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/sync-jobs.ts'
+import type { ProcessSyncItemInput, ProcessSyncItemResult, SyncOf } from '../syncs/sync-jobs.ts'
 import type { ProcessWebhookInput } from '../webhooks/webhook-jobs.ts'
+import { workflowId } from '../workflows/ids.ts'
 import type { jobsInProcess } from './jobs-in-process.ts'
 
 export interface StartedWorkflow {
@@ -38,14 +39,17 @@ export function recordingStarters(
   const countWake = (): void => {
     started.wokenInbox += 1
   }
+  const living = new Set<string>()
+  const isStarted = (of: SyncOf) => living.has(workflowId.syncIntegration('', of))
   return {
     wakeInbox: countWake,
     callPump: async () => {},
     replaceWedged: async () => {},
-    async startSync(integrationId) {
+    async startSync(integrationId, _provider, { stream } = {}) {
       // Until the test runs it, it lives: a second start is refused, as by a workflow's id.
-      if (started.startedSyncs.includes(integrationId)) return 'already running'
+      if (isStarted({ integrationId, stream })) return 'already running'
       started.startedSyncs.push(integrationId)
+      living.add(workflowId.syncIntegration('', { integrationId, stream }))
       return { runId: randomUUID() }
     },
     async startHandler(handler, input, replayAttempt) {
@@ -74,9 +78,10 @@ export function recordingStarters(
     tryItemNow: async () => false,
     isSyncItemRunning: async () => false,
     startBackfill: () => needsServer('a backfill'),
-    isSyncRunning: async (integrationId) => started.startedSyncs.includes(integrationId),
-    async cancelSync(integrationId) {
-      const at = started.startedSyncs.indexOf(integrationId)
+    isSyncRunning: async (of) => isStarted(of),
+    async cancelSync(of) {
+      if (!living.delete(workflowId.syncIntegration('', of))) return
+      const at = started.startedSyncs.indexOf(of.integrationId)
       if (at >= 0) started.startedSyncs.splice(at, 1)
     },
     close: async () => {},

@@ -46,7 +46,7 @@ type SliceState =
  * one backfill per integration. Continue-as-new carries the slice.
  */
 export async function backfillSync(input: BackfillInput, carried?: BackfillState): Promise<BackfillResult> {
-  const { integrationId } = input
+  const { integrationId, stream } = input
   const slices = slicesOf(input)
   let done = carried?.done ?? { slices: 0, listed: 0, succeeded: 0, failed: 0 }
   let slice = carried?.slice ?? null
@@ -77,7 +77,13 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   }
   const opened = async (): Promise<SliceState | null> => {
     const { firstExecutionRunId: runId, startTime } = workflowInfo()
-    const window = { integrationId, runId, startedAt: startTime.toISOString(), ...current() }
+    const window = {
+      integrationId,
+      ...(stream === undefined ? {} : { stream }),
+      runId,
+      startedAt: startTime.toISOString(),
+      ...current(),
+    }
     const answer: OpenedSlice = await CancellationScope.nonCancellable(() => steps.openBackfillSlice(window))
     if (answer.kind === 'open')
       return {

@@ -42,13 +42,23 @@ export const SIGNAL = {
 /** What each returns is in messages.ts. */
 export const QUERY = { state: 'state', progress: 'progress' } as const
 
+interface StreamOf {
+  readonly integrationId: number
+  /** Null, or not given: the integration's own. */
+  readonly stream?: string | null | undefined
+}
+
+const suffix = (stream: string | null | undefined): string => (stream == null ? '' : `:${stream}`)
+
 /** Ids begin with the deployment's `cache_prefix`, so that several can share a namespace. */
 export const workflowId = {
   webhookInbox: (prefix: string) => `${prefix}:webhook-inbox`,
   dispatchSyncs: (prefix: string) => `${prefix}:dispatch-syncs`,
-  syncIntegration: (prefix: string, integrationId: number) => `${prefix}:sync:${integrationId}`,
+  syncIntegration: (prefix: string, { integrationId, stream }: StreamOf) =>
+    `${prefix}:sync:${integrationId}${suffix(stream)}`,
   processSyncItem: (prefix: string, itemId: number) => `${prefix}:sync-item:${itemId}`,
-  backfillSync: (prefix: string, integrationId: number) => `${prefix}:backfill:${integrationId}`,
+  backfillSync: (prefix: string, { integrationId, stream }: StreamOf) =>
+    `${prefix}:backfill:${integrationId}${suffix(stream)}`,
   processWebhook: (prefix: string, webhookId: number) => `${prefix}:webhook:${webhookId}`,
   recoverWebhooks: (prefix: string) => `${prefix}:recover-webhooks`,
   reconcileWebhooks: (prefix: string) => `${prefix}:reconcile-webhooks`,

@@ -47,14 +47,6 @@ export interface ProcessWebhookState {
 
 export const processWebhookState = defineQuery<ProcessWebhookState>(QUERY.state)
 
-export interface SyncInput {
-  readonly integrationId: number
-  /** Set by a dispatch: the run does not open if another one has ended since the dispatch read its list. */
-  readonly onlyIfDue?: boolean
-  /** Set for a remembered start: the run does not open if another one has taken what was asked. */
-  readonly onlyIfAsked?: boolean
-}
-
 export const syncProgress = defineQuery<SyncProgress>(QUERY.progress)
 
 /** Stops the intake; what runs goes on. Without a run it holds the workflow id, so that no run starts. */

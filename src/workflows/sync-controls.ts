@@ -11,7 +11,13 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { LastFailure, ProcessSyncItemInput, ProcessSyncItemResult, SyncProgress } from '../syncs/sync-jobs.ts'
+import type {
+  LastFailure,
+  ProcessSyncItemInput,
+  ProcessSyncItemResult,
+  SyncInput,
+  SyncProgress,
+} from '../syncs/sync-jobs.ts'
 import { step } from './activity-options.ts'
 import { WORKFLOW, workflowId } from './ids.ts'
 import { cancel, itemsChanged, pause, resume, retryItem, skipItem } from './messages.ts'
@@ -126,8 +132,8 @@ async function retry(
   const item = { integration, sync_item: itemId }
   const notRetried = (why: string): void =>
     log.warn(`an item was not retried: ${why}`, { event: 'item.not_retried', ...item })
-  // A run's id is `<prefix>:sync:<integration id>`.
-  const prefix = /^(.*):sync:\d+$/.exec(workflowInfo().workflowId)?.[1]
+  // A run's id is `<prefix>:sync:<integration id>`, and `:<stream>` where it has a name.
+  const prefix = /^(.*):sync:\d+(?::[A-Za-z0-9_-]+)?$/.exec(workflowInfo().workflowId)?.[1]
   if (prefix === undefined) return notRetried('the run was not started under the id of its integration')
   try {
     const child = await startChild<(input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>>(
@@ -288,11 +294,11 @@ const PHASES: Readonly<Record<SyncProgress['phase'], string>> = {
 const STEERING = 'Signal `pause`: nothing new is taken in. Signal `cancel`: it ends after what it has under way.'
 
 /** Shows a run in the Temporal UI, with the signals and commands for it. */
-export function showRun(integrationId: number, progress: SyncProgress): void {
+export function showRun({ integrationId, stream }: SyncInput, progress: SyncProgress): void {
   const { phase, isPaused, syncLogId, listed, succeeded, failed, waiting, nextAttemptAt, perSecond, intakeFrom } =
     progress
   showing(
-    `Sync of integration ${integrationId}: ${isPaused && phase !== 'held' ? `paused while ${PHASES[phase]}` : PHASES[phase]}`,
+    `Sync of ${stream === undefined ? '' : `${stream} of `}integration ${integrationId}: ${isPaused && phase !== 'held' ? `paused while ${PHASES[phase]}` : PHASES[phase]}`,
     {
       Run: syncLogId,
       Listed: listed,

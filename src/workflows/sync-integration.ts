@@ -18,10 +18,9 @@ import type { OpenedRun } from '../activities/sync-activities.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { Finalisation } from '../syncs/finalisation.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
-import type { SyncBegan, SyncOutcome } from '../syncs/sync-jobs.ts'
+import type { SyncBegan, SyncInput, SyncOutcome } from '../syncs/sync-jobs.ts'
 import { BATCH_ROWS } from '../syncs/sync-jobs.ts'
 import { opening, repeatable, step } from './activity-options.ts'
-import type { SyncInput } from './messages.ts'
 import { began, syncProgress } from './messages.ts'
 import type { ControlState, ProgressState } from './sync-controls.ts'
 import { handleItemSignals, RunControls, RunProgress, showRun } from './sync-controls.ts'
@@ -56,20 +55,21 @@ type StageEnd =
   | { readonly kind: 'long history'; readonly stage: RunStage }
 
 /**
- * One sync run of one integration: open, list, process the items, finalise, announce.
+ * One sync run of one integration, or of one of its streams: open, list, process the items, finalise, announce.
  *
  * Durable promise: every listed item ends as success, failed or skipped, and then the run is finalised once, whichever
  * worker dies. Its id is the overlap lock; a pause without a run holds it. Retries wait in a bounded list on durable
  * timers; continue-as-new bounds its history.
  */
 export async function syncIntegration(input: SyncInput, carried?: RunState): Promise<SyncOutcome> {
-  const { integrationId, onlyIfDue, onlyIfAsked } = input
+  const { integrationId, stream, onlyIfDue, onlyIfAsked } = input
+  const named = stream === undefined ? {} : { stream }
   const runId = workflowInfo().firstExecutionRunId
   /** From then on there may be a log row whose id the workflow does not know yet. */
   let isBegun = false
   const controls = new RunControls(carried?.controls)
   handleItemSignals(integrationId, controls)
-  const progress = new RunProgress(controls, carried?.progress, (now) => showRun(integrationId, now))
+  const progress = new RunProgress(controls, carried?.progress, (now) => showRun(input, now))
   const noteBeginning = (how: SyncBegan): void => {
     // The signal may arrive after the opening's result, which knows more.
     if (progress.state.phase === 'opening') progress.note(how)
@@ -129,6 +129,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     isBegun = true
     const opened: OpenedRun = await openSyncRun({
       integrationId,
+      ...named,
       runId,
       goesOnAs: claimOf(workflowInfo().runId, 1),
       ...(onlyIfDue === undefined ? {} : { onlyIfDue }),
@@ -192,7 +193,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
   if (result.kind === 'cancelled') {
     await CancellationScope.nonCancellable(async () => {
       const syncLogId =
-        progress.state.syncLogId ?? (isBegun ? await steps.findOpenedRun({ integrationId, runId }) : null)
+        progress.state.syncLogId ?? (isBegun ? await steps.findOpenedRun({ integrationId, ...named, runId }) : null)
       if (syncLogId === null) return
       await steps.cancelSyncRun({ integrationId, syncLogId })
       // Announces a finalisation whose result the cancellation discarded. A run that was cancelled has nothing to announce.

@@ -217,6 +217,7 @@ describe('the opening leaves to other steps', () => {
 
   describe('a run that takes more than five seconds, whose workflow is told where it is:', () => {
     const began = vi.fn(async () => {})
+    const of = ({ id }: Integration) => ({ integrationId: id, stream: null })
     const untilTold = () => vi.waitFor(() => expect(began).toHaveBeenCalled(), { timeout: 4 * QUICK_MS })
 
     beforeEach(() => {
@@ -232,7 +233,7 @@ describe('the opening leaves to other steps', () => {
         await untilTold()
       }
       const { syncLogId, first } = await open()
-      expect(began.mock.calls).toEqual([[integration.id, { syncLogId, phase: 'listing', listed: null }]])
+      expect(began.mock.calls).toEqual([[of(integration), { syncLogId, phase: 'listing', listed: null }]])
       expect(first).toEqual({ listing: { kind: 'listed', listed: THINGS, duplicatesDropped: 0 } })
       expect(await statuses(syncLogId)).toEqual(['pending', 'pending', 'pending'])
     }, 30_000)
@@ -240,7 +241,7 @@ describe('the opening leaves to other steps', () => {
     it('its end, where its items ran: a pause that has come since holds it', async () => {
       listens = untilTold
       const { syncLogId, first } = await open()
-      expect(began.mock.calls).toEqual([[integration.id, { syncLogId, phase: 'processing', listed: THINGS }]])
+      expect(began.mock.calls).toEqual([[of(integration), { syncLogId, phase: 'processing', listed: THINGS }]])
       expect(first).toMatchObject({ listing: { kind: 'listed' }, batch: { succeeded: THINGS } })
       expect(first?.end).toBeUndefined()
       expect((await logOf(test, syncLogId)).status).toBe('processing')

@@ -371,5 +371,5 @@ it('activities work on the framework itself: limits and leases are kept by that 
   Object.assign(test.framework, { workflows: { ...workflows, nudgeSync } })
   onTestFinished(() => void Object.assign(test.framework, { workflows }))
   await begin(activities.skipFailedItem, { itemId: item.id }).result
-  expect(nudgeSync).toHaveBeenCalledWith(integration.id)
+  expect(nudgeSync).toHaveBeenCalledWith({ integrationId: integration.id, stream: null })
 })

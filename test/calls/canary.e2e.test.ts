@@ -133,8 +133,8 @@ describe('a secret of the credentials', () => {
     const { texts, workflows } = await histories()
     expect(workflows).toEqual(
       expect.arrayContaining([
-        workflowId.syncIntegration(PREFIX, bad.id),
-        workflowId.syncIntegration(PREFIX, good.id),
+        workflowId.syncIntegration(PREFIX, { integrationId: bad.id }),
+        workflowId.syncIntegration(PREFIX, { integrationId: good.id }),
         workflowId.webhookInbox(PREFIX),
       ]),
     )
@@ -216,7 +216,7 @@ async function deliver(id: number, event: string): Promise<void> {
 /** However it ends. */
 async function ended(id: number): Promise<void> {
   await client.workflow
-    .getHandle(workflowId.syncIntegration(PREFIX, id))
+    .getHandle(workflowId.syncIntegration(PREFIX, { integrationId: id }))
     .result()
     .catch(() => {})
 }

@@ -26,7 +26,7 @@ export const WEBHOOKS: Subject = {
 
 export const SYNC_ITEMS: Subject = {
   table: 'integration_sync_items',
-  workflowId: workflowId.syncIntegration,
+  workflowId: (prefix, integrationId) => workflowId.syncIntegration(prefix, { integrationId }),
   query: 'progress',
 }
 

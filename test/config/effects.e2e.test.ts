@@ -203,7 +203,7 @@ async function startSync(host: Host, provider = 'acme'): Promise<{ id: number; r
   const { id } = await makeIntegration(host, provider)
   await host.integrations.syncs.start(id)
   const { cache_prefix } = host.integrations.config
-  return { id, run: client.workflow.getHandle(workflowId.syncIntegration(cache_prefix, id)) }
+  return { id, run: client.workflow.getHandle(workflowId.syncIntegration(cache_prefix, { integrationId: id })) }
 }
 
 async function queueOf(workflow: WorkflowHandle): Promise<string> {

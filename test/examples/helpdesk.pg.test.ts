@@ -146,13 +146,13 @@ describe('connecting a help desk', () => {
 describe('a sync', () => {
   it('stores every ticket, then only what changed', async () => {
     const integration = await connected()
-    await runSync(test.framework, clock, integration.id)
+    await runSync(test.framework, clock, { integrationId: integration.id })
     expect(await operations()).toEqual(['GET /v1/tickets 200', 'GET /v1/tickets 200'])
     expect(await rows()).toHaveLength(TICKETS)
 
     await control('DELETE', '/requests')
     await control('PATCH', '/tickets/tkt_7', { subject: 'The printer is on fire', status: 'pending' })
-    await runSync(test.framework, clock, integration.id)
+    await runSync(test.framework, clock, { integrationId: integration.id })
     const [request, ...more] = await seen()
     expect(more).toEqual([])
     expect(request?.query).toMatchObject({ limit: '100', updated_since: expect.any(String) })
@@ -167,7 +167,7 @@ describe('a sync', () => {
       headers: { 'retry-after': '60' },
     })
     const before = clock.now().getTime()
-    await runSync(test.framework, clock, integration.id)
+    await runSync(test.framework, clock, { integrationId: integration.id })
     expect((await operations()).map((line) => line.slice(-3))).toEqual(['200', '429', '200'])
     expect(clock.now().getTime() - before).toBeGreaterThanOrEqual(60_000)
     expect((await integration.refresh()).syncCursor).toEqual(expect.any(String))

@@ -33,8 +33,8 @@ describe('a reference', () => {
     ['event:evt_9', row('event', 9)],
     ['  webhook:1 ', row('webhook', 1)],
     // Workflows, as ids.ts makes them, and without the prefix.
-    [workflowId.syncIntegration(PREFIX, 7), newest('sync', 7)],
-    [workflowId.backfillSync(PREFIX, 7), newest('backfill', 7)],
+    [workflowId.syncIntegration(PREFIX, { integrationId: 7 }), newest('sync', 7)],
+    [workflowId.backfillSync(PREFIX, { integrationId: 7 }), newest('backfill', 7)],
     [workflowId.incident(PREFIX, 7), newest('incident', 7)],
     [workflowId.processSyncItem(PREFIX, 12), row('item', 12)],
     [workflowId.processWebhook(PREFIX, 4711), row('webhook', 4711)],

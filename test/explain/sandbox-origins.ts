@@ -93,7 +93,7 @@ export function namesTrueOrigins({
     const clock = new ManualClock(new Date())
     await Promise.all([
       processPending(test.framework),
-      ...tenants.map(({ integration }) => runSync(test.framework, clock, integration.id)),
+      ...tenants.map(({ integration }) => runSync(test.framework, clock, { integrationId: integration.id })),
     ])
     for (const tenant of tenants) await learn(test, tenant, truth)
   }, 300_000)

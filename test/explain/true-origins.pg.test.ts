@@ -92,7 +92,10 @@ describe('explain()', () => {
     const ids = integrations.map(({ id }) => Number(id))
     // At the same time, so that the work of one could be taken for another's.
     const clock = new ManualClock(new Date())
-    await Promise.all([processPending(test.framework), ...ids.map((id) => runSync(test.framework, clock, id))])
+    await Promise.all([
+      processPending(test.framework),
+      ...ids.map((id) => runSync(test.framework, clock, { integrationId: id })),
+    ])
     await deliverDueEvents(test.framework)
     for (const id of ids) {
       const integration = await test.integrations.get(id)

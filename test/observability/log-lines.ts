@@ -83,7 +83,8 @@ function loggedBy(call: ts.CallExpression): Logged | null {
     return { level: callee.name.text, logger: callee.expression, fields: bare(second.body) }
   // A logger that counts repeats or binds fields hands on its caller's line.
   const isHandedOn = first !== undefined && /\.\.\.fields\(\)|\.\.\.fields, \.\.\.own/.test(first.getText())
-  const isLogger = /(^|[.#])logger$/i.test(receiver) || /^(\(await )?(integration|bound|run)Logger\(/.test(receiver)
+  const isLogger =
+    /(^|[.#])logger$/i.test(receiver) || /^(\(await )?(integration|bound|run|sync)Logger\(/.test(receiver)
   if (!isLogger || first === undefined || isHandedOn) return null
   return { level: callee.name.text, logger: callee.expression, fields: bare(first) }
 }
@@ -99,6 +100,7 @@ function loggedByWorkflow(call: ts.CallExpression): Logged | null {
 /** What the makers of bound loggers add. */
 const BOUND: Readonly<Record<string, readonly string[]>> = {
   integrationLogger: ['integration', 'provider'],
+  syncLogger: ['integration', 'provider'],
   runLogger: ['integration', 'provider', 'sync_log'],
   // A method that gives the logger of a row's integration.
   '#loggerOf': ['integration', 'provider'],

@@ -20,6 +20,7 @@ const GUARDS: [name: string, guard: (provider: IntegrationProvider) => boolean, 
   ['hasIncrementalSync', contracts.hasIncrementalSync, [...SYNC, 'syncIncremental']],
   ['hasBackfill', contracts.hasBackfill, [...SYNC, 'syncWindow']],
   ['handlesMissing', contracts.handlesMissing, [...SYNC, 'handleMissing']],
+  ['hasStreams', contracts.hasStreams, ['streams', 'defaultRateLimit']],
   ['classifiesFailures', contracts.classifiesFailures, ['classifyFailure']],
   ['supportsIdempotency', contracts.supportsIdempotency, ['supportsIdempotency', 'idempotencyWindowSeconds']],
   ['identifiesAuthenticatedUser', contracts.identifiesAuthenticatedUser, ['authenticatedUser']],
@@ -30,6 +31,7 @@ const VALUES: Record<string, unknown> = {
   supportsIdempotency: true,
   idempotencyWindowSeconds: 86_400,
   reconcileLookbackSeconds: 86_400,
+  streams: {},
 }
 
 function providerWith(members: readonly string[]): IntegrationProvider {

@@ -162,6 +162,7 @@ it('prunes a million rows beside 200 webhooks a second, killed midway, and count
     cache: 0,
     events: 0,
     webhooks: 0,
+    audit: 0,
   })
   expect(await rowsOf('integration_requests')).toBe(YOUNG_REQUESTS)
   expect(await rowsOf('integration_requests where retry_of is not null')).toBe(0)

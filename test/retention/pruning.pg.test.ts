@@ -499,8 +499,8 @@ describe('what the living runs ask', () => {
       for (const { id } of asking)
         given.push({
           id,
-          held: await isCursorHeld(tx, tables, integration.id, id),
-          stuck: await stuckItems(tx, tables, { id, integrationId: integration.id }, 1),
+          held: await isCursorHeld(tx, tables, { id, integrationId: integration.id, stream: null }),
+          stuck: await stuckItems(tx, tables, { id, integrationId: integration.id, stream: null }, 1),
         })
       return given
     })

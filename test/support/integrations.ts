@@ -37,6 +37,8 @@ export interface RecordedStarts {
   readonly wakes: 'arrived'[]
   readonly pumpCalls: (PumpCall & { readonly queue: PumpedQueue })[]
   readonly syncs: number[]
+  /** Names of the streams among them. */
+  readonly streams: string[]
   readonly handlers: {
     readonly workflow: string
     readonly taskQueue?: string
@@ -90,6 +92,7 @@ export function testIntegrations(
     wakes: [],
     pumpCalls: [],
     syncs: [],
+    streams: [],
     handlers: [],
     webhookJobs: [],
     runningWebhooks: new Set(),
@@ -149,8 +152,9 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     wakeInbox: () => void starts.wakes.push('arrived'),
     callPump: async (queue, call) => void starts.pumpCalls.push({ queue, ...call }),
     replaceWedged: async () => {},
-    async startSync(integrationId, _provider) {
+    async startSync(integrationId, _provider, { stream } = {}) {
       starts.syncs.push(integrationId)
+      if (stream !== undefined) starts.streams.push(stream)
       return starts.running.has(integrationId) ? 'already running' : { runId: randomUUID() }
     },
     async startHandler(handler, input, replayAttempt) {
@@ -171,16 +175,16 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     followIncident: (integrationId, change) => void starts.followed.push({ integrationId, change }),
     runEvaluateFailures: () => onlyRecorded('the evaluation of failure rates'),
     runPrune: () => onlyRecorded('pruning'),
-    async pauseSync(integrationId) {
+    async pauseSync({ integrationId }) {
       starts.signals.push({ signal: 'pause', integrationId })
     },
-    async resumeSync(integrationId) {
+    async resumeSync({ integrationId }) {
       starts.signals.push({ signal: 'resume', integrationId })
       return starts.running.has(integrationId)
     },
     syncProgress: async () => null,
     tellSyncBegan: async () => {},
-    async nudgeSync(integrationId) {
+    async nudgeSync({ integrationId }) {
       starts.signals.push({ signal: 'itemsChanged', integrationId })
     },
     async startProcessSyncItem(input) {
@@ -197,8 +201,8 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
       starts.backfills.push(input)
       return 'started'
     },
-    isSyncRunning: async (integrationId) => starts.running.has(integrationId),
-    cancelSync: async (integrationId) => {
+    isSyncRunning: async ({ integrationId }) => starts.running.has(integrationId),
+    cancelSync: async ({ integrationId }) => {
       starts.cancelled.push(integrationId)
       starts.running.delete(integrationId)
     },

@@ -41,7 +41,7 @@ it('an item in flight for too long fails as abandoned, with a warning and no Syn
   listen(test, 'SyncItemFailed', told)
   const run = await makeRun(test, integration.id)
   const [held, waiting] = [await makeItem(test, run, HELD), await makeItem(test, run, { ...HELD, claim: null })]
-  expect(await reclaimAbandonedItems(test.framework, integration.id, NO_LOG)).toEqual({
+  expect(await reclaimAbandonedItems(test.framework, { integrationId: integration.id }, NO_LOG)).toEqual({
     items: 2,
     syncLogIds: [run.id],
   })
@@ -73,7 +73,10 @@ describe('is never applied', () => {
     ['ended', { ...HELD, status: 'success', claim: null }],
   ] as const)('to an item that is %s', async (_, values) => {
     const item = await makeItem(test, await makeRun(test, integration.id), values)
-    expect(await reclaimAbandonedItems(test.framework, integration.id, NO_LOG)).toEqual({ items: 0, syncLogIds: [] })
+    expect(await reclaimAbandonedItems(test.framework, { integrationId: integration.id }, NO_LOG)).toEqual({
+      items: 0,
+      syncLogIds: [],
+    })
     expect((await itemOf(test, item.id)).status).toBe(values.status)
   })
 
@@ -81,15 +84,17 @@ describe('is never applied', () => {
     const slow = withConfig({ item_reclaim_after: 60, item_retry_window: 50_000 })
     const run = await makeRun(test, integration.id)
     await makeItem(test, run, { ...HELD, createdAt: ago(53_500) })
-    expect(await reclaimAbandonedItems(slow, integration.id, NO_LOG)).toMatchObject({ items: 0 })
+    expect(await reclaimAbandonedItems(slow, { integrationId: integration.id }, NO_LOG)).toMatchObject({ items: 0 })
     await makeItem(test, run, { ...HELD, createdAt: ago(53_700) })
-    expect(await reclaimAbandonedItems(slow, integration.id, NO_LOG)).toMatchObject({ items: 1 })
+    expect(await reclaimAbandonedItems(slow, { integrationId: integration.id }, NO_LOG)).toMatchObject({ items: 1 })
   })
 
   it('to items of the run that asks', async () => {
     const run = await makeRun(test, integration.id)
     await makeItem(test, run, HELD)
-    expect(await reclaimAbandonedItems(test.framework, integration.id, run.id)).toMatchObject({ items: 0 })
+    expect(await reclaimAbandonedItems(test.framework, { integrationId: integration.id }, run.id)).toMatchObject({
+      items: 0,
+    })
   })
 
   it('to items of a run that lives by what Temporal says, a paused one too; to those of a dead one it is', async () => {
@@ -98,7 +103,7 @@ describe('is never applied', () => {
     await makeItem(test, dead, HELD)
     await makeItem(test, living, HELD)
     test.starts.running.add(integration.id)
-    const reclaim = () => reclaimAbandonedItems(test.framework, integration.id, null)
+    const reclaim = () => reclaimAbandonedItems(test.framework, { integrationId: integration.id }, null)
     expect(await reclaim()).toEqual({ items: 1, syncLogIds: [dead.id] })
     test.starts.running.delete(integration.id)
     expect(await reclaim()).toEqual({ items: 1, syncLogIds: [living.id] })
@@ -111,14 +116,20 @@ describe('is never applied', () => {
       await makeItem(test, run, { ...HELD, claim: 'retry-b:waiting' }),
     ]
     for (const { id } of items) test.starts.runningItems.add(id)
-    expect(await reclaimAbandonedItems(test.framework, integration.id, NO_LOG)).toMatchObject({ items: 0 })
+    expect(await reclaimAbandonedItems(test.framework, { integrationId: integration.id }, NO_LOG)).toMatchObject({
+      items: 0,
+    })
     for (const { id } of items) test.starts.runningItems.delete(id)
-    expect(await reclaimAbandonedItems(test.framework, integration.id, NO_LOG)).toMatchObject({ items: 2 })
+    expect(await reclaimAbandonedItems(test.framework, { integrationId: integration.id }, NO_LOG)).toMatchObject({
+      items: 2,
+    })
   })
 
   it('to items of a backfill, which its own workflow goes on with', async () => {
     await makeItem(test, await makeRun(test, integration.id, {}, { operation: 'backfill' }), HELD)
-    expect(await reclaimAbandonedItems(test.framework, integration.id, NO_LOG)).toMatchObject({ items: 0 })
+    expect(await reclaimAbandonedItems(test.framework, { integrationId: integration.id }, NO_LOG)).toMatchObject({
+      items: 0,
+    })
   })
 
   it('to an item that was claimed anew meanwhile', async () => {
@@ -128,7 +139,9 @@ describe('is never applied', () => {
       await test.sql`update integration_sync_items set claim = 'retry-d:1' where id = ${item.id}`
       return false
     })
-    expect(await reclaimAbandonedItems(test.framework, integration.id, NO_LOG)).toMatchObject({ items: 0 })
+    expect(await reclaimAbandonedItems(test.framework, { integrationId: integration.id }, NO_LOG)).toMatchObject({
+      items: 0,
+    })
     expect((await itemOf(test, item.id)).status).toBe('processing')
   })
 })

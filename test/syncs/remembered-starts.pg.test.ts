@@ -56,7 +56,7 @@ const passes = (seconds: number) => test.sql`
   update integration_sync_starts set again_at = again_at - make_interval(secs => ${seconds}),
     later_at = later_at - make_interval(secs => ${seconds}), later_since = later_since - make_interval(secs => ${seconds})`
 const open = (runId: string, only: { onlyIfAsked?: boolean; onlyIfDue?: boolean } = {}) =>
-  startRun(test.framework, id, { runId, ...only })
+  startRun(test.framework, { integrationId: id }, { runId, ...only })
 
 describe('while a run lives', () => {
   beforeEach(() => {
@@ -94,11 +94,11 @@ it('a start that no run is in the way of is not remembered, and says which run i
 
 it('an ask that comes while a run opens, after it has read what there is, stays', async () => {
   for (let round = 0; round < 20; round += 1) {
-    await rememberStart(test.framework.db, test.framework.tables, id)
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
     let asked: Promise<void> | undefined
     await test.framework.db.transaction(async (tx) => {
-      await takeStarts(tx, test.framework.tables, id)
-      asked = rememberStart(test.framework.db, test.framework.tables, id)
+      await takeStarts(tx, test.framework.tables, { integrationId: id })
+      asked = rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
       await tx.execute('select pg_sleep(0.01)')
     })
     await asked
@@ -125,6 +125,24 @@ it('a start that goes on with a run which listed before is remembered', async ()
   const run = await makeRun(test, id, { metadata: { run_id: 'dead', enumerated: true } })
   await makeItem(test, run, { status: 'pending' })
   expect(await open('adopts')).toMatchObject({ kind: 'adopted', syncLogId: run.id })
+  expect(await remembered()).toMatchObject({ again: true })
+})
+
+it.each([{ onlyIfAsked: true }, { onlyIfDue: true }])(
+  'a start with %o that goes on with such a run asks for nothing: what was forgotten meanwhile stays so',
+  async (only) => {
+    const run = await makeRun(test, id, { metadata: { run_id: 'dead', enumerated: true } })
+    await makeItem(test, run, { status: 'pending' })
+    expect(await open('adopts', only)).toMatchObject({ kind: 'adopted', syncLogId: run.id })
+    expect(await remembered()).toBeNull()
+  },
+)
+
+it('a remembered start that goes on with such a run stays remembered', async () => {
+  const run = await makeRun(test, id, { metadata: { run_id: 'dead', enumerated: true } })
+  await makeItem(test, run, { status: 'pending' })
+  await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
+  expect(await open('adopts', { onlyIfAsked: true })).toMatchObject({ kind: 'adopted', syncLogId: run.id })
   expect(await remembered()).toMatchObject({ again: true })
 })
 
@@ -184,9 +202,9 @@ describe('the look of a worker', () => {
 
   it('starts each once, those first that were asked first, and tries in vain ever more seldom', async () => {
     const other = await makeIntegration(test, 'acme')
-    await rememberStart(test.framework.db, test.framework.tables, other.id)
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: other.id })
     await passes(5)
-    await rememberStart(test.framework.db, test.framework.tables, id)
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
     await look(0)
     expect(started).toEqual(twoStarts)
     expect((started as number[][]).map(([of]) => of)).toEqual([other.id, id])
@@ -200,7 +218,7 @@ describe('the look of a worker', () => {
 
   it('leaves one beside its open run, and takes it once that has ended', async () => {
     const run = await makeRun(test, id)
-    await rememberStart(test.framework.db, test.framework.tables, id)
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
     await look(0)
     await look(1_000)
     expect(started).toEqual([])
@@ -213,7 +231,7 @@ describe('the look of a worker', () => {
     const healthy = await makeIntegration(test, 'acme')
     const broken = await makeIntegration(test, 'acme')
     for (const { id: of } of [integration, healthy, broken])
-      await rememberStart(test.framework.db, test.framework.tables, of)
+      await rememberStart(test.framework.db, test.framework.tables, { integrationId: of })
     await integration.disable()
     await setIntegration(test, broken.id, { healthStatus: 'disabled' })
     await look(0)
@@ -228,8 +246,8 @@ describe('the look of a worker', () => {
 
   it('goes on after one that is refused, and ends where Temporal is away: nothing is lost', async () => {
     const other = await makeIntegration(test, 'acme')
-    await rememberStart(test.framework.db, test.framework.tables, id)
-    await rememberStart(test.framework.db, test.framework.tables, other.id)
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: other.id })
     vi.mocked(test.framework.workflows.startSync).mockRejectedValueOnce(new Error('no such queue'))
     await look(0)
     expect(started).toEqual([[other.id, 'acme', { onlyIfAsked: true }]])
@@ -244,7 +262,7 @@ describe('the look of a worker', () => {
   it('leaves one whose provider this process does not know', async () => {
     const stranger = await makeIntegration(test, 'acme')
     await test.sql`update integrations set provider = 'elsewhere' where id = ${stranger.id}`
-    await rememberStart(test.framework.db, test.framework.tables, stranger.id)
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: stranger.id })
     await look(0)
     expect(started).toEqual([])
     expect(await remembered(stranger.id)).not.toBeNull()

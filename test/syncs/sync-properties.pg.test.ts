@@ -87,7 +87,7 @@ beforeAll(async () => {
   test.integrations.on(ThingSynced, (event) => lifeOf(event.integration.id).handle(event.payload.n))
   test.integrations.on('SyncCompleted', ({ integration, result }) => lifeOf(integration.id).completed(result))
   Object.assign(test.framework.workflows, {
-    cancelSync: (integrationId: number) => lifeOf(integrationId).cancel(),
+    cancelSync: ({ integrationId }: { integrationId: number }) => lifeOf(integrationId).cancel(),
   })
 })
 

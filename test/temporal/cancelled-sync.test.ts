@@ -30,7 +30,7 @@ it('a run that is terminated is told of once its provider is known, and whoever 
     { wakeUpFailed() {}, workflowReplaced() {} },
     { cancelTimeoutMs: 1, providerOf: () => new Promise((resolve) => (find = resolve)) },
   )
-  await starters.cancelSync(7)
+  await starters.cancelSync({ integrationId: 7 })
   expect(terminated).toHaveBeenCalledOnce()
   expect(lines).toEqual([])
   find('github')

@@ -41,7 +41,7 @@ function deployment(config: ConfigInput = {}): { prefix: string; config: Config;
 
 const scheduleOf = (prefix: string, name: string) => client.schedule.getHandle(scheduleId(prefix, name))
 const dispatchOf = (prefix: string) => scheduleOf(prefix, 'dispatch-syncs')
-const DOES_NOT = { canReconcile: () => false, canRefreshTokens: () => false }
+const DOES_NOT = { canReconcile: () => false, canRefreshTokens: () => false, syncsWithinMinute: () => false }
 /** Whatever is registered. */
 const ALWAYS = ['dispatch-syncs', 'evaluate-failures', 'recover-webhooks', 'prune']
 const RECONCILES = { ...DOES_NOT, canReconcile: () => true }

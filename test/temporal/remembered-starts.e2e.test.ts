@@ -193,7 +193,7 @@ describe('asks during a run', () => {
     const { id, begun, over } = await gated(2)
     await firstRun(id, begun[0])
     await start(id)
-    await client.workflow.getHandle(workflowId.syncIntegration(prefix, id)).terminate('by hand')
+    await client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: id })).terminate('by hand')
     over[1]?.happen()
     await runsEnded(id, ['failed', 'success'])
     over[0]?.happen()

@@ -84,7 +84,7 @@ describe('search attributes', () => {
       { name: 'IntegrationId', type: 'Int', standing: 'missing', registeredAs: null },
     ])
     expect(await starters.startSync(7, 'github')).toEqual({ runId: expect.any(String) })
-    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, 7))
+    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: 7 }))
     expect(await labelsOf(run)).toEqual({ id: undefined, provider: undefined })
     // What the page of a workflow shows of it from the start on.
     const described = await run.describe()
@@ -101,14 +101,14 @@ describe('search attributes', () => {
 
   it('are attached to what is started from then on, so that a list filter finds it', async () => {
     const { prefix, starters } = newProcess()
-    const sync = client.workflow.getHandle(workflowId.syncIntegration(prefix, 8))
+    const sync = client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: 8 }))
     // A host of the server hears of a new attribute within 10 s; until then a start goes without.
     await expect
       .poll(
         async () => {
           const { starters: fresh, prefix: other } = newProcess()
           await fresh.startSync(8, 'github')
-          return labelsOf(client.workflow.getHandle(workflowId.syncIntegration(other, 8)))
+          return labelsOf(client.workflow.getHandle(workflowId.syncIntegration(other, { integrationId: 8 })))
         },
         { timeout: 60_000, interval: 500 },
       )
@@ -150,7 +150,7 @@ describe('search attributes', () => {
           const { starters: fresh } = { starters }
           id += 1
           expect(await fresh.startSync(id, 'github')).toEqual({ runId: expect.any(String) })
-          return labelsOf(client.workflow.getHandle(workflowId.syncIntegration(prefix, id)))
+          return labelsOf(client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: id })))
         },
         { timeout: 60_000, interval: 500 },
       )

@@ -188,7 +188,7 @@ describe('starting a sync', () => {
     const { prefix, starters } = deployment()
     expect(await starters.startSync(INTEGRATION, 'github')).toEqual({ runId: expect.any(String) })
     expect(await starters.startSync(INTEGRATION, 'github')).toBe('already running')
-    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION))
+    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: INTEGRATION }))
     expect(await run.describe()).toMatchObject({ type: WORKFLOW.syncIntegration, taskQueue: `${prefix}-default` })
 
     await run.terminate()
@@ -206,12 +206,12 @@ describe('starting a sync', () => {
 describe('whether a run lives', () => {
   it('is known from its start to its end', async () => {
     const { prefix, starters } = deployment()
-    expect(await starters.isSyncRunning(INTEGRATION)).toBe(false)
+    expect(await starters.isSyncRunning({ integrationId: INTEGRATION })).toBe(false)
     await starters.startSync(INTEGRATION, 'github')
-    expect(await starters.isSyncRunning(INTEGRATION)).toBe(true)
-    expect(await starters.isSyncRunning(INTEGRATION + 1)).toBe(false)
-    await client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION)).terminate()
-    expect(await starters.isSyncRunning(INTEGRATION)).toBe(false)
+    expect(await starters.isSyncRunning({ integrationId: INTEGRATION })).toBe(true)
+    expect(await starters.isSyncRunning({ integrationId: INTEGRATION + 1 })).toBe(false)
+    await client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: INTEGRATION })).terminate()
+    expect(await starters.isSyncRunning({ integrationId: INTEGRATION })).toBe(false)
   })
 })
 
@@ -240,8 +240,8 @@ describe.concurrent('a Temporal that is away', () => {
     const { starters } = deployment(NOBODY, {}, onTestFinished)
     const asked = [
       starters.startSync(INTEGRATION, 'github'),
-      starters.isSyncRunning(INTEGRATION),
-      starters.cancelSync(INTEGRATION),
+      starters.isSyncRunning({ integrationId: INTEGRATION }),
+      starters.cancelSync({ integrationId: INTEGRATION }),
       starters.startHandler(
         { workflow: 'triage' },
         { webhookId: 12, integrationId: INTEGRATION, eventType: null },
@@ -252,10 +252,10 @@ describe.concurrent('a Temporal that is away', () => {
       starters.runRecovery(),
       starters.runReconciliation({}),
       starters.runDispatch(),
-      starters.pauseSync(INTEGRATION, 'github'),
-      starters.resumeSync(INTEGRATION),
-      starters.syncProgress(INTEGRATION),
-      starters.nudgeSync(INTEGRATION),
+      starters.pauseSync({ integrationId: INTEGRATION }, 'github'),
+      starters.resumeSync({ integrationId: INTEGRATION }),
+      starters.syncProgress({ integrationId: INTEGRATION }),
+      starters.nudgeSync({ integrationId: INTEGRATION }),
       starters.startProcessSyncItem({ itemId: 5 }, OWNER),
       starters.runProcessSyncItem({ itemId: 5 }, OWNER),
       starters.isSyncItemRunning(5),
@@ -271,19 +271,21 @@ describe.concurrent('a Temporal that is away', () => {
   it('or has no worker says so to a query', async ({ onTestFinished }) => {
     const { prefix, starters } = deployment(server.address, {}, onTestFinished)
     await starters.startSync(INTEGRATION, 'github')
-    await expect(starters.syncProgress(INTEGRATION)).rejects.toMatchObject({ code: 'backend_unreachable' })
-    await client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION)).terminate()
+    await expect(starters.syncProgress({ integrationId: INTEGRATION })).rejects.toMatchObject({
+      code: 'backend_unreachable',
+    })
+    await client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: INTEGRATION })).terminate()
   })
 })
 
 describe('ending a run', () => {
   it('does nothing when there is none, or none any more', async () => {
     const { prefix, starters, warnings } = deployment()
-    await starters.cancelSync(INTEGRATION)
+    await starters.cancelSync({ integrationId: INTEGRATION })
     await starters.startSync(INTEGRATION, 'github')
-    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION))
+    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: INTEGRATION }))
     await run.terminate('by hand')
-    await starters.cancelSync(INTEGRATION)
+    await starters.cancelSync({ integrationId: INTEGRATION })
     expect((await run.describe()).status.name).toBe('TERMINATED')
     expect(warnings).toEqual([])
   })
@@ -294,18 +296,18 @@ describe('ending a run', () => {
     const { listing } = await workListings(prefix, steps)
     await starters.startSync(INTEGRATION, 'github')
     await listing
-    await starters.cancelSync(INTEGRATION)
+    await starters.cancelSync({ integrationId: INTEGRATION })
     expect(steps).toEqual(['open', 'list', 'cancelled', 'cancel', 'announce'])
-    expect(await starters.isSyncRunning(INTEGRATION)).toBe(false)
+    expect(await starters.isSyncRunning({ integrationId: INTEGRATION })).toBe(false)
     expect(warnings).toEqual([])
   })
 
   it('terminates it when it does not end in time: no worker is there', async () => {
     const { prefix, starters, warnings } = deployment(server.address, { cancelTimeoutMs: 500 })
     await starters.startSync(INTEGRATION, 'github')
-    await starters.cancelSync(INTEGRATION)
-    expect(await starters.isSyncRunning(INTEGRATION)).toBe(false)
-    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION))
+    await starters.cancelSync({ integrationId: INTEGRATION })
+    expect(await starters.isSyncRunning({ integrationId: INTEGRATION })).toBe(false)
+    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: INTEGRATION }))
     expect((await run.describe()).status.name).toBe('TERMINATED')
     expect(warnings).toEqual(['sync.terminated'])
     expect(await starters.startSync(INTEGRATION, 'github')).toEqual({ runId: expect.any(String) })
@@ -316,18 +318,18 @@ describe('holding and asking a run', () => {
   it('without one, a pause keeps one from starting until it is ended', async () => {
     const { prefix, starters } = deployment()
     await work(prefix, {})
-    expect(await starters.resumeSync(INTEGRATION)).toBe(false)
-    expect(await starters.syncProgress(INTEGRATION)).toBeNull()
-    await starters.nudgeSync(INTEGRATION)
+    expect(await starters.resumeSync({ integrationId: INTEGRATION })).toBe(false)
+    expect(await starters.syncProgress({ integrationId: INTEGRATION })).toBeNull()
+    await starters.nudgeSync({ integrationId: INTEGRATION })
 
-    await starters.pauseSync(INTEGRATION, 'github')
+    await starters.pauseSync({ integrationId: INTEGRATION }, 'github')
     expect(await starters.startSync(INTEGRATION, 'github')).toBe('already running')
     // A worker that stands still answers at the next asking.
     const held = { phase: 'held', isPaused: true, syncLogId: null }
-    await expect.poll(() => starters.syncProgress(INTEGRATION)).toMatchObject(held)
-    expect(await starters.resumeSync(INTEGRATION)).toBe(true)
-    await expect.poll(() => starters.isSyncRunning(INTEGRATION)).toBe(false)
-    expect(await starters.syncProgress(INTEGRATION)).toBeNull()
+    await expect.poll(() => starters.syncProgress({ integrationId: INTEGRATION })).toMatchObject(held)
+    expect(await starters.resumeSync({ integrationId: INTEGRATION })).toBe(true)
+    await expect.poll(() => starters.isSyncRunning({ integrationId: INTEGRATION })).toBe(false)
+    expect(await starters.syncProgress({ integrationId: INTEGRATION })).toBeNull()
   })
 })
 
@@ -354,7 +356,7 @@ describe('the jobs about syncs', () => {
     const { prefix, starters } = deployment()
     expect(await starters.startBackfill(WINDOW, 'github')).toBe('started')
     expect(await starters.startBackfill(WINDOW, 'github')).toBe('already running')
-    const handle = client.workflow.getHandle(workflowId.backfillSync(prefix, INTEGRATION))
+    const handle = client.workflow.getHandle(workflowId.backfillSync(prefix, { integrationId: INTEGRATION }))
     expect(await handle.describe()).toMatchObject({ type: WORKFLOW.backfillSync })
     // An ordinary run has an id of its own.
     expect(await starters.startSync(INTEGRATION, 'github')).toEqual({ runId: expect.any(String) })
@@ -379,7 +381,7 @@ describe('the jobs about syncs', () => {
     await expect.poll(() => dispatches).toBe(1)
     const second = starters.runDispatch()
     // By these answers the start before them has reached the server: calls of one connection keep their order.
-    for (let n = 0; n < 20; n += 1) await starters.isSyncRunning(INTEGRATION)
+    for (let n = 0; n < 20; n += 1) await starters.isSyncRunning({ integrationId: INTEGRATION })
     both.happen()
     expect(await Promise.all([first, second])).toEqual([
       { ...started, ...stale },

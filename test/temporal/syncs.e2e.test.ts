@@ -141,7 +141,7 @@ function checkpointOf(n: number): string {
 }
 
 function runOf({ prefix }: Deployment, id: number) {
-  return client.workflow.getHandle(workflowId.syncIntegration(prefix, id))
+  return client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: id }))
 }
 
 function runLogs({ sql }: Deployment, id: number) {

@@ -9,10 +9,11 @@ import type {
   ListFailedItemsInput,
   ProcessSyncItemInput,
   SkipSyncItemInput,
+  SyncInput,
 } from '../../src/syncs/sync-jobs.ts'
 import type { ProcessWebhookInput, ReconcileWebhooksInput } from '../../src/webhooks/webhook-jobs.ts'
 import * as real from '../../src/workflows/index.ts'
-import type { PumpedQueueInput, SyncInput } from '../../src/workflows/messages.ts'
+import type { PumpedQueueInput } from '../../src/workflows/messages.ts'
 
 export async function webhookInbox(input?: PumpedQueueInput) {
   await somethingElse()

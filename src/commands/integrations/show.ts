@@ -22,7 +22,7 @@ export const show = command({
     contracts: z.array(z.string()).describe('What its provider can do.'),
     owner: z.string().nullable().describe('Its type, a colon and its id.'),
     remembered: z
-      .array(z.object({ asked_at: moment.nullable(), begins_at: moment.nullable() }))
+      .array(z.object({ stream: z.string(), asked_at: moment.nullable(), begins_at: moment.nullable() }))
       .describe('Runs that were asked for and have not begun: one that follows the living run, one that waits.'),
     oauth: anything.describe('The status of its authorization; null without OAuth.'),
   }),
@@ -68,13 +68,12 @@ const SHOWN = [
   ...(['sync_cursor', 'last_synced_at', 'next_sync_at', 'remembered', 'created_at'] as const),
 ]
 
-function willRun({ asked_at, begins_at }: Columns<RememberedStart>): [string, unknown][] {
+function willRun({ stream, asked_at, begins_at }: Columns<RememberedStart>): [string, unknown][] {
+  const head = stream === '' ? 'will run again' : `will run again: ${stream}`
   return [
-    ...(asked_at === null
-      ? []
-      : [['will run again', `after this run: asked at ${asked_at.toISOString()}`] as [string, unknown]]),
-    ...(begins_at === null ? [] : [['will run again', `at ${begins_at.toISOString()}`] as [string, unknown]]),
-  ]
+    asked_at === null ? null : `after this run: asked at ${asked_at.toISOString()}`,
+    begins_at === null ? null : `at ${begins_at.toISOString()}`,
+  ].flatMap((when): [string, unknown][] => (when === null ? [] : [[head, when]]))
 }
 
 async function oauthOf({ oauth }: Integrations, id: number) {

@@ -4,6 +4,7 @@ import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, oneOf, origin, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
+import { streamColumn } from './streams-table.ts'
 
 export const LOG_DIRECTIONS = ['inbound', 'outbound'] as const
 
@@ -30,6 +31,8 @@ export const logsTable = (table: TableFactory, name: Name, integrations: Integra
       durationMs: integer('duration_ms'),
       /** The log of the operation that this one is part of. No foreign key: pruning may take the parent earlier. */
       parentId: reference('parent_id'),
+      /** Of a run, and of what is done to its cursor; null: the integration's own. Ours. */
+      stream: streamColumn(),
       origin: origin(),
       ...timestamps(),
     },
@@ -42,6 +45,10 @@ export const logsTable = (table: TableFactory, name: Name, integrations: Integra
         .where(sql`${column.parentId} is null`),
       // The runs of all integrations, among many times as many other logs.
       index(name('_logs_runs_idx')).on(column.id).where(sql`${column.operation} in ('sync', 'backfill')`),
+      // The runs of one stream, newest last.
+      index(name('_logs_stream_idx'))
+        .on(column.integrationId, column.stream, column.operation, column.id)
+        .where(sql`${column.stream} is not null`),
       // Pruning.
       index(name('_logs_created_at_idx')).on(column.createdAt),
       // Pruning forgets the parent that a surviving log points to.

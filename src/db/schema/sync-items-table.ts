@@ -6,6 +6,7 @@ import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from 
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 import type { LogsTable } from './logs-table.ts'
+import { streamColumn } from './streams-table.ts'
 
 /** One row per item that a sync run dispatched. */
 export const syncItemsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable, logs: LogsTable) =>
@@ -18,6 +19,8 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       batchId: string('batch_id', 36),
       /** The log of the run. */
       syncLogId: reference('sync_log_id'),
+      /** Null: the integration's own. Ours. */
+      stream: streamColumn(),
       /** The `type` of the item's event. */
       eventClass: string('event_class').notNull(),
       externalId: string('external_id', 500),
@@ -49,6 +52,10 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       index(name('_sync_items_pending_idx'))
         .on(sql`(${column.syncLogId} + 0)`, column.id)
         .where(sql`${column.status} = 'pending'`),
+      // The same of one stream, beside others with many items.
+      index(name('_sync_items_stream_idx'))
+        .on(column.integrationId, column.stream, column.status)
+        .where(sql`${column.stream} is not null`),
       // What an operator has to look at, of all integrations.
       index(name('_sync_items_failed_idx')).on(column.id).where(sql`${column.status} = 'failed'`),
       // What has failed lately.

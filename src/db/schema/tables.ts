@@ -9,6 +9,7 @@ import type { IntegrationsTable } from './integrations-table.ts'
 import { integrationsTable, ofIntegration } from './integrations-table.ts'
 import { logsTable } from './logs-table.ts'
 import { requestsTable } from './requests-table.ts'
+import { streamsTable } from './streams-table.ts'
 import { syncItemsTable } from './sync-items-table.ts'
 import { syncStartsTable } from './sync-starts-table.ts'
 import { tokensTable } from './tokens-table.ts'
@@ -35,6 +36,7 @@ export function createTables(prefix: string, schema = 'public') {
     idempotencyKeys: idempotencyKeysTable(table, name, integrations),
     syncItems: syncItemsTable(table, name, integrations, logs),
     syncStarts: syncStartsTable(table, name, integrations),
+    streams: streamsTable(table, name, integrations),
     incidents: incidentsTable(table, name, integrations),
     webhooks: webhooksTable(table, name, integrations),
     cache: cacheTable(table, name),
@@ -52,6 +54,7 @@ export type IncidentRow = Tables['incidents']['$inferSelect']
 export type LogRow = Tables['logs']['$inferSelect']
 export type MappingRow = Tables['mappings']['$inferSelect']
 export type RequestRow = Tables['requests']['$inferSelect']
+export type StreamRow = Tables['streams']['$inferSelect']
 export type SyncItemRow = Tables['syncItems']['$inferSelect']
 export type TokenRow = Tables['tokens']['$inferSelect']
 export type WebhookRow = Tables['webhooks']['$inferSelect']

@@ -11,6 +11,7 @@ export const {
   idempotencyKeys,
   syncItems,
   syncStarts,
+  streams,
   incidents,
   webhooks,
   cache,

@@ -23,7 +23,7 @@ const syncStuck: Check = {
     const open = await openRuns(db, tables)
     const alive = new Map<number, boolean>()
     for (const { integrationId } of open)
-      if (!alive.has(integrationId)) alive.set(integrationId, await workflows.isSyncRunning(integrationId))
+      if (!alive.has(integrationId)) alive.set(integrationId, await workflows.isSyncRunning({ integrationId }))
     // A living run settles older open runs, or the next run does; it may itself have adopted the oldest.
     const dead = open.filter(({ integrationId }) => alive.get(integrationId) !== true)
     // A run that ended meanwhile has closed its log.
@@ -60,7 +60,8 @@ const syncOverdue: Check = {
     const due = await overdue(framework)
     const waiting: typeof due = []
     // A long run is due until its end, and a paused one keeps others from starting.
-    for (const candidate of due) if (!(await workflows.isSyncRunning(candidate.id))) waiting.push(candidate)
+    for (const candidate of due)
+      if (!(await workflows.isSyncRunning({ integrationId: candidate.id }))) waiting.push(candidate)
     const [longest] = waiting
     if (longest === undefined) return ok(`No integration has been due for ${OVERDUE_SECONDS} s.`)
     return fault(
@@ -77,7 +78,7 @@ const syncPaused: Check = {
   async look(framework) {
     const paused: Observation[] = []
     for (const { id, dueSince } of await overdue(framework))
-      if ((await framework.workflows.syncProgress(id))?.isPaused === true)
+      if ((await framework.workflows.syncProgress({ integrationId: id }))?.isPaused === true)
         paused.push(
           warning(
             `The sync of integration ${id} is paused, and has been due since ${moment(dueSince)}: nothing new is taken in, and no other run starts.`,

@@ -16,7 +16,7 @@ import { subjectOf } from '../../observability/metric-subject.ts'
 import { announceRun } from '../announcement.ts'
 import { finaliseRun } from '../finalisation.ts'
 import { runLogger, subjectLogger } from '../run-logger.ts'
-import type { ProcessSyncItemInput, ProcessSyncItemResult, SkipSyncItemResult } from '../sync-jobs.ts'
+import type { ProcessSyncItemInput, ProcessSyncItemResult, SkipSyncItemResult, SyncOf } from '../sync-jobs.ts'
 import { findItem, outdatingItem, skipFailedItem } from './item-queries.ts'
 
 /** As for `sync.item_tries`. */
@@ -101,16 +101,16 @@ export async function retrySyncItem(
 export async function startItemRetry(
   framework: Framework,
   itemId: number,
-  ids: (integrationId: number) => RetryWorkflows,
+  ids: (of: SyncOf) => RetryWorkflows,
   options: RetryItem = {},
 ): Promise<StartedRetry> {
   const { input, provider, row } = await retryOf(framework, itemId, options)
   const { integrationId } = row
   const waitsIn = await triedNow(framework, row)
-  if (waitsIn !== null) return { itemId, integrationId, workflowId: ids(integrationId)[waitsIn] }
+  if (waitsIn !== null) return { itemId, integrationId, workflowId: ids(row)[waitsIn] }
   if ((await framework.workflows.startProcessSyncItem(input, { integrationId, provider })) === 'already running')
     throw held(itemId)
-  return { itemId, integrationId, workflowId: ids(integrationId).retry }
+  return { itemId, integrationId, workflowId: ids(row).retry }
 }
 
 /**
@@ -123,7 +123,7 @@ export async function startItemRetry(
  */
 export async function itemResolved(
   framework: Framework,
-  { integrationId, syncLogId }: Pick<SyncItemRow, 'integrationId' | 'syncLogId'>,
+  { integrationId, syncLogId, stream }: Pick<SyncItemRow, 'integrationId' | 'syncLogId' | 'stream'>,
 ): Promise<Omit<SkipSyncItemResult, 'itemId' | 'integrationId'>> {
   const { db, tables } = framework
   // The log may have been pruned: then nothing is left to finalise.
@@ -131,7 +131,7 @@ export async function itemResolved(
   const log = syncLogId === null ? null : await db.transaction((tx) => lockLog(tx, tables, syncLogId))
   let cursorMoved = false
   let reducerThrew: string | null = null
-  if (log !== null && !(await isLiving(framework, log, integrationId))) {
+  if (log !== null && !(await isLiving(framework, log))) {
     const run = { integrationId, syncLogId: log.id }
     const end = await finaliseRun(framework, run)
     cursorMoved = end.cursorMoved
@@ -146,19 +146,19 @@ export async function itemResolved(
     // Also what one before us had finalised and could not announce.
     if (end.result.kind === 'finalised') await announceRun(framework, run)
   }
-  await nudge(framework, integrationId)
+  await nudge(framework, { integrationId, stream })
   return { cursorMoved, reducerThrew }
 }
 
-/** Whether the workflow of this very run may still be at work: it has not finalised it, and a run of its integration lives. */
-async function isLiving(framework: Framework, log: LogRow, integrationId: number): Promise<boolean> {
+/** Whether the workflow of this very run may still be at work: it has not finalised it, and a run of its stream lives. */
+async function isLiving(framework: Framework, log: LogRow): Promise<boolean> {
   if (log.operation !== 'sync' || log.status !== 'processing') return false
   try {
-    return await framework.workflows.isSyncRunning(integrationId)
+    return await framework.workflows.isSyncRunning(log)
   } catch (error) {
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
     // It is left to the run itself if it lives, else to the next one.
-    const logger = await runLogger(framework, { integrationId, syncLogId: log.id })
+    const logger = await runLogger(framework, { integrationId: log.integrationId, syncLogId: log.id })
     logger.warn(
       { event: 'sync.not_asked', error: errorLine(error, 300) },
       'Temporal could not be asked whether this sync run lives, so it is not finalised now',
@@ -168,12 +168,12 @@ async function isLiving(framework: Framework, log: LogRow, integrationId: number
 }
 
 /** Without it a living run looks again within 30 s. */
-async function nudge(framework: Framework, integrationId: number): Promise<void> {
+async function nudge(framework: Framework, of: SyncOf): Promise<void> {
   try {
-    await framework.workflows.nudgeSync(integrationId)
+    await framework.workflows.nudgeSync(of)
   } catch (error) {
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
-    const logger = await subjectLogger(framework, integrationId)
+    const logger = await subjectLogger(framework, of.integrationId)
     logger.warn(
       { event: 'sync.not_nudged', error: errorLine(error, 300) },
       'a living sync run could not be told that an item changed; it looks again by itself',
@@ -214,7 +214,7 @@ async function triedNow(framework: Framework, row: SyncItemRow): Promise<keyof R
   const { db, tables, workflows } = framework
   const log = row.syncLogId === null ? null : await findLog(db, tables, row.syncLogId)
   const waitsIn = row.claim !== null ? 'retry' : log?.operation === 'backfill' ? 'backfill' : 'run'
-  const item = { itemId: row.id, integrationId: row.integrationId }
+  const item = { itemId: row.id, integrationId: row.integrationId, stream: row.stream }
   if (await workflows.tryItemNow(item, waitsIn)) return waitsIn
   // What a dead run has left waiting its next one takes up; what a dead retry has left another retry may have.
   if (waitsIn !== 'retry') throw new SyncItemNotFailed(row.id, row.status)

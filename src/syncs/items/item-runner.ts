@@ -15,6 +15,7 @@ import { RepeatedWarnings } from '../../framework/repeated-warnings.ts'
 import { withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-contexts.ts'
 import { IntegrationContexts } from '../../integrations/integration-contexts.ts'
+import { declaredStream } from '../../providers/streams.ts'
 import type { LastFailure } from '../sync-jobs.ts'
 import { settleAndRecord } from './item-failures.ts'
 import type { GivenBack } from './item-queries.ts'
@@ -49,13 +50,16 @@ export class ItemRunner {
   readonly #claim: string
   readonly #integrations: IntegrationContexts
   readonly #work: ClaimedWork<SyncItemRow, ItemRun>
-  readonly #batch: Omit<Batch<SyncItemRow, IntegrationContext | null, ItemRun>, 'rows' | 'run' | 'startBy'>
+  readonly #batch: Omit<
+    Batch<SyncItemRow, IntegrationContext | null, ItemRun>,
+    'rows' | 'run' | 'startBy' | 'concurrency'
+  >
   readonly #ending: Ending
   readonly #startWithinMs: number
   #told: Promise<void> = Promise.resolve()
 
   constructor(framework: Framework, { claim, cancelled, retry, givenBack, startWithinMs = START_WINDOW_MS }: RunItems) {
-    const { config, db, tables, logger } = framework
+    const { db, tables, logger } = framework
     this.#framework = framework
     this.#claim = claim
     this.#integrations = new IntegrationContexts(framework)
@@ -75,7 +79,6 @@ export class ItemRunner {
     )
     this.#work = work
     this.#batch = {
-      concurrency: config.sync.item_concurrency,
       signal: cancelled,
       logger,
       prepare: (row) => this.#integrations.read(row.integrationId),
@@ -137,13 +140,25 @@ export class ItemRunner {
 
   /** @param rows claimed just now */
   async #runClaimed(rows: readonly SyncItemRow[]): Promise<void> {
+    const concurrency = await this.#concurrencyOf(rows)
     const work = { ...this.#items, claimedAt: this.#framework.clock.now() }
     await runBatch({
       ...this.#batch,
+      concurrency,
       rows,
       startBy: performance.now() + this.#startWithinMs,
       run: (row, integration) => runSyncItem(this.#framework, row, integration, work),
     })
+  }
+
+  /** The rows of a claim are of one stream. */
+  async #concurrencyOf([row]: readonly SyncItemRow[]): Promise<number> {
+    const { config, providers } = this.#framework
+    const { item_concurrency: otherwise } = config.sync
+    if (row === undefined || row.stream === null) return otherwise
+    const key = (await this.#integrations.read(row.integrationId))?.handle.provider
+    const provider = key === undefined ? null : providers.find(key)
+    return (provider === null ? null : declaredStream(provider, row.stream)?.itemConcurrency) ?? otherwise
   }
 
   #report({ row, step, message, maxAttempts, error }: ItemRun): 'processed' | 'failed' | null {

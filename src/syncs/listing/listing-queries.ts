@@ -22,6 +22,7 @@ export interface ListedItem extends NewSyncItem {
 /** The try of a listing that stores: of two that overlap, only the later one may. */
 export interface ListingTry {
   readonly integrationId: number
+  readonly stream: string | null
   readonly syncLogId: number
   readonly batchId: string
   readonly attempt: number
@@ -120,8 +121,8 @@ export async function storeListed(
         and (l.metadata ->> 'listing_attempt')::int = ${run.attempt}
       for no key update
     ), stored as (
-      insert into ${syncItems} (integration_id, sync_log_id, batch_id, event_class, external_id, checkpoint_value, payload)
-      select ${run.integrationId}::bigint, run.id, ${run.batchId}, item.e, item.x, item.c, item.p
+      insert into ${syncItems} (integration_id, stream, sync_log_id, batch_id, event_class, external_id, checkpoint_value, payload)
+      select ${run.integrationId}::bigint, ${run.stream}::text, run.id, ${run.batchId}, item.e, item.x, item.c, item.p
       from run cross join
            rows from (json_to_recordset(${chunkText(items.filter(({ isRepeat }) => !isRepeat))}::json) as (e text, x text, c jsonb, p jsonb))
              with ordinality as item (e, x, c, p, position)

@@ -39,6 +39,8 @@ export interface SessionOptions {
   readonly integration: Integration
   readonly syncLogId: number
   readonly cursor: Json
+  /** Null: the integration's own. */
+  readonly stream: string | null
   /** Where an earlier try of the listing got to; null: the listing begins at its beginning. */
   readonly resume: Bookmark | null
   readonly signal: AbortSignal
@@ -177,13 +179,20 @@ export class StoringSession implements SyncSession {
 
   fullListing(internalType?: string): void {
     this.#mustBeOpen()
-    const { models, isWindow } = this.#options
+    const { models, isWindow, stream } = this.#options
     if (isWindow)
       throw new InvalidArgumentException(
         'fullListing',
         'it is allowed in sync() and syncIncremental(); this is syncWindow(), which lists a part only',
       )
-    this.#fullListing = { internalType: listedModel(models, internalType) }
+    const named = listedModel(models, internalType)
+    // Without a model it would speak for the mapped ids of all streams.
+    if (stream !== null && named === null)
+      throw new InvalidArgumentException(
+        'internalType',
+        `the model that the stream "${stream}" is mapped to is allowed; nothing was given`,
+      )
+    this.#fullListing = { internalType: named }
   }
 
   warn(...given: Parameters<SyncSession['warn']>): void {

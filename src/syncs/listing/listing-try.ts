@@ -8,25 +8,28 @@ import { errorChain } from '../../calls/failure-class-rules.ts'
 import { insideSync } from '../../calls/inside-sync.ts'
 import { isFinalFault } from '../../calls/retry.ts'
 import { secretsIn } from '../../credentials/integration-secrets.ts'
-import type { IntegrationRow, LogRow } from '../../db/schema/tables.ts'
+import type { LogRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import type { RateLimitExceededException } from '../../framework/errors.ts'
-import { isIntegrationsError, ListingSuperseded } from '../../framework/errors.ts'
+import { isIntegrationsError, ListingSuperseded, UnsupportedByProvider } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
-import { boundLogger, integrationLogger } from '../../framework/logger.ts'
+import { boundLogger } from '../../framework/logger.ts'
 import { asPartOf } from '../../framework/origin.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
 import { untilAborted } from '../../framework/waiting.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
-import { findIntegration } from '../../integrations/queries.ts'
 import type { RunMetadata } from '../../observability/log-queries.ts'
 import { findLog } from '../../observability/log-queries.ts'
-import type { HasScheduledSync } from '../../providers/contracts.ts'
-import { hasBackfill, hasIncrementalSync, hasScheduledSync, requireContract } from '../../providers/contracts.ts'
+import type { HasScheduledSync, IntegrationProvider } from '../../providers/contracts.ts'
+import { hasBackfill, hasIncrementalSync, requireContract } from '../../providers/contracts.ts'
+import { declaredStream, syncSource } from '../../providers/streams.ts'
 import type { SyncSession } from '../../providers/sync-session.ts'
+import { cursorBefore } from '../checkpoint-rules.ts'
 import { deletePendingItems } from '../end-queries.ts'
 import { LONGEST_DEFERRAL_SECONDS } from '../items/item-rules.ts'
 import type { RunIds } from '../run-rules.ts'
+import type { SyncRow } from '../sync-rows.ts'
+import { findSyncRow, syncLogger } from '../sync-rows.ts'
 import { ListingBeginning } from './beginning-rules.ts'
 import type { BegunListing, ListedItem, ListingNote } from './listing-queries.ts'
 import { beginListing, listedKeys, storeListed } from './listing-queries.ts'
@@ -80,29 +83,29 @@ export async function listItems(
   signal: AbortSignal,
 ): Promise<Listing | FailedTry> {
   const { db, tables } = framework
-  const row = await findIntegration(db, tables, input.integrationId)
-  const begun = row === null ? null : await beginListing(db, tables, input)
-  if (row === null || begun === null) return listedBefore(framework, input, row)
+  const begun = await beginListing(db, tables, input)
+  if (begun === null) return listedBefore(framework, input)
+  const row = await findSyncRow(db, tables, begun.log)
+  if (row === null) return isGone()
   return listBegun(framework, { row, ...begun, attempt: input.attempt }, signal)
 }
 
 /** Why this try may not list: the listing is complete, or is another one's now. */
-async function listedBefore(
-  { db, tables }: Framework,
-  { syncLogId }: ListingInput,
-  row: IntegrationRow | null,
-): Promise<Listing | FailedTry> {
+async function listedBefore({ db, tables }: Framework, { syncLogId }: ListingInput): Promise<Listing | FailedTry> {
   const log = await findLog(db, tables, syncLogId)
-  if (log === null || row === null)
-    return { kind: 'failed', error: new Error('the run or its integration is gone'), secrets: [], isFinal: true }
+  if (log === null) return isGone()
   const { enumerated, listed, duplicates_dropped: dropped } = log.metadata as RunMetadata
   if (enumerated) return { kind: 'listed', listed: Number(listed ?? 0), duplicatesDropped: Number(dropped ?? 0) }
   const isFinal = log.status !== 'processing'
   return { kind: 'failed', error: new ListingSuperseded(syncLogId), secrets: [], isFinal }
 }
 
+function isGone(): FailedTry {
+  return { kind: 'failed', error: new Error('the run or its integration is gone'), secrets: [], isFinal: true }
+}
+
 interface BegunTry extends BegunListing {
-  readonly row: IntegrationRow
+  readonly row: SyncRow
   readonly attempt: number
 }
 
@@ -121,11 +124,12 @@ export async function listBegun(
   const beginning = new ListingBeginning(startedAt, bookmark === null ? null : new Date(bookmark.began_at))
   const requestIds = [...(bookmark?.request_ids ?? [])]
   const provider = framework.providers.find(row.provider)
-  const logger = boundLogger(integrationLogger(framework, row), { sync_log: log.id })
+  const source = provider === null ? null : syncSource(provider, row.stream)
+  const logger = boundLogger(syncLogger(framework, row), { sync_log: log.id })
 
   let lastId = bookmark?.item_id ?? 0
   const store = async (items: readonly ListedItem[], note: ListingNote | null): Promise<void> => {
-    const run = { integrationId: row.id, syncLogId: log.id, batchId: metadata.run_id, attempt }
+    const run = { integrationId: row.id, stream: row.stream, syncLogId: log.id, batchId: metadata.run_id, attempt }
     const stored = await storeListed(db, tables, run, { items, note, lastId })
     if (stored === null) throw new ListingSuperseded(log.id)
     lastId = stored
@@ -138,12 +142,13 @@ export async function listBegun(
       observeDate: (date) => beginning.heard(date, (performance.now() - begunAt) / 1_000),
     }),
     syncLogId: log.id,
-    cursor: metadata.cursor_before ?? null,
+    cursor: overlapped(metadata.cursor_before ?? null, provider, row),
+    stream: row.stream,
     resume: bookmark === null ? null : { ...bookmark, fullListing: fullListingOf(bookmark) },
     signal,
     listeners,
     logger: framework.logger,
-    reduce: (checkpoints) => (provider as HasScheduledSync).reduceCheckpoints(checkpoints),
+    reduce: (checkpoints) => (source as HasScheduledSync).reduceCheckpoints(checkpoints),
     softCap: config.sync.max_items_per_batch,
     isWindow: log.operation === 'backfill',
     models,
@@ -170,7 +175,9 @@ export async function listBegun(
     const endsAt = begunAt + config.sync.job_timeout * 1_000
     await untilAborted(
       asPartOf(tables, 'run', log.id, () =>
-        insideSync({ signal: session.signal, endsAt }, async () => ask(framework, row, log, session)),
+        insideSync({ signal: session.signal, stream: row.stream, endsAt }, async () =>
+          ask(framework, row, log, session),
+        ),
       ),
       session.signal,
     )
@@ -221,10 +228,17 @@ export async function listBegun(
   }
 }
 
-function ask(framework: Framework, row: IntegrationRow, log: LogRow, session: SyncSession): Promise<void> {
+/** Where the stream declares an overlap, the times of the cursor lie that much earlier. */
+function overlapped(cursor: Json, provider: IntegrationProvider | null, { stream }: SyncRow): Json {
+  const seconds = provider === null ? undefined : declaredStream(provider, stream)?.overlapSeconds
+  return seconds === undefined ? cursor : cursorBefore(cursor, seconds)
+}
+
+function ask(framework: Framework, row: SyncRow, log: LogRow, session: SyncSession): Promise<void> {
   const { integration } = session
   const registered = framework.providers.get(row.provider)
-  const provider = requireContract(row.provider, registered, hasScheduledSync, 'HasScheduledSync')
+  const provider = syncSource(registered, row.stream)
+  if (provider === null) throw new UnsupportedByProvider(row.provider, 'HasScheduledSync')
   if (log.operation === 'backfill') {
     const { from, to } = (log.metadata as RunMetadata).window as { from: string; to: string }
     const backfill = requireContract(row.provider, provider, hasBackfill, 'HasBackfill')

@@ -15,6 +15,7 @@ import { findLog, mergeLogMetadata, newestLog } from '../../observability/log-qu
 import type { HandlesMissing } from '../../providers/contracts.ts'
 import { handlesMissing } from '../../providers/contracts.ts'
 import type { Integration } from '../../providers/integration.ts'
+import { syncSource } from '../../providers/streams.ts'
 import type { RunIds } from '../run-rules.ts'
 
 /** Ids in one call of the provider. */
@@ -53,7 +54,8 @@ export async function missingItemsOf(
   const { db, tables } = framework
   const [log, row] = await Promise.all([findLog(db, tables, syncLogId), findIntegration(db, tables, integrationId)])
   if (log === null || row === null || !row.isActive) return null
-  const provider = framework.providers.find(row.provider)
+  const registered = framework.providers.find(row.provider)
+  const provider = registered === null ? null : syncSource(registered, log.stream)
   if (provider === null || !handlesMissing(provider)) return null
   const kind = fullListingOf(log)
   if (kind === null || log.operation !== 'sync' || log.status !== 'success') return null
@@ -197,14 +199,14 @@ function listedBy({ metadata }: LogRow): number {
 function fullListingBefore(
   db: Database,
   tables: Tables,
-  { id, integrationId }: LogRow,
+  { id, integrationId, stream }: LogRow,
   internalType: string | null,
 ): Promise<LogRow | null> {
   const { logs } = tables
   return newestLog(
     db,
     tables,
-    { integrationId, operation: 'sync' },
+    { integrationId, stream, operation: 'sync' },
     lt(logs.id, id),
     sql`jsonb_typeof(${logs.metadata} -> 'full_listing') = 'object'`,
     sql`${logs.metadata} #>> '{full_listing,internal_type}' is not distinct from ${internalType}::text`,

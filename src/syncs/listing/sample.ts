@@ -5,20 +5,21 @@ import { errorChain } from '../../calls/failure-class-rules.ts'
 import { insideSync } from '../../calls/inside-sync.ts'
 import { secretsIn } from '../../credentials/integration-secrets.ts'
 import type { Framework } from '../../framework/context.ts'
-import { InvalidArgumentException } from '../../framework/errors.ts'
+import { IntegrationNotFound, InvalidArgumentException, UnsupportedByProvider } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
 import type { Logger } from '../../framework/logger.ts'
-import { errorLine, integrationLogger } from '../../framework/logger.ts'
+import { errorLine } from '../../framework/logger.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
 import { redactLikely, redactStart } from '../../framework/redaction.ts'
 import { thrownTexts } from '../../framework/thrown.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
 import { requireIntegration } from '../../integrations/queries.ts'
-import { hasScheduledSync, requireContract } from '../../providers/contracts.ts'
 import type { ExternalId } from '../../providers/integration.ts'
 import type { SyncItemEvent } from '../../providers/provider-events.ts'
+import { streamMeant, syncSource } from '../../providers/streams.ts'
 import type { SyncSession } from '../../providers/sync-session.ts'
 import { cursorOf } from '../cursor.ts'
+import { findSyncRow, syncLogger } from '../sync-rows.ts'
 import { warnOfListing } from './listed-item.ts'
 import type { ListedItem } from './listing-queries.ts'
 import type { SessionOptions } from './listing-session.ts'
@@ -40,6 +41,8 @@ export interface SampledItem {
 }
 
 export interface SampleOptions {
+  /** Needed where the provider has several. */
+  readonly stream?: string | undefined
   /** 1 to 100, default 10. */
   readonly limit?: number
   readonly signal?: AbortSignal
@@ -66,18 +69,23 @@ export interface SyncSample {
 export async function sampleSync(
   framework: Framework,
   id: number,
-  { limit = DEFAULT_LIMIT, signal, onListingFailed }: SampleOptions = {},
+  { stream, limit = DEFAULT_LIMIT, signal, onListingFailed }: SampleOptions = {},
 ): Promise<SyncSample> {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT)
     throw new InvalidArgumentException('limit', `1 to ${MAX_LIMIT} is allowed, ${limit} was given`)
   signal?.throwIfAborted()
-  const row = await requireIntegration(framework, id)
-  const registered = framework.providers.get(row.provider)
-  const provider = requireContract(row.provider, registered, hasScheduledSync, 'HasScheduledSync')
-  const logger = integrationLogger(framework, row)
+  const { provider: key } = await requireIntegration(framework, id)
+  const registered = framework.providers.get(key)
+  const named = streamMeant(key, registered, stream)
+  const provider = syncSource(registered, named)
+  const row = await findSyncRow(framework.db, framework.tables, { integrationId: id, stream: named })
+  if (row === null) throw new IntegrationNotFound(id)
+  if (provider === null) throw new UnsupportedByProvider(key, 'HasScheduledSync')
+  const logger = syncLogger(framework, row)
   const session = new SamplingSession({
     integration: integrationHandle(framework, row),
     cursor: cursorOf(row),
+    stream: named,
     listeners: framework.listeners,
     logger,
     reduce: (checkpoints) => provider.reduceCheckpoints(checkpoints),
@@ -109,7 +117,10 @@ export async function sampleSync(
   }
 }
 
-type SamplingOptions = Pick<SessionOptions, 'integration' | 'cursor' | 'listeners' | 'logger' | 'reduce' | 'models'> & {
+type SamplingOptions = Pick<
+  SessionOptions,
+  'integration' | 'cursor' | 'stream' | 'listeners' | 'logger' | 'reduce' | 'models'
+> & {
   readonly limit: number
 }
 

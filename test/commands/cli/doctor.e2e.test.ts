@@ -420,7 +420,7 @@ describe('syncs', () => {
     // The Schedule's own run would close the log before anybody looks, and doctor says nothing while a run lives.
     await stack.sql`update integrations set next_sync_at = now() + interval '1 hour' where id = ${stack.integrationId}`
     await until('no run lives', async () => {
-      const run = client.workflow.getHandle(workflowId.syncIntegration(PREFIX, stack.integrationId))
+      const run = client.workflow.getHandle(workflowId.syncIntegration(PREFIX, { integrationId: stack.integrationId }))
       const described = await run.describe().catch(() => null)
       return described?.status.name !== 'RUNNING'
     })
