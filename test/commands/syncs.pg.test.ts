@@ -225,7 +225,7 @@ describe('sync --watch', () => {
         cursor_after: 'b',
         created_at: AT.toISOString(),
         updated_at: expect.any(String),
-        ...{ summary: null, external_id: null, parent_id: null, origin: null },
+        ...{ summary: null, external_id: null, parent_id: null, origin: null, stream: null },
         metadata: expect.objectContaining({ cursor_before: 'a', cursor_after: 'b', listed: 10 }),
       },
     })
