@@ -397,10 +397,14 @@ describe('a run', () => {
     const response = await post(path('cancel'))
     expect([response.status, await response.json()]).toEqual([
       200,
-      { integration_id: id, stream: null, cancelled: true },
+      { integration_id: id, stream: null, cancelled: true, forgot: false },
     ])
     expect(test.starts.cancelled).toContain(id)
     expect(await acts()).toEqual([act('cancel')])
+    await test.sql`insert into integration_sync_starts (integration_id, again_at) values (${id}, now())`
+    const forgetting = await post(path('cancel'), { forget: true })
+    expect(await forgetting.json()).toEqual({ integration_id: id, cancelled: false, forgot: true })
+    expect(await acts()).toEqual([act('cancel'), act('forget-start')])
   })
 
   it('without Temporal is a 503, and not written down', async () => {

@@ -147,7 +147,7 @@ describe('a stream that is named', () => {
 
   it('is all that cancel-sync asks for, and is of', async () => {
     const ran = await run('cancel-sync', id, '--stream', 'deals', '--yes', '--json')
-    expect(ran.json()).toEqual({ integration_id: id, stream: 'deals', cancelled: true })
+    expect(ran.json()).toEqual({ integration_id: id, stream: 'deals', cancelled: true, forgot: false })
     expect(new Set(asked.map((each) => each.split(' ')[1]))).toEqual(new Set(['deals']))
   })
 
