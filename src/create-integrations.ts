@@ -506,7 +506,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     isTold: (name) => isNotified(config.notifications.targets, name),
     wake: () => framework.workflows.wakeOutbox(),
   })
-  const providers = new ProviderRegistry()
+  const providers = new ProviderRegistry(Object.keys(options.models ?? {}))
   const register = (key: string, source: ProviderSource, registration?: { replace?: boolean }): void => {
     providers.register(key, source, registration)
     const provider = providers.get(key)

@@ -16,7 +16,9 @@ import type { HandlesMissing } from '../../providers/contracts.ts'
 import { handlesMissing } from '../../providers/contracts.ts'
 import type { Integration } from '../../providers/integration.ts'
 import { syncSource } from '../../providers/streams.ts'
+import { noteDeleted, unchangedSince } from '../record-queries.ts'
 import type { RunIds } from '../run-rules.ts'
+import { pendingOf } from '../sync-jobs.ts'
 
 /** Ids in one call of the provider. */
 const CHUNK = 500
@@ -28,6 +30,7 @@ const MAX_SHARE = 0.5
 /** Two full listings, and what is asked about them. */
 export interface TwoListings {
   readonly integrationId: number
+  readonly stream: string | null
   /** Null: all of the integration. */
   readonly internalType: string | null
   readonly syncLogIds: readonly [number, number]
@@ -76,6 +79,7 @@ export async function missingItemsOf(
     listed: [listedBy(before), listedBy(log)],
     listings: {
       integrationId,
+      stream: log.stream,
       internalType: kind.internalType,
       syncLogIds: [before.id, log.id],
       mappedBy: before.createdAt,
@@ -121,6 +125,7 @@ export async function handleMissing(
       if (!isWhole) return
       const chunk = waiting.slice(0, CHUNK)
       await untilAborted(provider.handleMissing(integration, chunk), enough)
+      await noteDeleted(db, tables, listings, chunk)
       waiting = waiting.slice(chunk.length)
       told += chunk.length
     }
@@ -191,8 +196,10 @@ function fullListingOf({ metadata }: LogRow): { internalType: string | null } | 
   return { internalType: typeof kind.internal_type === 'string' ? kind.internal_type : null }
 }
 
+/** Items that were stored for a listing. */
 function listedBy({ metadata }: LogRow): number {
-  return Number((metadata as RunMetadata).listed ?? 0)
+  const { listed, unchanged } = metadata as RunMetadata
+  return pendingOf({ listed: Number(listed ?? 0), unchanged: Number(unchanged ?? 0) })
 }
 
 /** The last run before this one that listed everything of the same kind, whatever became of it. */
@@ -259,7 +266,8 @@ async function mappedPage(
       limit ${limit}
     ), judged as (
       select page.external_id, page.created_at <= ${mappedBy.toISOString()}::timestamptz
-        and ${itemOfEither(tables, listings, sql`page.external_id`)} is null as is_missing
+        and ${itemOfEither(tables, listings, sql`page.external_id`)} is null
+        and ${unchangedSince(tables, listings, sql`page.external_id`, listings.syncLogIds[0])} is null as is_missing
       from page
     )
     select count(*)::int as mapped, max(external_id) as last,
