@@ -13,7 +13,7 @@ export interface OursOptions {
   readonly encryptionKey: string
 }
 
-export const PROVIDER = { quick: 'bench', slow: 'slow', scheduled: 'scheduled' } as const
+export const PROVIDER = { quick: 'bench', slow: 'slow', hashed: 'hashed', scheduled: 'scheduled' } as const
 export type ProviderKey = (typeof PROVIDER)[keyof typeof PROVIDER]
 export const LISTENER_MS = 20
 /** Of an integration's metadata: how many items its provider lists. */
@@ -37,6 +37,7 @@ export function createOurs(
     providers: {
       [PROVIDER.quick]: providerOf(ContactChanged, null, moments),
       [PROVIDER.slow]: providerOf(SlowContactChanged, null, moments),
+      [PROVIDER.hashed]: { ...providerOf(ContactChanged, null, moments), skipUnchanged: true },
       [PROVIDER.scheduled]: providerOf(ContactChanged, MINUTES_A_DAY, moments),
     },
     ...more,

@@ -231,6 +231,7 @@ export type GivenBack =
 export const claimedItems = (
   tables: Tables,
   givenBack: GivenBack = { status: 'pending' },
+  { keepsHashes = false }: { readonly keepsHashes?: boolean } = {},
 ): ClaimedRows<Tables['syncItems']> => ({
   table: tables.syncItems,
   isHeld: sql`r.status = 'processing'`,
@@ -248,7 +249,7 @@ export const claimedItems = (
       next_attempt_at = clock_timestamp() + make_interval(secs => (s.wait ->> 'seconds')::double precision),
       put_off = r.put_off + (coalesce(s.wait ->> 'isPutOff', 'false') = 'true')::int`,
     returns: sql`r.sync_log_id, r.external_id, s.attempts as attempt, s.failure, s.status, r.stream, r.event_class, r.record_hash`,
-    keeps: keepHashes(tables),
+    ...(keepsHashes ? { keeps: keepHashes(tables) } : {}),
     logs: sql`
       insert into ${tables.logs} (integration_id, operation, direction, status, external_id, error, attempt, max_attempts,
                            duration_ms, parent_id, origin)
