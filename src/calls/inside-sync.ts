@@ -9,6 +9,8 @@ import type { CurrentSyncItem } from '../providers/sync-session.ts'
 export interface SyncWork {
   /** Aborted when the worker stops or the run is cancelled: then no call waits any longer. */
   readonly signal: AbortSignal
+  /** The stream that it is of; null, or not given: the integration's own. Streams take turns in the line for admission. */
+  readonly stream?: string | null
   /** The item whose listeners run, and its database: a process may serve two. */
   readonly item?: { readonly db: Database; readonly current: CurrentSyncItem }
   /** When its time is over (`sync.item_timeout`, `sync.job_timeout`), as `performance.now()`. Not given: it has no end. */

@@ -1,5 +1,6 @@
 /**
- * The callers of this process that wait for admission: a line for each integration, in order of arrival.
+ * The callers of this process that wait for admission: a line for each integration. Its streams take turns, and the callers of
+ * one stream go in order of arrival: a stream with many callers does not keep one with few waiting.
  *
  * One statement asks for the whole line. A caller that must wait keeps its place, and the line asks again when the time has come.
  * So a hundred waiting callers cost one statement a window, and no newcomer overtakes them. After a wait for a sliding window the
@@ -24,6 +25,8 @@ type Wait = Extract<Admission, { readonly retryAfterMs: number; readonly kind: '
 
 interface Waiting {
   readonly owner: string
+  /** Its place: a stream's next caller has the next turn, and a stream that comes anew the present one. */
+  readonly turn: number
   readonly joinedAt: number
   /** Each gate may hold a caller for the whole budget. */
   readonly slept: { suppressed: number; limited: number }
@@ -36,7 +39,12 @@ interface Waiting {
 }
 
 interface Line {
+  /** By turn, and those of one turn by arrival. */
   readonly waiting: Waiting[]
+  /** The last turn that each stream was given. */
+  readonly turns: Map<string, number>
+  /** Of the caller that was admitted last. */
+  turn: number
   /** Ends its pause; null: it does not sleep. */
   wake: (() => void) | null
   /** Null: all may be asked for at once. */
@@ -84,10 +92,13 @@ export class AdmissionLines {
     {
       signal,
       longestWaitMs = () => Number.POSITIVE_INFINITY,
-    }: { readonly signal?: AbortSignal; readonly longestWaitMs?: () => number } = {},
+      stream = '',
+    }: { readonly signal?: AbortSignal; readonly longestWaitMs?: () => number; readonly stream?: string } = {},
   ): Promise<Admission> {
     return new Promise((resolve, reject) => {
-      const line = this.#lines.get(integration.id) ?? { waiting: [], wake: null, step: null }
+      const line = this.#lines.get(integration.id) ?? emptyLine()
+      const turn = Math.max(line.turn, line.turns.get(stream) ?? 0) + 1
+      line.turns.set(stream, turn)
       const leave = (): void => {
         const place = line.waiting.indexOf(waiting)
         // Taken out of the line: its question is under way.
@@ -99,6 +110,7 @@ export class AdmissionLines {
       const over = (): void => signal?.removeEventListener('abort', leave)
       const waiting: Waiting = {
         owner,
+        turn,
         joinedAt: performance.now(),
         slept: { suppressed: 0, limited: 0 },
         signal,
@@ -113,7 +125,7 @@ export class AdmissionLines {
         },
       }
       signal?.addEventListener('abort', leave, { once: true })
-      line.waiting.push(waiting)
+      take(line, waiting)
       if (this.#lines.get(integration.id) === line) return
       this.#lines.set(integration.id, line)
       void this.#serve(integration, line)
@@ -145,6 +157,7 @@ export class AdmissionLines {
     for (const [index, waiting] of asked.entries()) {
       const verdict = verdicts[index] as Admission
       if (isWait(verdict)) told = verdict
+      else line.turn = Math.max(line.turn, waiting.turn)
       if (isWait(verdict) && this.#maySleep(waiting, verdict)) staying.push(waiting)
       else waiting.resolve(verdict)
     }
@@ -157,7 +170,7 @@ export class AdmissionLines {
     // A caller that gave up while the question was under way has nothing to give back, and waits no more.
     for (const waiting of staying)
       if (waiting.signal?.aborted === true) waiting.reject(waiting.signal.reason)
-      else line.waiting.push(waiting)
+      else take(line, waiting)
     return wait
   }
 
@@ -206,6 +219,15 @@ export class AdmissionLines {
     const endedAt = Math.min(performance.now(), startedAt + pauseMs)
     for (const { slept, joinedAt } of line.waiting) slept[kind] += Math.max(0, endedAt - Math.max(startedAt, joinedAt))
   }
+}
+
+function emptyLine(): Line {
+  return { waiting: [], turns: new Map(), turn: 0, wake: null, step: null }
+}
+
+function take({ waiting }: Line, one: Waiting): void {
+  const place = waiting.findIndex(({ turn }) => turn > one.turn)
+  waiting.splice(place === -1 ? waiting.length : place, 0, one)
 }
 
 function isWait(admission: Admission): admission is Wait {

@@ -74,7 +74,7 @@ export async function admitted(
     either?.throwIfAborted()
     const admission = await queuesOf(framework).admissions.enter(integration, owner, {
       ...(either === undefined ? {} : { signal: either }),
-      ...(sync === null ? {} : { longestWaitMs: () => longestWaitMs(sync) }),
+      ...(sync === null ? {} : { longestWaitMs: () => longestWaitMs(sync), stream: sync.stream ?? '' }),
     })
     if (admission.kind === 'admitted') {
       const { generation, probe } = admission

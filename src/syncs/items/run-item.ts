@@ -105,7 +105,7 @@ export async function runSyncItem(
           isLikelyFinalAttempt: isLikelyFinal(attempt, ageSeconds(), policy),
           signal,
         }
-        const inside = { signal: work.cancelled, item: { db: framework.db, current }, endsAt }
+        const inside = { signal: work.cancelled, stream: row.stream, item: { db: framework.db, current }, endsAt }
         const tell = () => insideSync(inside, () => framework.listeners.deliver(event))
         return asPartOf(framework.tables, 'item', row.id, () => withSyncItem(current, tell))
       },

@@ -27,8 +27,8 @@ function lines(units: readonly number[], { budgetMs = 1_000, waitMs = 10 } = {})
   }, budgetMs)
   return {
     asked,
-    enter: (owner: string, signal?: AbortSignal) =>
-      line.enter(INTEGRATION, owner, signal === undefined ? {} : { signal }),
+    enter: (owner: string, signal?: AbortSignal, stream = '') =>
+      line.enter(INTEGRATION, owner, { stream, ...(signal === undefined ? {} : { signal }) }),
   }
 }
 
@@ -39,6 +39,24 @@ describe('a line', () => {
     await Promise.all(['a', 'b', 'c', 'd'].map((owner) => enter(owner).then(() => served.push(owner))))
     expect(asked).toEqual([['a'], ['b', 'c', 'd'], ['c', 'd']])
     expect(served).toEqual(['a', 'b', 'c', 'd'])
+  })
+
+  it('has the streams take turns; one with many callers keeps none of the others waiting', async () => {
+    const { enter } = lines(Array.from({ length: 40 }, () => 1))
+    const served: string[] = []
+    const enterAs = (stream: string, owner: string) => enter(owner, undefined, stream).then(() => served.push(owner))
+    const deals = Array.from({ length: 20 }, (_, index) => enterAs('deals', `d${index}`))
+    await asleep()
+    const contacts = ['c0', 'c1', 'c2'].map((owner) => enterAs('contacts', owner))
+    await Promise.all([...deals, ...contacts])
+    const before = served.indexOf('c0')
+    expect(before).toBeLessThanOrEqual(3)
+    expect(served.slice(before, before + 5).filter((owner) => owner.startsWith('c'))).toHaveLength(3)
+    expect(served.filter((owner) => owner.startsWith('d'))).toEqual(deals.map((_, index) => `d${index}`))
+    // A stream that was silent has saved no turns up.
+    const late = [enterAs('deals', 'd20'), enterAs('contacts', 'c3'), enterAs('contacts', 'c4')]
+    await Promise.all(late)
+    expect(served.slice(-3)).toEqual(['d20', 'c3', 'c4'])
   })
 
   it('lets nobody overtake those who wait', async () => {
