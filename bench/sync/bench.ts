@@ -33,8 +33,7 @@ export async function benchSync({ quick, say }: BenchOptions): Promise<Outcome> 
         compare(throughput.ours, throughput.asItComes, 'ratio', atLeast(1.5)),
         compare(throughput.ours, throughput.tuned, 'ratio', atLeast(0.8)),
         compare(throughput.ours, throughput.activities, 'ratio', atLeast(5)),
-        // At most a fifth of what a run item costs.
-        compare(unchanged, throughput.ours, 'ratio', atLeast(5)),
+        compare(unchanged, added, 'ratio', atMost(0.2)),
         target(small.activities, atMost(5)),
         compare(slow.processing, slow.possible, 'ratio', atLeast(0.8)),
       ],

@@ -16,7 +16,7 @@ import { startProcesses } from '../webhooks/processes.ts'
 import type { Stage } from '../webhooks/stage.ts'
 import { createIntegration, deliveryPath, inboxCost, wallClock } from '../webhooks/stage.ts'
 import type { Side } from '../webhooks/tables.ts'
-import { cpuOfDescendants } from './cpu.ts'
+import { cpuOfDescendants } from '../cpu.ts'
 
 interface Size {
   readonly rounds: number

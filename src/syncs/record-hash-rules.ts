@@ -3,9 +3,8 @@
  *
  * Rule: docs/behaviour/sync-changes.md, "What is compared".
  */
-import { sha256Hex } from '../access/rules.ts'
+import { hash } from 'node:crypto'
 import type { Json } from '../framework/json.ts'
-import { canonicalJson } from '../framework/json.ts'
 import { parseRedactionPath } from '../framework/redaction.ts'
 import type { SkipUnchanged } from '../providers/contracts.ts'
 
@@ -17,7 +16,17 @@ import type { SkipUnchanged } from '../providers/contracts.ts'
 export function recordHash(stored: string, skip: SkipUnchanged): string {
   const value = JSON.parse(stored) as Json
   const paths = skip === true ? [] : skip.except.map((path) => ['data', ...parseRedactionPath(path)])
-  return sha256Hex(canonicalJson(paths.reduce(without, value)))
+  return hash('sha256', JSON.stringify(sorted(paths.reduce(without, value))), 'hex')
+}
+
+/** The value with the keys of its objects in one order. Faster than `canonicalJson()`: most of it is native. */
+function sorted(value: Json): Json {
+  if (value === null || typeof value !== 'object') return value
+  if (Array.isArray(value)) return value.map(sorted)
+  const object = value as Readonly<Record<string, Json>>
+  const inOrder: Record<string, Json> = {}
+  for (const key of Object.keys(object).sort()) inOrder[key] = sorted(object[key] as Json)
+  return inOrder
 }
 
 /** @param path keys from the outside in; `*` is any key or element */
