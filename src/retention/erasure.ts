@@ -13,7 +13,14 @@ import { bringToRest, changeAll, clearCache } from './deletion.ts'
 const ERASED = 'erased'
 
 /** Tables that hold such data. */
-const ERASABLE = ['webhooks', 'requests', 'syncItems', 'recordHashes', 'logs', 'events'] as const satisfies readonly (keyof Tables)[]
+const ERASABLE = [
+  'webhooks',
+  'requests',
+  'syncItems',
+  'recordHashes',
+  'logs',
+  'events',
+] as const satisfies readonly (keyof Tables)[]
 export type ErasableTable = (typeof ERASABLE)[number]
 
 /** Without `force` an integration with a living run is refused: its items need their payloads. */

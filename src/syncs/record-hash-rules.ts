@@ -36,7 +36,9 @@ function without(value: Json, path: readonly string[]): Json {
   const isMeant = (name: string): boolean => key === '*' || name === key
   // What is left out of a list leaves its place: the others keep theirs.
   if (Array.isArray(value))
-    return value.map((inner: Json, at) => (!isMeant(String(at)) ? inner : rest.length === 0 ? null : without(inner, rest)))
+    return value.map((inner: Json, at) =>
+      !isMeant(String(at)) ? inner : rest.length === 0 ? null : without(inner, rest),
+    )
   return Object.fromEntries(
     Object.entries(value).flatMap(([name, inner]) =>
       !isMeant(name) ? [[name, inner]] : rest.length === 0 ? [] : [[name, without(inner, rest)]],

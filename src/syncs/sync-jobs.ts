@@ -6,8 +6,13 @@ import type { RunStatus } from './run-rules.ts'
 export const BATCH_ROWS = 200
 
 /** Items of a listing that are to run: no item is stored for an unchanged record. */
-export const pendingOf = ({ listed, unchanged = 0 }: { readonly listed: number; readonly unchanged?: number }): number =>
-  listed - unchanged
+export const pendingOf = ({
+  listed,
+  unchanged = 0,
+}: {
+  readonly listed: number
+  readonly unchanged?: number
+}): number => listed - unchanged
 
 /** One stream of one integration. */
 export interface SyncOf {

@@ -248,11 +248,7 @@ describe('each call', () => {
   })
 })
 
-async function against(
-  options: { entries: number },
-  token = SANDBOX_TOKEN,
-  provider = 'github',
-): Promise<Integration> {
+async function against(options: { entries: number }, token = SANDBOX_TOKEN, provider = 'github'): Promise<Integration> {
   sandbox = await startGithubSandbox(options)
   return makeIntegration(test, provider, { credentials: { token }, metadata: { ...REPOSITORY, base_url: sandbox.url } })
 }

@@ -42,12 +42,20 @@ interface Chapter {
   /** Pages behind which a try breaks off, each once. */
   readonly breaks: readonly number[]
   readonly fails: readonly string[]
-  readonly dies: 'not' | 'before listing' | 'in the listing' | 'before the items' | 'before the end' | 'before the missing'
+  readonly dies:
+    | 'not'
+    | 'before listing'
+    | 'in the listing'
+    | 'before the items'
+    | 'before the end'
+    | 'before the missing'
   readonly confirms: boolean
 }
 
 /** Its mappings are what counts; no row of it is read. */
-const MODEL = Object.fromEntries(['of', 'find', 'findMany', 'create', 'update', 'scan'].map((name) => [name, () => null]))
+const MODEL = Object.fromEntries(
+  ['of', 'find', 'findMany', 'create', 'update', 'scan'].map((name) => [name, () => null]),
+)
 
 const edit = (): fc.Arbitrary<Edit> =>
   fc.record({
@@ -61,9 +69,24 @@ const chapter: fc.Arbitrary<Chapter> = fc.record({
   full: fc.constantFrom(true, true, false),
   duringPage: fc.array(edits(1), { maxLength: 4 }),
   breaks: fc.uniqueArray(fc.nat(3), { maxLength: 2 }),
-  fails: fc.oneof({ weight: 4, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: fc.subarray([...IDS], { maxLength: 2 }) }),
+  fails: fc.oneof(
+    { weight: 4, arbitrary: fc.constant([]) },
+    { weight: 1, arbitrary: fc.subarray([...IDS], { maxLength: 2 }) },
+  ),
   dies: fc.constantFrom(
-    ...(['not', 'not', 'not', 'not', 'not', 'not', 'before listing', 'in the listing', 'before the items', 'before the end', 'before the missing'] as const),
+    ...([
+      'not',
+      'not',
+      'not',
+      'not',
+      'not',
+      'not',
+      'before listing',
+      'in the listing',
+      'before the items',
+      'before the end',
+      'before the missing',
+    ] as const),
   ),
   confirms: fc.boolean(),
 })
@@ -197,7 +220,8 @@ class Life {
         .filter(([id, { updatedAt }]) => (after === null || id > after) && updatedAt >= from)
         .sort(([a], [b]) => (a < b ? -1 : 1))
         .slice(0, PAGE)
-      for (const [id, { n, updatedAt }] of page) await session.dispatch(new ThingSynced(session.integration, { n }), updatedAt, id)
+      for (const [id, { n, updatedAt }] of page)
+        await session.dispatch(new ThingSynced(session.integration, { n }), updatedAt, id)
       const at = this.#page
       this.#page += 1
       for (const each of this.#chapter.duringPage[at] ?? []) this.#edit(each)

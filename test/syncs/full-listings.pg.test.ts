@@ -49,7 +49,9 @@ const things: SyncStream = {
 const streams = { quiet: { ...things, skipUnchanged: true as const }, loud: things }
 
 /** Its mappings are what counts; no row of it is read. */
-const MODEL = Object.fromEntries(['of', 'find', 'findMany', 'create', 'update', 'scan'].map((name) => [name, () => null]))
+const MODEL = Object.fromEntries(
+  ['of', 'find', 'findMany', 'create', 'update', 'scan'].map((name) => [name, () => null]),
+)
 
 beforeAll(async () => {
   database = await createTestDatabase()

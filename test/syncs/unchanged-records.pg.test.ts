@@ -230,7 +230,10 @@ describe('a listing', () => {
   })
 })
 
-it.each([[false], [{}], [{ except: 'a' }], [{ except: [''] }]])('a provider with skipUnchanged %j is refused', (skip) => {
-  const bad = syncProvider(() => {}, { skipUnchanged: skip as never })
-  expect(() => test.integrations.register('bad', bad)).toThrow('skipUnchanged is true, or { except: [dot paths] }')
-})
+it.each([[false], [{}], [{ except: 'a' }], [{ except: [''] }]])(
+  'a provider with skipUnchanged %j is refused',
+  (skip) => {
+    const bad = syncProvider(() => {}, { skipUnchanged: skip as never })
+    expect(() => test.integrations.register('bad', bad)).toThrow('skipUnchanged is true, or { except: [dot paths] }')
+  },
+)

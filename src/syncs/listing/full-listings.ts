@@ -31,7 +31,11 @@ export async function beginFullIfDue(
 }
 
 /** Notes that a full listing has ended without failed items. */
-export async function noteFullEnd(tx: Transaction, { streams }: Tables, { integrationId, stream }: SyncOf): Promise<void> {
+export async function noteFullEnd(
+  tx: Transaction,
+  { streams }: Tables,
+  { integrationId, stream }: SyncOf,
+): Promise<void> {
   await tx.execute(sql`
     update ${streams} set last_full_at = clock_timestamp(), updated_at = clock_timestamp()
     where integration_id = ${integrationId} and stream = ${stream}`)

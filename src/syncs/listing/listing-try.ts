@@ -44,7 +44,12 @@ const MAX_REQUEST_IDS = 1_000
 const KEYS_PAGE = 10_000
 
 export type Listing =
-  | { readonly kind: 'listed'; readonly listed: number; readonly duplicatesDropped: number; readonly unchanged?: number }
+  | {
+      readonly kind: 'listed'
+      readonly listed: number
+      readonly duplicatesDropped: number
+      readonly unchanged?: number
+    }
   /** The provider's limit was met: the listing is to be called again after `retryAfterSeconds`. */
   | {
       readonly kind: 'deferred'
@@ -280,7 +285,9 @@ function ask(framework: Framework, row: SyncRow, log: LogRow, session: SyncSessi
     const backfill = requireContract(row.provider, provider, hasBackfill, 'HasBackfill')
     return backfill.syncWindow(integration, session, { from: new Date(from), to: new Date(to) })
   }
-  return (log.metadata as RunMetadata).full === true ? provider.sync(integration, session) : listWhole(provider, session)
+  return (log.metadata as RunMetadata).full === true
+    ? provider.sync(integration, session)
+    : listWhole(provider, session)
 }
 
 /** Calls the provider's listing from the cursor: `syncIncremental()`, where it has one. */

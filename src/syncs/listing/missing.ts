@@ -194,11 +194,20 @@ export async function confirmMissing(
   const { missing_withheld: withheld, missing_handled_at: handledAt } = log.metadata as RunMetadata
   if (kind === null || withheld === undefined || handledAt !== undefined)
     throw new MissingNotWithheld(syncLogId, handledAt === undefined ? 'nothing was withheld after it' : 'it was told')
-  const later = await newestLog(db, tables, { ...log, operation: 'sync' }, gt(tables.logs.id, log.id), ...isOfKind(tables, kind))
+  const later = await newestLog(
+    db,
+    tables,
+    { ...log, operation: 'sync' },
+    gt(tables.logs.id, log.id),
+    ...isOfKind(tables, kind),
+  )
   if (later !== null) throw new MissingNotWithheld(syncLogId, `the full listing of run ${later.id} is newer`)
   const target = await missingItemsOf(framework, { integrationId: log.integrationId, syncLogId })
   if (target === null)
-    throw new MissingNotWithheld(syncLogId, 'its listings can not be compared any more, or the integration is switched off')
+    throw new MissingNotWithheld(
+      syncLogId,
+      'its listings can not be compared any more, or the integration is switched off',
+    )
   const confirmed = { ...target, listings: { ...target.listings, andSince: true }, isConfirmed: true }
   const { signal } = new AbortController()
   const found = await countMissing(framework, confirmed.listings, signal)
