@@ -49,6 +49,7 @@ export type { OAuth2Discovery, OAuth2Endpoints, OAuth2Server } from './providers
 export {
   ProviderEvent,
   type ProviderEventClass,
+  type RecordChange,
   SyncItemEvent,
   type SyncItemEventClass,
 } from './providers/provider-events.ts'
