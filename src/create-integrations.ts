@@ -91,6 +91,8 @@ import {
 } from './syncs/by-hand.ts'
 import type { CursorChange } from './syncs/cursor.ts'
 import { declaredStreams } from './syncs/due.ts'
+import type { ConfirmedMissing, ConfirmMissing } from './syncs/listing/missing.ts'
+import { confirmMissing } from './syncs/listing/missing.ts'
 import type { SampleOptions, SyncSample } from './syncs/listing/sample.ts'
 import { sampleSync } from './syncs/listing/sample.ts'
 import type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './syncs/run-list.ts'
@@ -386,6 +388,12 @@ export interface Integrations {
     run(syncLogId: number): Promise<SyncRunDetail>
     /** Finalises one run, if its items are done. @throws SyncRunNotFound, CheckpointsNotReduced */
     finalise(syncLogId: number): Promise<AdvanceCursorResult>
+    /**
+     * Tells the provider what was withheld after a full listing, since more than half of all mapped ids are missing.
+     *
+     * @throws SyncRunNotFound, MissingNotWithheld; what `handleMissing()` throws
+     */
+    confirmMissing(syncLogId: number, options?: ConfirmMissing): Promise<ConfirmedMissing>
   }
 
   /**
@@ -515,7 +523,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     isTold: (name) => isNotified(config.notifications.targets, name),
     wake: () => framework.workflows.wakeOutbox(),
   })
-  const providers = new ProviderRegistry()
+  const providers = new ProviderRegistry(Object.keys(options.models ?? {}))
   const register = (key: string, source: ProviderSource, registration?: { replace?: boolean }): void => {
     providers.register(key, source, registration)
     const provider = providers.get(key)
@@ -640,6 +648,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       runs: (filter) => listSyncRuns(framework, filter),
       run: (syncLogId) => getSyncRun(framework, syncLogId),
       finalise: (syncLogId) => finaliseOneRun(framework, syncLogId),
+      confirmMissing: (syncLogId, confirmation) => confirmMissing(framework, syncLogId, confirmation),
     },
     oauth: {
       link: (id, link) => oauthLink(framework, access, id, link),

@@ -67,6 +67,7 @@ export { byTimeWindows, type TimeWindow } from './providers/pagination/time-wind
 export {
   ProviderEvent,
   type ProviderEventClass,
+  type RecordChange,
   SyncItemEvent,
   type SyncItemEventClass,
 } from './providers/provider-events.ts'

@@ -11,6 +11,7 @@ import { measureSlowListeners } from './slow-listeners.ts'
 import { measureSmallRun } from './small-run.ts'
 import type { Lengths, Stage } from './stage.ts'
 import { measureThroughput } from './throughput.ts'
+import { measureUnchanged } from './unchanged.ts'
 
 const FULL: Lengths = { rounds: 3, items: 10_000, activityItems: 2_000, slowItems: 10_000 }
 const QUICK: Lengths = { rounds: 3, items: 2_000, activityItems: 400, slowItems: 3_200 }
@@ -23,14 +24,16 @@ export async function benchSync({ quick, say }: BenchOptions): Promise<Outcome> 
   const { stage, stop } = await startProcesses(quick ? QUICK : FULL, say)
   try {
     const throughput = await measureThroughput(stage)
+    const { added, unchanged } = await measureUnchanged(stage)
     const small = await measureSmallRun(stage)
     const slow = await measureSlowListeners(stage)
     const outcome: Outcome = {
-      figures: [throughput, small, slow].flatMap((measured) => Object.values(measured)),
+      figures: [throughput, { added, unchanged }, small, slow].flatMap((measured) => Object.values(measured)),
       comparisons: [
         compare(throughput.ours, throughput.asItComes, 'ratio', atLeast(1.5)),
         compare(throughput.ours, throughput.tuned, 'ratio', atLeast(0.8)),
         compare(throughput.ours, throughput.activities, 'ratio', atLeast(5)),
+        compare(unchanged, added, 'ratio', atMost(0.2)),
         target(small.activities, atMost(5)),
         compare(slow.processing, slow.possible, 'ratio', atLeast(0.8)),
       ],

@@ -16,6 +16,7 @@ export interface OursOptions {
 export const PROVIDER = {
   quick: 'bench',
   slow: 'slow',
+  hashed: 'hashed',
   scheduled: 'scheduled',
   three: 'three',
   crowd: 'crowd',
@@ -47,6 +48,7 @@ export function createOurs(
     providers: {
       [PROVIDER.quick]: providerOf(ContactChanged, null, moments),
       [PROVIDER.slow]: providerOf(SlowContactChanged, null, moments),
+      [PROVIDER.hashed]: { ...providerOf(ContactChanged, null, moments), skipUnchanged: true },
       [PROVIDER.scheduled]: providerOf(ContactChanged, MINUTES_A_DAY, moments),
       [PROVIDER.three]: streamsOf(['contacts', 'companies', 'deals'], MINUTES_A_DAY, moments),
       [PROVIDER.crowd]: streamsOf(CROWD, null, moments),

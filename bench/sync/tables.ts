@@ -45,7 +45,7 @@ export async function createTables(databaseUrl: string): Promise<Tables> {
   return {
     sql,
     async clear() {
-      await sql`truncate integration_sync_items, integration_logs, integration_webhooks, peer_sync_items`
+      await sql`truncate integration_sync_items, integration_record_hashes, integration_logs, integration_webhooks, peer_sync_items`
       await sql`checkpoint`
     },
     async fillPeer(integrationId, rows) {

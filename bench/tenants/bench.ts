@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Integration } from 'durable-integrations'
+import { cpuOfDescendants } from '../cpu.ts'
 import type { BenchOptions, Comparison, Figure, Goal, Outcome } from '../frame.ts'
 import { compare, median, percentile, target } from '../frame.ts'
 import { openLoop } from '../open-loop.ts'
@@ -16,7 +17,6 @@ import { startProcesses } from '../webhooks/processes.ts'
 import type { Stage } from '../webhooks/stage.ts'
 import { createIntegration, deliveryPath, inboxCost, wallClock } from '../webhooks/stage.ts'
 import type { Side } from '../webhooks/tables.ts'
-import { cpuOfDescendants } from './cpu.ts'
 
 interface Size {
   readonly rounds: number

@@ -13,7 +13,7 @@ import type { BegunListing } from '../syncs/listing/listing-queries.ts'
 import type { FailedTry, Listing } from '../syncs/listing/listing-try.ts'
 import { listBegun } from '../syncs/listing/listing-try.ts'
 import { runSettings } from '../syncs/start.ts'
-import { BATCH_ROWS } from '../syncs/sync-jobs.ts'
+import { BATCH_ROWS, pendingOf } from '../syncs/sync-jobs.ts'
 import type { SyncRow } from '../syncs/sync-rows.ts'
 
 import { asFailure } from './activity-failures.ts'
@@ -72,15 +72,15 @@ export async function firstSteps(
     const listing = await firstListing(framework, begun, cancelled)
     if (listing.kind === 'listed') listed = listing.listed
     const goesOn =
-      listing.kind === 'listed' && listing.listed <= BATCH_ROWS && settings.itemTaskQueue === info.taskQueue
+      listing.kind === 'listed' && pendingOf(listing) <= BATCH_ROWS && settings.itemTaskQueue === info.taskQueue
     if (!goesOn || leftMs() <= 0 || cancelled.aborted) return { listing }
     const first = { syncLogId, claim, take: { kind: 'pending', limit: BATCH_ROWS } } as const
     const how = { cancelled, startWithinMs: leftMs(), isFirst: true }
-    const batch = listing.listed === 0 ? undefined : await runItemBatch(framework, first, how)
+    const batch = pendingOf(listing) === 0 ? undefined : await runItemBatch(framework, first, how)
     const steps = { listing, ...(batch === undefined ? {} : { batch }) }
     // Its workflow was told by then, and may have been paused.
     if (cancelled.aborted || leftMs() <= 0) return steps
-    if (batch !== undefined && batch.succeeded + batch.failed < listing.listed) return steps
+    if (batch !== undefined && batch.succeeded + batch.failed < pendingOf(listing)) return steps
     const announces = !settings.isListenedTo
     return { ...steps, end: await endRun(framework, { integrationId, syncLogId }, { announces }) }
   } finally {

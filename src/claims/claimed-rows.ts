@@ -40,10 +40,12 @@ export interface ClaimedRows<Of extends PgTable = PgTable> {
     readonly fields: SQL
     /** What is set. */
     readonly writes: SQL
-    /** The columns of `settled` that `logs` reads. */
+    /** The columns of `settled` that `logs` and `keeps` read. */
     readonly returns: SQL
     /** An `insert` that writes log rows from `settled`. */
     readonly logs: SQL
+    /** A statement that writes more from `settled`. */
+    readonly keeps?: SQL
     /** The row is as this settlement has left it. */
     readonly isStored: SQL
   }
@@ -173,7 +175,7 @@ export async function settle<Given extends Settlement>(
   settlements: readonly Given[],
 ): Promise<Set<number>> {
   if (settlements.length === 0) return new Set()
-  const { fields, writes, returns, logs } = settling
+  const { fields, writes, returns, logs, keeps } = settling
   return idsOf(
     await db.execute<Id>(sql`
       with given as (
@@ -183,7 +185,7 @@ export async function settle<Given extends Settlement>(
         update ${table} r set ${writes}, updated_at = clock_timestamp()
         from given s where r.id = s.id and ${stillHeld(isHeld)}
         returning r.id, r.integration_id, ${returns}
-      ), logged as (${logs})
+      ), logged as (${logs})${keeps === undefined ? sql`` : sql`, kept as (${keeps})`}
       select id from settled`),
   )
 }

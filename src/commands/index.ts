@@ -37,6 +37,7 @@ import { migrate } from './set-up/migrate.ts'
 import { schedules } from './set-up/schedules.ts'
 import { advanceCursor } from './syncs/advance-cursor.ts'
 import { cancelSync } from './syncs/cancel-sync.ts'
+import { confirmMissing } from './syncs/confirm-missing.ts'
 import { finaliseSyncRun } from './syncs/finalise-sync-run.ts'
 import { listFailedItems } from './syncs/list-failed-items.ts'
 import { listSyncItems } from './syncs/list-sync-items.ts'
@@ -109,6 +110,7 @@ export const TABLE: readonly AnyCommand[] = [
   schedules,
   advanceCursor,
   cancelSync,
+  confirmMissing,
   finaliseSyncRun,
   listFailedItems,
   listSyncItems,

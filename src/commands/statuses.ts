@@ -23,6 +23,7 @@ export const PROBLEMS = {
   sync_run_not_found: 404,
   sync_item_not_failed: 409,
   sync_item_outdated: 409,
+  missing_not_withheld: 409,
   checkpoints_not_reduced: 409,
   integration_busy: 409,
   integration_inactive: 409,

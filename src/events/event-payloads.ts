@@ -78,6 +78,8 @@ const PAYLOADS: { readonly [Name in DurableEventName]: z.ZodType<EventPayload<Na
       successCount: z.number(),
       failureCount: z.number(),
       skippedCount: z.number(),
+      // An event that an earlier release has stored lacks it.
+      unchangedCount: z.number().default(0),
       safeSyncedAt: Moment.nullable(),
       cursor: z.json(),
     }),

@@ -67,6 +67,8 @@ export interface SyncResult {
   readonly successCount: number
   readonly failureCount: number
   readonly skippedCount: number
+  /** Records that were as they were handled last: `skipUnchanged`. */
+  readonly unchangedCount: number
   /** When the run ended clean; null with failures. */
   readonly safeSyncedAt: Date | null
   /** The cursor after the run. */

@@ -479,6 +479,19 @@ export class SyncRunNotFound extends IntegrationsError {
   }
 }
 
+/** There is nothing to confirm of what a full listing did not name. */
+export class MissingNotWithheld extends IntegrationsError {
+  override readonly code = 'missing_not_withheld'
+  constructor(
+    readonly syncLogId: number,
+    reason: string,
+  ) {
+    super(
+      `Of run ${syncLogId} there is nothing to confirm: ${reason}. A run whose metadata has \`missing_withheld\`, the newest full listing, is allowed.`,
+    )
+  }
+}
+
 /** Only a failed item is retried or skipped, and a retry needs its payload. */
 export class SyncItemNotFailed extends IntegrationsError {
   override readonly code = 'sync_item_not_failed'

@@ -23,6 +23,7 @@ const REMEDIES: ReadonlyMap<string, string> = new Map(
     sync_item_not_failed: '`integrations list-failed-items` shows those that can be.',
     sync_item_outdated: '`--force` retries it all the same; `integrations skip-sync-item ID` gives it up.',
     sync_run_not_found: '`integrations list-sync-runs` shows the ids.',
+    missing_not_withheld: '`integrations show-sync-run ID` has the metadata of a run.',
     checkpoints_not_reduced: '`integrations advance-cursor ID` does it again.',
     webhook_not_found: '`integrations list-webhooks` shows the ids.',
     webhook_not_failed: '`integrations list-webhooks --status failed` shows those that can be.',

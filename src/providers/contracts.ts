@@ -147,6 +147,13 @@ export interface DeclaresRateLimit extends IntegrationProvider {
   defaultRateLimit(): RateLimit | null
 }
 
+/**
+ * Which records stay silent. `except`: dot paths of the payload that do not count, such as `stats.views`; `*` is any key or element.
+ *
+ * Rule: docs/behaviour/sync-changes.md.
+ */
+export type SkipUnchanged = true | { readonly except: readonly string[] }
+
 export interface HasScheduledSync extends DeclaresRateLimit {
   /** Lists everything and hands each item to the session. */
   sync(integration: Integration, session: SyncSession): Promise<void>
@@ -158,6 +165,8 @@ export interface HasScheduledSync extends DeclaresRateLimit {
    * where it is a time.
    */
   readonly listsByCheckpoint?: boolean
+  /** Records whose payload is as it was handled last are counted, not run. Default: each listed item runs. */
+  readonly skipUnchanged?: SkipUnchanged
   /** Minutes between runs; null: only by hand. */
   defaultSyncInterval?(): number | null
   /** The event classes that `sync()` dispatches, so that another process can read stored items. */
@@ -195,6 +204,7 @@ export interface SyncStream {
   sync(integration: Integration, session: SyncSession): Promise<void>
   reduceCheckpoints(checkpoints: readonly Json[]): Json
   readonly listsByCheckpoint?: boolean
+  readonly skipUnchanged?: SkipUnchanged
   /** Lists what changed since `session.cursor()`. */
   syncIncremental?(integration: Integration, session: SyncSession): Promise<void>
   /** As of {@link HasBackfill}. */
@@ -209,6 +219,13 @@ export interface SyncStream {
   readonly events?: readonly SyncItemEventClass[]
   /** Seconds between runs, at least 10; null, the default: only by hand. */
   readonly everySeconds?: number | null
+  /**
+   * Seconds between full listings, at least 10, of a stream that has `syncIncremental()` and `model`: such a run calls `sync()`
+   * without a cursor, and finds what is gone. Default: none.
+   */
+  readonly fullEvery?: number
+  /** The host's model that the stream is mapped to: what `session.fullListing()` speaks for. */
+  readonly model?: string
   /** Another stream of the provider, whose first run ends before this one's begins. */
   readonly after?: string
   /** `session.cursor()` lies this many seconds before the stored one, in each ISO 8601 time with a zone. Default 0. */

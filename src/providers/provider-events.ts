@@ -20,6 +20,12 @@ export abstract class ProviderEvent {
 }
 
 /**
+ * What a record is since it was handled last. `reappeared`: the provider had been told that it is gone. A record that is gone is
+ * told by `handleMissing()`: it has no payload.
+ */
+export type RecordChange = 'added' | 'updated' | 'reappeared'
+
+/**
  * One item of a sync run. Its listeners run inside the item's own job, one after the other, and must be idempotent.
  *
  * @typeParam P the payload: JSON, at most 1 MiB
@@ -33,6 +39,13 @@ export abstract class SyncItemEvent<P = Json> {
   static readonly schema?: z.ZodType
   /** Brings the data of an older version to this one. */
   static upgrade?(data: unknown, from: number): unknown
+
+  /** Null where its stream has no `skipUnchanged`, or it has no external id. */
+  readonly change: RecordChange | null = null
+  /** Of the payload, SHA-256 in hex; null as `change` is. */
+  readonly hash: string | null = null
+  /** Of what was handled last; null: nothing was. */
+  readonly previousHash: string | null = null
 
   constructor(
     readonly integration: Integration,

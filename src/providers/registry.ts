@@ -41,6 +41,12 @@ export type AnyProvider =
 /** The providers of a host by identifier, as stored in the `provider` column. */
 export class ProviderRegistry {
   readonly #providers = new Map<string, IntegrationProvider>()
+  readonly #models: readonly string[] | null
+
+  /** @param models of the host, which streams may name; null: any */
+  constructor(models: readonly string[] | null = null) {
+    this.#models = models
+  }
 
   /** @throws InvalidProvider for a bad identifier, a taken one, a contract implemented by halves, or streams that can't be */
   register(key: string, source: ProviderSource, { replace = false }: { replace?: boolean } = {}): void {
@@ -56,7 +62,7 @@ export class ProviderRegistry {
         key,
         incomplete.map(({ contract, missing }) => `${contract} lacks ${missing.join(', ')}`).join('; '),
       )
-    const faults = streamFaults(provider)
+    const faults = streamFaults(provider, this.#models)
     if (faults.length > 0) throw new InvalidProvider(key, faults.join('; '))
     this.#providers.set(key, provider)
   }

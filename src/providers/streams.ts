@@ -26,13 +26,14 @@ export function syncSource(provider: IntegrationProvider, stream: string | null)
   if (stream === null) return hasScheduledSync(provider) ? provider : null
   const declared = declaredStream(provider, stream)
   if (declared === null) return null
-  const { listsByCheckpoint, events, syncIncremental, syncWindow, handleMissing } = declared
+  const { listsByCheckpoint, skipUnchanged, events, syncIncremental, syncWindow, handleMissing } = declared
   return {
     sync: (...given) => declared.sync(...given),
     reduceCheckpoints: (checkpoints) => declared.reduceCheckpoints(checkpoints),
     defaultRateLimit: () => (provider as HasStreams).defaultRateLimit(),
     syncItemEvents: () => events ?? [],
     ...(listsByCheckpoint === undefined ? {} : { listsByCheckpoint }),
+    ...(skipUnchanged === undefined ? {} : { skipUnchanged }),
     ...(syncIncremental === undefined ? {} : { syncIncremental: syncIncremental.bind(declared) }),
     ...(syncWindow === undefined ? {} : { syncWindow: syncWindow.bind(declared) }),
     ...(handleMissing === undefined ? {} : { handleMissing: handleMissing.bind(declared) }),
@@ -86,9 +87,9 @@ function noSuchStream(key: string, all: readonly (string | null)[], given: strin
   )
 }
 
-/** What is wrong with the streams of a provider, in words. Empty: nothing, or it has none. */
-export function streamFaults(provider: IntegrationProvider): string[] {
-  if (!hasStreams(provider)) return []
+/** What is wrong with what a provider says of its syncs, in words. @param models of the host; null: any */
+export function streamFaults(provider: IntegrationProvider, models: readonly string[] | null): string[] {
+  if (!hasStreams(provider)) return skipFaults(provider as { readonly skipUnchanged?: unknown })
   const streams = Object.entries(provider.streams)
   if (streams.length === 0) return ['streams: at least one is needed']
   const faults = hasScheduledSync(provider) ? ['streams: a provider has either streams or one sync()'] : []
@@ -97,7 +98,7 @@ export function streamFaults(provider: IntegrationProvider): string[] {
     if (!NAME.test(name)) fault('a name is a letter, then letters, digits, "_" and "-", at most 60 of them')
     const lacking = (['sync', 'reduceCheckpoints'] as const).filter((member) => typeof stream[member] !== 'function')
     if (lacking.length > 0) fault(`it lacks ${lacking.join(' and ')}`)
-    const { everySeconds = null, overlapSeconds, itemConcurrency, staleAfterSeconds, after } = stream
+    const { everySeconds = null, overlapSeconds, itemConcurrency, staleAfterSeconds, after, fullEvery, model } = stream
     if (everySeconds !== null && !isBetween(everySeconds, LEAST_SECONDS, MOST_SECONDS))
       fault(`everySeconds is at least ${LEAST_SECONDS}, or null; ${String(everySeconds)} was given`)
     if (overlapSeconds !== undefined && !isBetween(overlapSeconds, 0, MOST_SECONDS))
@@ -106,10 +107,24 @@ export function streamFaults(provider: IntegrationProvider): string[] {
       fault(`itemConcurrency is a whole number from 1 to 1,000; ${String(itemConcurrency)} was given`)
     if (staleAfterSeconds !== undefined && !isBetween(staleAfterSeconds, 1, MOST_SECONDS))
       fault(`staleAfterSeconds is at least 1; ${String(staleAfterSeconds)} was given`)
+    if (fullEvery !== undefined && !isBetween(fullEvery, LEAST_SECONDS, MOST_SECONDS))
+      fault(`fullEvery is at least ${LEAST_SECONDS}; ${String(fullEvery)} was given`)
+    if (fullEvery !== undefined && (typeof stream.syncIncremental !== 'function' || model === undefined))
+      fault('fullEvery goes with syncIncremental() and model')
+    if (model !== undefined && (typeof model !== 'string' || models?.includes(model) === false))
+      fault(`model is a registered one (${models?.join(', ') || 'there is none'}); ${JSON.stringify(model)} was given`)
+    faults.push(...skipFaults(stream).map((text) => `stream ${JSON.stringify(name)}: ${text}`))
     if (after !== undefined && !leadsToAnEnd(provider.streams, name))
       fault(`after names another stream, and no circle of them; ${JSON.stringify(after)} was given`)
   }
   return faults
+}
+
+function skipFaults({ skipUnchanged: skip }: { readonly skipUnchanged?: unknown }): string[] {
+  const paths: unknown = typeof skip === 'object' && skip !== null && 'except' in skip ? skip.except : null
+  const isAllowed = Array.isArray(paths) && paths.every((path) => typeof path === 'string' && path !== '')
+  if (skip === undefined || skip === true || isAllowed) return []
+  return [`skipUnchanged is true, or { except: [dot paths] }; ${JSON.stringify(skip)} was given`]
 }
 
 function isBetween(value: unknown, least: number, most: number): boolean {

@@ -27,6 +27,7 @@ const OWNED = [
   'idempotencyKeys',
   'incidents',
   'events',
+  'recordHashes',
 ] as const satisfies readonly (keyof Tables)[]
 export type OwnedTable = (typeof OWNED)[number]
 

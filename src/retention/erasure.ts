@@ -13,7 +13,14 @@ import { bringToRest, changeAll, clearCache } from './deletion.ts'
 const ERASED = 'erased'
 
 /** Tables that hold such data. */
-const ERASABLE = ['webhooks', 'requests', 'syncItems', 'logs', 'events'] as const satisfies readonly (keyof Tables)[]
+const ERASABLE = [
+  'webhooks',
+  'requests',
+  'syncItems',
+  'recordHashes',
+  'logs',
+  'events',
+] as const satisfies readonly (keyof Tables)[]
 export type ErasableTable = (typeof ERASABLE)[number]
 
 /** Without `force` an integration with a living run is refused: its items need their payloads. */
@@ -92,11 +99,16 @@ const BLANKING: Readonly<Record<ErasableTable, Blanking>> = {
   },
   // An item that had not ended stays in the way of the cursor: it was never handled.
   syncItems: {
-    set: sql`payload = null, claim = null, last_error = null, next_attempt_at = null,
+    set: sql`payload = null, record_hash = null, claim = null, last_error = null, next_attempt_at = null,
              status = case when t.status in ('pending', 'processing') then 'failed' else t.status end,
              error = case when t.status in ('pending', 'processing') or t.error is not null then ${ERASED} end,
              completed_at = coalesce(t.completed_at, clock_timestamp())`,
-    where: sql`t.payload is not null or t.status in ('pending', 'processing') or ${hasError}`,
+    where: sql`t.payload is not null or t.record_hash is not null or t.status in ('pending', 'processing') or ${hasError}`,
+  },
+  // A hash tells a guessed payload from another. Which listing named the record stays: it is not gone.
+  recordHashes: {
+    set: sql`hash = null, is_handled = false`,
+    where: sql`t.hash is not null`,
   },
   logs: {
     set: sql`summary = case when ${OWN_NOTES} then t.summary end, result_data = null,

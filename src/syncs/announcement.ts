@@ -156,6 +156,7 @@ function resultOf(status: RunStatus, metadata: Readonly<Record<string, Json>>, l
     successCount: Number(metadata.success_count),
     failureCount: Number(metadata.failure_count),
     skippedCount: Number(metadata.skipped_count),
+    unchangedCount: Number(metadata.unchanged ?? 0),
     safeSyncedAt: status === 'success' ? lastSyncedAt : null,
     cursor: metadata.cursor_after ?? null,
   }

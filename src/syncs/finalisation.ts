@@ -19,6 +19,7 @@ import { checkedCursor, cursorOf } from './cursor.ts'
 import { planNext } from './due.ts'
 import type { ItemCounts, StuckItem } from './end-queries.ts'
 import { finishedCheckpoints, isCursorHeld, lockRun, stuckItems, waitingItems } from './end-queries.ts'
+import { noteFullEnd } from './listing/full-listings.ts'
 import type { RunIds, RunStatus } from './run-rules.ts'
 import { runStatus } from './run-rules.ts'
 import type { FinalisedRun } from './sync-jobs.ts'
@@ -76,10 +77,19 @@ export async function endRun(
 ): Promise<Finalisation> {
   const { row, result, cursor, isFinalisedNow, isAnnounced } = await finaliseRun(framework, run, { announces })
   if (result.kind !== 'finalised') return result
-  const { status, succeeded, failed, skipped } = result
+  const { status, succeeded, failed, skipped, unchanged } = result
   if (isFinalisedNow && row !== null)
     integrationLogger(framework, row).info(
-      { event: 'sync.finished', sync_log: run.syncLogId, status, succeeded, failed, skipped, cursor },
+      {
+        event: 'sync.finished',
+        sync_log: run.syncLogId,
+        status,
+        succeeded,
+        failed,
+        skipped,
+        ...(unchanged === undefined ? {} : { unchanged }),
+        cursor,
+      },
       'sync run finished',
     )
   if (announces && !isAnnounced) await announceOnce(framework, run)
@@ -136,7 +146,8 @@ async function finaliseOpen(run: LockedRun, announces: boolean): Promise<RunEnd>
   const { framework, tx, row, log, counts } = run
   const { config, tables, listeners, clock } = framework
   const { success: succeeded, failed, skipped } = counts
-  const status = runStatus({ succeeded, failed, skipped })
+  const unchanged = unchangedIn(log)
+  const status = runStatus({ succeeded: succeeded + unchanged, failed, skipped })
   const isClean = failed === 0
   // A backfill covers what lies behind the cursor: neither the cursor nor the plan of the ordinary runs is its own.
   const isOrdinary = log.operation === 'sync'
@@ -152,16 +163,18 @@ async function finaliseOpen(run: LockedRun, announces: boolean): Promise<RunEnd>
     success_count: succeeded,
     failure_count: failed,
     skipped_count: skipped,
+    ...(unchanged === 0 ? {} : { unchanged }),
     ...(isOrdinary ? { cursor_after: cursor } : {}),
     ...(stuck.length === 0 ? {} : { stuck: toldStuck.map(({ itemId, runs }) => ({ item_id: itemId, runs })) }),
     ...(stuck.length > toldStuck.length ? { stuck_untold: stuck.length - toldStuck.length } : {}),
     ...(stalenessRecovered ? { staleness_recovered: true } : {}),
     ...(isAnnounced ? { announced_at: clock.now().toISOString() } : {}),
   }
-  const summary = `${succeeded} succeeded, ${failed} failed, ${skipped} skipped`
+  const summary = `${succeeded} succeeded, ${failed} failed, ${skipped} skipped${unchanged === 0 ? '' : `, ${unchanged} unchanged`}`
   await endRunLog(tx, tables, log.id, { status, summary, metadata })
   if (isOrdinary) {
     await planNext(framework, tx, row, isClean ? 'clean' : 'with failures', advanced?.to)
+    if (isClean && (log.metadata as RunMetadata).full === true) await noteFullEnd(tx, tables, log)
     await recordRunEnd(framework, tx, row, { syncLogId: log.id, status, metadata, stuck: toldStuck })
   }
   const result = finalised(status, log, counts)
@@ -196,7 +209,7 @@ async function finaliseLate(run: LockedRun): Promise<RunEnd> {
 /** The cursor after this run; null: it stays. */
 async function advancedCursor({ framework, tx, row, log, counts }: LockedRun): Promise<{ to: Json } | null> {
   const { providers, tables } = framework
-  if (counts.failed > 0 || counts.success + counts.skipped === 0) return null
+  if (counts.failed > 0 || counts.success + counts.skipped + unchangedIn(log) === 0) return null
   if (await isCursorHeld(tx, tables, log)) return null
   const provider = syncSource(providers.get(row.provider), row.stream)
   // A stream that this release does not declare: its cursor stays for one that does.
@@ -208,10 +221,12 @@ async function advancedCursor({ framework, tx, row, log, counts }: LockedRun): P
       throw new ReducerThrew('reduceCheckpoints() threw', { cause })
     }
   }
-  let reduced: Json = null
+  const metadata = log.metadata as RunMetadata
+  // The checkpoints of unchanged records count, too.
+  let reduced: Json = metadata.unchanged_checkpoint ?? null
   for await (const page of finishedCheckpoints(tx, tables, log.id, CHECKPOINT_PAGE))
     reduced = reduce(reduced === null ? page : [reduced, ...page])
-  const { listing_began_at: beganAt } = log.metadata as RunMetadata
+  const { listing_began_at: beganAt } = metadata
   const isBounded = provider.listsByCheckpoint !== true && typeof beganAt === 'string'
   const candidate = isBounded ? cursorNotAfter(reduced, new Date(beganAt)) : reduced
   const step = nextCursor(cursorOf(row), [candidate], reduce)
@@ -224,14 +239,20 @@ async function advancedCursor({ framework, tx, row, log, counts }: LockedRun): P
   return { to: step.to }
 }
 
+function unchangedIn({ metadata }: LogRow): number {
+  return Number((metadata as RunMetadata).unchanged ?? 0)
+}
+
 function finalised(status: RunStatus, log: LogRow, counts: ItemCounts): Extract<Finalisation, { kind: 'finalised' }> {
   const fullListing = (log.metadata as RunMetadata).full_listing ?? null
+  const unchanged = unchangedIn(log)
   return {
     kind: 'finalised',
     status,
     succeeded: counts.success,
     failed: counts.failed,
     skipped: counts.skipped,
+    ...(unchanged === 0 ? {} : { unchanged }),
     fullListing: log.operation === 'sync' && status === 'success' && fullListing !== null,
   }
 }

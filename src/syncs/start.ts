@@ -11,11 +11,12 @@ import type { RunMetadata } from '../observability/log-queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
 import { hasIncrementalSync } from '../providers/contracts.ts'
-import { syncSource } from '../providers/streams.ts'
+import { declaredStream, syncSource } from '../providers/streams.ts'
 import { cursorOf } from './cursor.ts'
 import { failRun } from './cut-short.ts'
 import { finaliseRun } from './finalisation.ts'
 import { itemsHeldByOwnWorkflow, reclaimAbandonedItems } from './leftovers.ts'
+import { beginFullIfDue } from './listing/full-listings.ts'
 import type { BegunListing } from './listing/listing-queries.ts'
 import { insertListingLog } from './listing/listing-queries.ts'
 import type { Opening, RecentRun } from './opening-queries.ts'
@@ -183,9 +184,12 @@ async function open(
     if (onlyIfDue && now?.isDue === false) return nothingToDo('it is not due any more')
     const isAsked = await takeStarts(tx, tables, of)
     if (onlyIfAsked && !isAsked) return nothingToDo('another run has taken what was asked')
+    const fullEvery = declaredStream(framework.providers.get(row.provider), row.stream)?.fullEvery
+    const isFull = fullEvery !== undefined && (await beginFullIfDue(tx, tables, of, fullEvery))
     const metadata: RunMetadata = {
       run_id: runId,
-      incremental: hasIncrementalSync(source),
+      incremental: hasIncrementalSync(source) && !isFull,
+      ...(isFull ? { full: true } : {}),
       cursor_before: cursorOf(row),
       enumerated: false,
       // It was due; else a person or the host has asked for it.

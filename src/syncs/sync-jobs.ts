@@ -5,6 +5,15 @@ import type { RunStatus } from './run-rules.ts'
 /** Items of one batch; a run that lists no more may be a small one. */
 export const BATCH_ROWS = 200
 
+/** Items of a listing that are to run: no item is stored for an unchanged record. */
+export const pendingOf = ({
+  listed,
+  unchanged = 0,
+}: {
+  readonly listed: number
+  readonly unchanged?: number
+}): number => listed - unchanged
+
 /** One stream of one integration. */
 export interface SyncOf {
   readonly integrationId: number
@@ -193,6 +202,8 @@ export interface FinalisedRun {
   readonly succeeded: number
   readonly failed: number
   readonly skipped: number
+  /** Records that were as they were handled last; not there: none. */
+  readonly unchanged?: number
 }
 
 /** How a run ended, as its workflow says. */

@@ -113,7 +113,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       )
     }
     done = { ...done, listed: done.listed + end.listed }
-    return { kind: 'items', run, items: itemsToDo(end.listed) }
+    return { kind: 'items', run, items: itemsToDo(end.pending) }
   }
   const processed = async ({ run, items: before }: Extract<SliceState, { kind: 'items' }>): Promise<void> => {
     const { syncLogId } = run

@@ -6,6 +6,7 @@ export {
   runProgramCommand as 'integrations:cancel-sync',
   runProgramCommand as 'integrations:circuit',
   runProgramCommand as 'integrations:config',
+  runProgramCommand as 'integrations:confirm-missing',
   runProgramCommand as 'integrations:delete',
   runProgramCommand as 'integrations:disable',
   runProgramCommand as 'integrations:dismiss-webhook',

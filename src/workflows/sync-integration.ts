@@ -19,7 +19,7 @@ import { claimOf } from '../claims/rules.ts'
 import type { Finalisation } from '../syncs/finalisation.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
 import type { SyncBegan, SyncInput, SyncOutcome } from '../syncs/sync-jobs.ts'
-import { BATCH_ROWS } from '../syncs/sync-jobs.ts'
+import { BATCH_ROWS, pendingOf } from '../syncs/sync-jobs.ts'
 import { opening, repeatable, step } from './activity-options.ts'
 import { began, syncProgress } from './messages.ts'
 import type { ControlState, ProgressState } from './sync-controls.ts'
@@ -159,10 +159,11 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     }
     const { batch, end } = first
     const { listed } = first.listing
+    const pending = pendingOf(first.listing)
     const items =
       batch === undefined
-        ? itemsToDo(listed)
-        : afterBatch(itemsToDo(listed), { kind: 'pending', limit: BATCH_ROWS }, batch)
+        ? itemsToDo(pending)
+        : afterBatch(itemsToDo(pending), { kind: 'pending', limit: BATCH_ROWS }, batch)
     progress.note({ listed })
     progress.noteItems(items)
     if (end?.kind === 'finalised') return { kind: 'over', outcome: await announced(run, end) }
@@ -186,7 +187,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
       )
     }
     progress.note({ listed: listed.listed, intakeFrom: 0 })
-    return { kind: 'next', stage: { kind: 'items', run, items: itemsToDo(listed.listed), reducerTries: 0 } }
+    return { kind: 'next', stage: { kind: 'items', run, items: itemsToDo(listed.pending), reducerTries: 0 } }
   }
 
   const result = await untilCancelled(controls.work, wholeRun)
@@ -287,6 +288,6 @@ async function announced(
       })
     }
   }
-  const { kind, status, succeeded, failed, skipped } = result
-  return { kind, status, succeeded, failed, skipped }
+  const { fullListing: _fullListing, ...outcome } = result
+  return outcome
 }

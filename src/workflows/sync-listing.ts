@@ -17,6 +17,7 @@ import type { ListingFault } from '../activities/small-run.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
 import type { Listing } from '../syncs/listing/listing-try.ts'
 import type { RunSettings } from '../syncs/start.ts'
+import { pendingOf } from '../syncs/sync-jobs.ts'
 import { listing, step } from './activity-options.ts'
 import { withRemedy } from './readable-failure.ts'
 import { hasLongHistory } from './workflow-end.ts'
@@ -45,7 +46,7 @@ export interface ListingState {
 export const NEW_LISTING: ListingState = { calls: 0, faults: 0, lostWorkers: 0, idleDeferrals: 0, spentMs: 0 }
 
 export type ListingEnd =
-  | { readonly kind: 'listed'; readonly listed: number }
+  | { readonly kind: 'listed'; readonly listed: number; readonly pending: number }
   /** `remedied`: the reason, with the command that is its remedy where there is one. */
   | { readonly kind: 'given up'; readonly reason: string; readonly remedied: string }
   | { readonly kind: 'long history'; readonly state: ListingState }
@@ -104,7 +105,7 @@ export async function listWhole(
     const { result, spentMs } = called
     called = null
     state = { ...state, calls: state.calls + 1, spentMs: state.spentMs + spentMs }
-    if (result.kind === 'listed') return { kind: 'listed', listed: result.listed }
+    if (result.kind === 'listed') return { kind: 'listed', listed: result.listed, pending: pendingOf(result) }
     if (result.kind === 'deferred') {
       state = { ...state, idleDeferrals: result.isBookmarked ? 0 : state.idleDeferrals + 1 }
       if (state.idleDeferrals > MAX_IDLE_DEFERRALS)

@@ -678,6 +678,7 @@ describe('announcing a run', () => {
       successCount: 1,
       failureCount: 0,
       skippedCount: 1,
+      unchangedCount: 0,
       safeSyncedAt: (await integration.refresh()).lastSyncedAt,
       cursor: 'c1',
     })

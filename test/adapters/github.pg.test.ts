@@ -3,14 +3,16 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { LoggedRequest } from '../../sandbox/github/request-log.ts'
 import type { RunningSandbox } from '../../sandbox/github/server.ts'
 import { SANDBOX_TOKEN, startGithubSandbox } from '../../sandbox/github/server.ts'
-import { GitHubProvider } from '../../src/adapters/github/index.ts'
+import { GitHubIssueSynced, GitHubProvider } from '../../src/adapters/github/index.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import { ManualClock } from '../../src/testing/manual-clock.ts'
+import { runSync } from '../../src/testing/sync-in-process.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
-import { itemsOf, makeIntegration, makeRun } from '../support/rows.ts'
+import { itemsOf, logOf, makeIntegration, makeRun } from '../support/rows.ts'
 
 const REPOSITORY = { owner: 'octo-sandbox', repo: 'widgets' }
 
@@ -21,7 +23,12 @@ let sandbox: RunningSandbox | undefined
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
-    providers: { github: new GitHubProvider() },
+    providers: {
+      github: new GitHubProvider(),
+      quiet: class extends GitHubProvider {
+        readonly skipUnchanged = { except: ['updated_at'] }
+      },
+    },
     egress: { allow: ['127.0.0.1'] },
   })
 })
@@ -112,6 +119,81 @@ describe('a listing', () => {
   })
 })
 
+describe('runs that look back an hour, with skipUnchanged', () => {
+  const heard: string[] = []
+  beforeAll(() => {
+    test.integrations.on(GitHubIssueSynced, ({ payload, change }) => void heard.push(`${payload.number} ${change}`))
+  })
+
+  it('tell exactly the issues that have changed', async () => {
+    const { id: integrationId } = await against({ entries: 150 }, SANDBOX_TOKEN, 'quiet')
+    const run = async () => {
+      heard.length = 0
+      const clock = new ManualClock(new Date().toISOString())
+      const { metadata } = await logOf(test, await runSync(test.framework, clock, { integrationId }))
+      const { listed, unchanged } = metadata as { listed: number; unchanged: number }
+      return { listed, unchanged, heard: [...heard].sort() }
+    }
+    const first = await ledger()
+    expect(await run()).toEqual({
+      listed: first.size,
+      unchanged: 0,
+      heard: [...first.keys()].map((number) => `${number} added`).sort(),
+    })
+    // What lies within the hour is listed again.
+    const again = await run()
+    expect(again.listed).toBeGreaterThan(0)
+    expect(again).toEqual({ listed: again.listed, unchanged: again.listed, heard: [] })
+
+    let before = await ledger()
+    for (const round of [1, 2, 3]) {
+      for (const number of [round, 10 + round, 149]) await patch(number, { title: `Round ${round} of ${number}` })
+      await control('issues', { count: 2 })
+      await control('issues/touch', { count: 4 })
+      const after = await ledger()
+      const changed = [...after].flatMap(([number, issue]) =>
+        issue === before.get(number) ? [] : [`${number} ${before.has(number) ? 'updated' : 'added'}`],
+      )
+      // Three that were edited, and at least one of the new ones: the other may be a pull request.
+      expect(changed.length).toBeGreaterThanOrEqual(4)
+      const told = await run()
+      expect(told.heard).toEqual(changed.sort())
+      expect(told.unchanged).toBe(told.listed - changed.length)
+      before = after
+    }
+  })
+
+  /** What the sandbox has, but for what does not count. */
+  async function ledger(): Promise<Map<number, string>> {
+    const issues: { number: number; pull_request?: object; updated_at: string }[] = []
+    for (let page = 1, length = 100; length === 100; page += 1) {
+      const query = `state=all&per_page=100&page=${page}`
+      const entries = (await (await api(`issues?${query}`)).json()) as typeof issues
+      issues.push(...entries)
+      length = entries.length
+    }
+    return new Map(
+      issues
+        .filter((issue) => issue.pull_request === undefined)
+        .map(({ updated_at: _at, ...issue }) => [issue.number, JSON.stringify(issue)]),
+    )
+  }
+
+  async function patch(number: number, edit: object): Promise<void> {
+    expect((await api(`issues/${number}`, { method: 'PATCH', body: JSON.stringify(edit) })).status).toBe(200)
+  }
+
+  function api(path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = { authorization: `Bearer ${SANDBOX_TOKEN}`, accept: 'application/vnd.github.full+json' }
+    return fetch(`${sandbox?.url}/repos/${REPOSITORY.owner}/${REPOSITORY.repo}/${path}`, { headers, ...init })
+  }
+
+  async function control(path: string, body: object): Promise<void> {
+    const response = await fetch(`${sandbox?.url}/_sandbox/${path}`, { method: 'POST', body: JSON.stringify(body) })
+    expect(response.ok).toBe(true)
+  }
+})
+
 describe('each call', () => {
   it('leaves a row with GitHub‘s request id, and no token in it', async () => {
     const integration = await against({ entries: 150 })
@@ -166,9 +248,9 @@ describe('each call', () => {
   })
 })
 
-async function against(options: { entries: number }, token = SANDBOX_TOKEN): Promise<Integration> {
+async function against(options: { entries: number }, token = SANDBOX_TOKEN, provider = 'github'): Promise<Integration> {
   sandbox = await startGithubSandbox(options)
-  return makeIntegration(test, 'github', { credentials: { token }, metadata: { ...REPOSITORY, base_url: sandbox.url } })
+  return makeIntegration(test, provider, { credentials: { token }, metadata: { ...REPOSITORY, base_url: sandbox.url } })
 }
 
 async function list(integration: Integration, cursor: string | null = null): Promise<number> {

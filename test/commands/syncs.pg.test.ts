@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { watchSync } from '../../src/commands/cli/watch-sync.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
 import { BackendUnreachable } from '../../src/framework/errors.ts'
-import type { HasBackfill } from '../../src/providers/contracts.ts'
+import type { HandlesMissing, HasBackfill } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { ProcessSyncItemInput, SyncProgress } from '../../src/syncs/sync-jobs.ts'
 import { runActivity } from '../support/activities.ts'
@@ -29,6 +29,7 @@ let database: TestDatabase
 let test: TestIntegrations
 let integration: Integration
 let id: number
+const gone: string[] = []
 /** What the provider lists. */
 const lists = vi.fn<Lists>()
 /** What Temporal would answer. */
@@ -39,8 +40,9 @@ const away = () => new BackendUnreachable('Temporal', '127.0.0.1:1', { remedy: '
 beforeAll(async () => {
   database = await createTestDatabase()
   const acme = syncProvider((session) => lists(session))
+  const tidy: HandlesMissing = { ...acme, handleMissing: async (_integration, ids) => void gone.push(...ids) }
   const archive: HasBackfill = { ...acme, syncWindow: () => expect.unreachable('the workflow asks') }
-  test = testIntegrations(database.url, { providers: { acme, archive, silent: {} } })
+  test = testIntegrations(database.url, { providers: { acme, archive, tidy, silent: {} } })
   const { processOneSyncItem } = test.activities
   let jobs = 0
   Object.assign(test.framework.workflows, {
@@ -667,6 +669,30 @@ describe('finalise-sync-run', () => {
     expect([again.exitCode, again.json()]).toEqual([0, { runs: 0, from: CURSOR, to: CURSOR, reclaimed: 0 }])
     expect(await notes()).toHaveLength(1)
     expect(errorOf(await run(['finalise-sync-run', NEVER, '--json'])).code).toBe('sync_run_not_found')
+  })
+})
+
+describe('confirm-missing', () => {
+  it('says what was withheld, asks, tells the provider, and is written down', async () => {
+    const of = await makeIntegration(test, 'tidy')
+    await of.mapExternalId('gone', { type: 'note', id: '1' })
+    const listing = { full_listing: { internal_type: null }, listed: 0 }
+    const later = new Date(Date.now() + 1_000)
+    await makeRun(test, of.id, listing, { status: 'success', createdAt: later })
+    const withheld = { ...listing, missing_withheld: { missing: 1, mapped: 1 } }
+    const row = await makeRun(test, of.id, withheld, { status: 'success', createdAt: later })
+    const looked = await run(['confirm-missing', row.id, '--dry-run'])
+    expect(looked).toMatchObject({ exitCode: 0, out: '1 of 1 mapped ids are missing (gone); 0 told.\n' })
+    expect(errorOf(await run(['confirm-missing', row.id, '--json']))).toMatchObject({
+      code: 'confirmation_needed',
+      message: expect.stringContaining('Tell the provider that 1 of 1 mapped ids are gone (gone)?'),
+    })
+    expect([gone, await notes(of.id)]).toEqual([[], []])
+    const ran = await run(['confirm-missing', row.id, '--yes', '--json'])
+    expect(ran.json()).toEqual({ integration_id: of.id, missing: 1, mapped: 1, examples: ['gone'], told: 1 })
+    expect(gone).toEqual(['gone'])
+    expect(await notes(of.id)).toEqual([note('confirm-missing', `sync-run:${row.id}`)])
+    expect(errorOf(await run(['confirm-missing', row.id, '--yes', '--json'])).code).toBe('missing_not_withheld')
   })
 })
 

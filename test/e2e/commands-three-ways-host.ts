@@ -29,6 +29,7 @@ const demo = {
     }
   },
   sync: async () => {},
+  handleMissing: async () => {},
   reduceCheckpoints: reduceCheckpointsByMax,
   defaultRateLimit: () => null,
   defaultSyncInterval: () => null,

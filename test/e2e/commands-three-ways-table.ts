@@ -90,6 +90,18 @@ const failedItem = async (scene: Scene): Promise<number> => {
 const endedRun = async (scene: Scene) =>
   makeRun(scene.test, await integration(scene), { failure_count: 1 }, { status: 'partial', durationMs: 5 })
 
+/** After a full listing that named nothing of what is mapped, as the one before it. */
+const withheldRun = async ({ test }: Scene): Promise<number> => {
+  const { id } = await makeIntegration(test, 'demo')
+  const { db, tables } = test.framework
+  const mapping = { integrationId: id, externalId: 'gone', internalType: 'note', internalId: '1', createdAt: AGO }
+  await db.insert(tables.mappings).values(mapping)
+  const listing = { full_listing: { internal_type: 'note' }, listed: 0 }
+  await makeRun(test, id, listing, { status: 'success' })
+  const withheld = { ...listing, missing_withheld: { missing: 1, mapped: 1 } }
+  return (await makeRun(test, id, withheld, { status: 'success' })).id
+}
+
 const byId = (id: Subject): Record<string, unknown> => ({ id })
 
 /** Without who acted, and when. */
@@ -330,6 +342,14 @@ export const TABLE: readonly Row[] = [
     words: (id) => [id],
     input: byId,
     expected: { id: '(subject)', status: 'partial' },
+  },
+  {
+    command: 'confirm-missing',
+    subject: withheldRun,
+    words: (id) => [id, '--yes'],
+    input: (id) => ({ id, yes: true }),
+    without: ['integration_id'],
+    expected: { missing: 1, mapped: 1, examples: ['gone'], told: 1 },
   },
   {
     command: 'finalise-sync-run',

@@ -48,6 +48,7 @@ const EVENTS: readonly DurableEvent[] = [
         successCount: 1,
         failureCount: 2,
         skippedCount: 0,
+        unchangedCount: 3,
         safeSyncedAt: AT,
         cursor: { page: 'text' },
       },

@@ -129,6 +129,11 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'sync_run_not_found',
     says: ['no sync run', '31'],
   },
+  MissingNotWithheld: {
+    error: new exported.MissingNotWithheld(31, 'it was told'),
+    code: 'missing_not_withheld',
+    says: ['run 31', 'it was told', 'missing_withheld'],
+  },
   SyncItemNotFailed: {
     error: new exported.SyncItemNotFailed(42, 'success'),
     code: 'sync_item_not_failed',

@@ -22,6 +22,7 @@ const NOTHING = {
   idempotency_keys: 0,
   incidents: 0,
   events: 0,
+  record_hashes: 0,
   cache: 0,
 }
 
@@ -60,6 +61,7 @@ describe('delete', () => {
       idempotencyKeys: 1,
       incidents: 1,
       events: 1,
+      recordHashes: 1,
       cache: 2,
     })
     expect(await test.integrations.find(id)).toBeNull()
@@ -155,7 +157,7 @@ describe('while a run lives', () => {
     const { cancelSync } = test.framework.workflows
     onTestFinished(() => void Object.assign(test.framework.workflows, { cancelSync }))
     Object.assign(test.framework.workflows, {
-      cancelSync: async (id: number) => {
+      cancelSync: async ({ integrationId: id }: { integrationId: number }) => {
         seen = [(await test.integrations.get(id)).isActive, await deliver(id)]
       },
     })

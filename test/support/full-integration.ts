@@ -78,6 +78,9 @@ export async function makeFullIntegration(test: TestIntegrations): Promise<FullI
     pending: await item({ externalId: 'e-3' }),
   }
   await db.insert(tables.mappings).values({ integrationId, externalId: 'e-1', internalType: 'thing', internalId: '9' })
+  await db
+    .insert(tables.recordHashes)
+    .values({ integrationId, eventClass: 'test.thing', externalId: 'e-1', hash: PERSONAL })
   await db.insert(tables.idempotencyKeys).values({ integrationId, key: 'k' })
   await db.insert(tables.incidents).values({
     integrationId,
@@ -104,6 +107,7 @@ export async function countRows({ sql }: TestIntegrations, id: number): Promise<
     'idempotency_keys',
     'incidents',
     'events',
+    'record_hashes',
   ]) {
     const [row] = await sql`select count(*)::int as n from ${sql(`integration_${table}`)} where integration_id = ${id}`
     counts[table] = row?.n

@@ -32,6 +32,10 @@ export const streamsTable = (table: TableFactory, name: Name, integrations: Inte
       /** Overrides what the stream declares. */
       syncIntervalSeconds: integer('sync_interval_seconds'),
       syncCursor: json('sync_cursor'),
+      /** When the last run by `fullEvery` began; null: none did. */
+      fullBegunAt: moment('full_begun_at'),
+      /** End of the last run by `fullEvery` without failed items. */
+      lastFullAt: moment('last_full_at'),
       ...timestamps(),
     },
     (column) => [

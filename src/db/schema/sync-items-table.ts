@@ -6,6 +6,7 @@ import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from 
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 import type { LogsTable } from './logs-table.ts'
+import { HASH_LENGTH } from './record-hashes-table.ts'
 import { streamColumn } from './streams-table.ts'
 
 /** One row per item that a sync run dispatched. */
@@ -40,6 +41,8 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       nextAttemptAt: moment('next_attempt_at'),
       /** How often a listener has put the item off with `NotYet`. Ours. */
       putOff: smallint('put_off').notNull().default(0),
+      /** Of the payload, where its stream has `skipUnchanged`. Ours. */
+      recordHash: string('record_hash', HASH_LENGTH),
       ...timestamps(),
     },
     (column) => [

@@ -8,6 +8,7 @@ import { incidentsTable } from './incidents-table.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { integrationsTable, ofIntegration } from './integrations-table.ts'
 import { logsTable } from './logs-table.ts'
+import { recordHashesTable } from './record-hashes-table.ts'
 import { requestsTable } from './requests-table.ts'
 import { streamsTable } from './streams-table.ts'
 import { syncItemsTable } from './sync-items-table.ts'
@@ -37,6 +38,7 @@ export function createTables(prefix: string, schema = 'public') {
     syncItems: syncItemsTable(table, name, integrations, logs),
     syncStarts: syncStartsTable(table, name, integrations),
     streams: streamsTable(table, name, integrations),
+    recordHashes: recordHashesTable(table, name, integrations),
     incidents: incidentsTable(table, name, integrations),
     webhooks: webhooksTable(table, name, integrations),
     cache: cacheTable(table, name),

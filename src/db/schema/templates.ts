@@ -12,6 +12,7 @@ export const {
   syncItems,
   syncStarts,
   streams,
+  recordHashes,
   incidents,
   webhooks,
   cache,

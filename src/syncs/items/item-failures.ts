@@ -33,7 +33,8 @@ export async function claimAndRecord(
 export async function settleAndRecord(framework: Framework, runs: readonly ItemRun[]): Promise<Set<number>> {
   const { db, tables, listeners } = framework
   const settlements = runs.map(({ settlement }) => settlement)
-  const rows = claimedItems(tables)
+  const keepsHashes = runs.some(({ row }) => row.recordHash !== null)
+  const rows = claimedItems(tables, undefined, { keepsHashes })
   const failures = listeners.isDurable('SyncItemFailed') ? failuresAmong(runs) : []
   if (failures.length === 0) return settle(db, rows, settlements)
   return db.transaction(async (tx) => {

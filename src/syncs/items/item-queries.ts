@@ -5,6 +5,7 @@ import type { ClaimedRows, Settlement } from '../../claims/claimed-rows.ts'
 import type { Database, Transaction } from '../../db/client.ts'
 import { MAX_SMALLINT } from '../../db/schema/columns.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
+import { keepHashes } from '../record-queries.ts'
 
 /** The worker of a terminated retry gives its row up sooner: Temporal answers its heartbeat by an error. */
 const LEFT_BEHIND_SECONDS = 60
@@ -228,10 +229,11 @@ export type GivenBack =
 
 /** Each genuine failure gets a log row below the run's. */
 export const claimedItems = (
-  { syncItems, logs }: Tables,
+  tables: Tables,
   givenBack: GivenBack = { status: 'pending' },
+  { keepsHashes = false }: { readonly keepsHashes?: boolean } = {},
 ): ClaimedRows<Tables['syncItems']> => ({
-  table: syncItems,
+  table: tables.syncItems,
   isHeld: sql`r.status = 'processing'`,
   released:
     givenBack.status === 'pending'
@@ -246,9 +248,10 @@ export const claimedItems = (
       last_error = case s.status when 'waiting' then coalesce(s.wait ->> 'error', r.last_error) end,
       next_attempt_at = clock_timestamp() + make_interval(secs => (s.wait ->> 'seconds')::double precision),
       put_off = r.put_off + (coalesce(s.wait ->> 'isPutOff', 'false') = 'true')::int`,
-    returns: sql`r.sync_log_id, r.external_id, s.attempts as attempt, s.failure`,
+    returns: sql`r.sync_log_id, r.external_id, s.attempts as attempt, s.failure, s.status, r.stream, r.event_class, r.record_hash`,
+    ...(keepsHashes ? { keeps: keepHashes(tables) } : {}),
     logs: sql`
-      insert into ${logs} (integration_id, operation, direction, status, external_id, error, attempt, max_attempts,
+      insert into ${tables.logs} (integration_id, operation, direction, status, external_id, error, attempt, max_attempts,
                            duration_ms, parent_id, origin)
       select integration_id, 'sync_item', 'inbound', 'failed', left(external_id, 255), failure ->> 'message', attempt,
              least((failure ->> 'maxAttempts')::int, ${sql.raw(String(MAX_SMALLINT))}), (failure ->> 'durationMs')::int, sync_log_id,

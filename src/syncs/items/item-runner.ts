@@ -12,11 +12,13 @@ import { ItemTimedOut } from '../../framework/errors.ts'
 import type { Logger } from '../../framework/logger.ts'
 import { errorLine, integrationLogger } from '../../framework/logger.ts'
 import { RepeatedWarnings } from '../../framework/repeated-warnings.ts'
-import { withTimeLimit } from '../../framework/waiting.ts'
+import { patiently, withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-contexts.ts'
 import { IntegrationContexts } from '../../integrations/integration-contexts.ts'
 import type { IntegrationSubject } from '../../observability/metric-subject.ts'
 import { declaredStream } from '../../providers/streams.ts'
+import type { ItemChange } from '../record-queries.ts'
+import { beginRecords } from '../record-queries.ts'
 import type { LastFailure } from '../sync-jobs.ts'
 import { namedStream } from '../sync-rows.ts'
 import { settleAndRecord } from './item-failures.ts'
@@ -48,7 +50,7 @@ export class ItemRunner {
   /** The last attempt that did not succeed; null: all succeeded. */
   lastFailure: LastFailure | null = null
   readonly #framework: Framework
-  readonly #items: Omit<ItemWork, 'claimedAt'>
+  readonly #items: Omit<ItemWork, 'claimedAt' | 'change'>
   readonly #claim: string
   readonly #integrations: IntegrationContexts
   readonly #work: ClaimedWork<SyncItemRow, ItemRun>
@@ -126,6 +128,7 @@ export class ItemRunner {
   /** @param rows as the claim gave them: those to run, and those that it refused */
   async run(rows: readonly SyncItemRow[]): Promise<void> {
     const refused = rows.filter(({ status }) => status === 'failed')
+    await this.#begin(refused)
     for (const row of refused) {
       await this.#note(row.integrationId)
       this.#failed(row, row.error ?? '', new Error(row.error ?? ''))
@@ -144,13 +147,21 @@ export class ItemRunner {
   async #runClaimed(rows: readonly SyncItemRow[]): Promise<void> {
     const concurrency = await this.#concurrencyOf(rows)
     const work = { ...this.#items, claimedAt: this.#framework.clock.now() }
+    const changes = await this.#begin(rows)
     await runBatch({
       ...this.#batch,
       concurrency,
       rows,
       startBy: performance.now() + this.#startWithinMs,
-      run: (row, integration) => runSyncItem(this.#framework, row, integration, work),
+      run: (row, integration) =>
+        runSyncItem(this.#framework, row, integration, { ...work, change: changes.get(row.id) ?? null }),
     })
+  }
+
+  #begin(rows: readonly SyncItemRow[]): Promise<ReadonlyMap<number, ItemChange>> {
+    const { db, tables, logger } = this.#framework
+    const begin = () => beginRecords(db, tables, rows)
+    return patiently('reading what is known of records', begin, { signal: this.#items.cancelled, logger })
   }
 
   /** The rows of a claim are of one stream. */

@@ -15,6 +15,7 @@ import type { IntegrationContext } from '../../integrations/integration-contexts
 import type { Integration } from '../../providers/integration.ts'
 import type { StoredPayload, SyncItemEvent, SyncItemEventClass } from '../../providers/provider-events.ts'
 import { withSyncItem } from '../../providers/sync-session.ts'
+import type { ItemChange } from '../record-queries.ts'
 import type { ItemRefusal, ItemSettlement } from './item-queries.ts'
 import type { ItemOutcome, ItemPolicy, ItemStep } from './item-rules.ts'
 import { boundedOutcome, isLikelyFinal, LONGEST_DEFERRAL_SECONDS, nextStep } from './item-rules.ts'
@@ -47,6 +48,8 @@ export interface ItemWork {
   readonly retry: { readonly attempt: number; readonly tries: number } | null
   /** The claim of a row that waits for its next attempt; null: no claim. */
   readonly waitsFor: string | null
+  /** Null: its stream has no `skipUnchanged`, or it has no external id. */
+  readonly change: ItemChange | null
   /** When the claim was answered, by this process' clock. */
   readonly claimedAt: Date
 }
@@ -87,7 +90,7 @@ export async function runSyncItem(
     integration.secrets()
     // Asked again after the listeners: they may have brought a new token.
     readSecrets = () => integration.secrets()
-    const event = readEvent(framework, row, integration.handle)
+    const event = readEvent(framework, row, integration.handle, work.change)
     await withTimeLimit(
       sync.item_timeout,
       () => new ItemTimedOut(sync.item_timeout),
@@ -189,13 +192,18 @@ class PayloadMismatch extends Error {
   override readonly name = 'PayloadMismatch'
 }
 
-function readEvent({ listeners }: Framework, row: SyncItemRow, integration: Integration): SyncItemEvent<unknown> {
+function readEvent(
+  { listeners }: Framework,
+  row: SyncItemRow,
+  integration: Integration,
+  change: ItemChange | null,
+): SyncItemEvent<unknown> {
   const eventClass = listeners.itemClass(row.eventClass)
   // A newer release may have listed it: another attempt, perhaps on another worker, heals that.
   if (eventClass === null) throw new Error(`no event class "${row.eventClass}" is registered`)
   // One that a lost worker of another release had claimed: the claim refuses all others.
   if (listeners.hasQueuedItemListener(eventClass)) throw new SyncListenerMustNotBeQueuedException(row.eventClass)
-  return new eventClass(integration, readPayload(eventClass, row.payload) as never)
+  return Object.assign(new eventClass(integration, readPayload(eventClass, row.payload) as never), change)
 }
 
 function readPayload(eventClass: SyncItemEventClass, stored: unknown): unknown {

@@ -11,6 +11,8 @@ export interface NewSyncItem {
   /** As JSON text that `jsonb` takes: it is written once, when the item is handed in. */
   readonly checkpoint: string
   readonly payload: string
+  /** Of the payload; not there, or null: its stream has no `skipUnchanged`. */
+  readonly hash?: string | null
 }
 
 /** An item of a chunk. */
@@ -121,11 +123,11 @@ export async function storeListed(
         and (l.metadata ->> 'listing_attempt')::int = ${run.attempt}
       for no key update
     ), stored as (
-      insert into ${syncItems} (integration_id, stream, sync_log_id, batch_id, event_class, external_id, checkpoint_value, payload)
-      select ${run.integrationId}::bigint, ${run.stream}::text, run.id, ${run.batchId}, item.e, item.x, item.c, item.p
+      insert into ${syncItems} (integration_id, stream, sync_log_id, batch_id, event_class, external_id, checkpoint_value, payload, record_hash)
+      select ${run.integrationId}::bigint, ${run.stream}::text, run.id, ${run.batchId}, item.e, item.x, item.c, item.p, item.h
       from run cross join
-           rows from (json_to_recordset(${chunkText(items.filter(({ isRepeat }) => !isRepeat))}::json) as (e text, x text, c jsonb, p jsonb))
-             with ordinality as item (e, x, c, p, position)
+           rows from (json_to_recordset(${chunkText(items.filter(({ isRepeat }) => !isRepeat))}::json) as (e text, x text, c jsonb, p jsonb, h text))
+             with ordinality as item (e, x, c, p, h, position)
       order by item.position
       returning id
     ), last as (
@@ -140,8 +142,8 @@ export async function storeListed(
 
 function replacing(syncItems: Tables['syncItems'], { integrationId }: ListingTry, repeats: readonly ListedItem[]) {
   return sql`
-      update ${syncItems} s set checkpoint_value = item.c, payload = item.p, updated_at = clock_timestamp()
-      from run cross join json_to_recordset(${chunkText(repeats)}::json) as item (e text, x text, c jsonb, p jsonb)
+      update ${syncItems} s set checkpoint_value = item.c, payload = item.p, record_hash = item.h, updated_at = clock_timestamp()
+      from run cross join json_to_recordset(${chunkText(repeats)}::json) as item (e text, x text, c jsonb, p jsonb, h text)
       where s.integration_id = ${integrationId} and s.external_id = item.x and s.event_class = item.e
         and s.sync_log_id = run.id and s.status = 'pending' and s.attempts = 0
       returning s.id
@@ -164,8 +166,8 @@ function chunkText(items: readonly NewSyncItem[]): string {
   return `[${items.map(itemText).join(',')}]`
 }
 
-function itemText({ eventClass, externalId, checkpoint, payload }: NewSyncItem): string {
-  return `{"e":${JSON.stringify(eventClass)},"x":${JSON.stringify(externalId)},"c":${checkpoint},"p":${payload}}`
+function itemText({ eventClass, externalId, checkpoint, payload, hash = null }: NewSyncItem): string {
+  return `{"e":${JSON.stringify(eventClass)},"x":${JSON.stringify(externalId)},"c":${checkpoint},"p":${payload},"h":${JSON.stringify(hash)}}`
 }
 
 /** Keys that identify the kept rows of a listing, page by page. The checkpoint is JSON text; null: there is none. */

@@ -52,6 +52,8 @@ export interface SessionOptions {
   readonly softCap: number
   /** A listing of a window is never a full one. */
   readonly isWindow: boolean
+  /** The model that fullListing() speaks for unless it names one; not given: none. */
+  readonly model?: string | undefined
   /** Models that fullListing() may name; null: any. */
   readonly models: ReadonlyMap<string, unknown> | null
   /** Stores items, and then the bookmark that vouches for all up to them. A rejection ends the listing. */
@@ -181,13 +183,13 @@ export class StoringSession implements SyncSession {
 
   fullListing(internalType?: string): void {
     this.#mustBeOpen()
-    const { models, isWindow, stream } = this.#options
+    const { models, isWindow, stream, model } = this.#options
     if (isWindow)
       throw new InvalidArgumentException(
         'fullListing',
         'it is allowed in sync() and syncIncremental(); this is syncWindow(), which lists a part only',
       )
-    const named = listedModel(models, internalType)
+    const named = listedModel(models, internalType ?? model)
     // Without a model it would speak for the mapped ids of all streams.
     if (stream !== null && named === null)
       throw new InvalidArgumentException(
@@ -315,7 +317,7 @@ export class StoringSession implements SyncSession {
   }
 }
 
-function keyOf({ eventClass, externalId }: NewSyncItem): string {
+export function keyOf({ eventClass, externalId }: Pick<NewSyncItem, 'eventClass' | 'externalId'>): string {
   return `${eventClass}\u0000${externalId}`
 }
 

@@ -25,6 +25,7 @@ import { hasBackfill, hasIncrementalSync, requireContract } from '../../provider
 import { declaredStream, syncSource } from '../../providers/streams.ts'
 import type { SyncSession } from '../../providers/sync-session.ts'
 import { cursorBefore } from '../checkpoint-rules.ts'
+import { checkedCursor } from '../cursor.ts'
 import { deletePendingItems } from '../end-queries.ts'
 import { LONGEST_DEFERRAL_SECONDS } from '../items/item-rules.ts'
 import type { RunIds } from '../run-rules.ts'
@@ -35,13 +36,20 @@ import type { BegunListing, ListedItem, ListingNote } from './listing-queries.ts
 import { beginListing, listedKeys, storeListed } from './listing-queries.ts'
 import type { FullListing } from './listing-session.ts'
 import { StoringSession } from './listing-session.ts'
+import type { UnchangedSoFar } from './unchanged-records.ts'
+import { UnchangedRecords } from './unchanged-records.ts'
 
 /** Ids kept in the log of a run, so that its requests can be found. */
 const MAX_REQUEST_IDS = 1_000
 const KEYS_PAGE = 10_000
 
 export type Listing =
-  | { readonly kind: 'listed'; readonly listed: number; readonly duplicatesDropped: number }
+  | {
+      readonly kind: 'listed'
+      readonly listed: number
+      readonly duplicatesDropped: number
+      readonly unchanged?: number
+    }
   /** The provider's limit was met: the listing is to be called again after `retryAfterSeconds`. */
   | {
       readonly kind: 'deferred'
@@ -72,6 +80,8 @@ type StoredBookmark = {
   readonly duplicates: number
   readonly request_ids: readonly number[]
   readonly full_listing: { readonly internal_type: string | null } | null
+  /** Not there: the stream has no `skipUnchanged`. */
+  readonly unchanged?: UnchangedSoFar
   /** ISO 8601: the beginning of the try that set it, or of an earlier one whose bookmark that try went on from. */
   readonly began_at: string
 }
@@ -94,10 +104,14 @@ export async function listItems(
 async function listedBefore({ db, tables }: Framework, { syncLogId }: ListingInput): Promise<Listing | FailedTry> {
   const log = await findLog(db, tables, syncLogId)
   if (log === null) return isGone()
-  const { enumerated, listed, duplicates_dropped: dropped } = log.metadata as RunMetadata
-  if (enumerated) return { kind: 'listed', listed: Number(listed ?? 0), duplicatesDropped: Number(dropped ?? 0) }
+  const { enumerated, listed, duplicates_dropped: dropped, unchanged } = log.metadata as RunMetadata
+  if (enumerated) return listing(Number(listed ?? 0), Number(dropped ?? 0), Number(unchanged ?? 0))
   const isFinal = log.status !== 'processing'
   return { kind: 'failed', error: new ListingSuperseded(syncLogId), secrets: [], isFinal }
+}
+
+function listing(listed: number, duplicatesDropped: number, unchanged: number): Listing {
+  return { kind: 'listed', listed, duplicatesDropped, ...(unchanged === 0 ? {} : { unchanged }) }
 }
 
 function isGone(): FailedTry {
@@ -125,10 +139,26 @@ export async function listBegun(
   const requestIds = [...(bookmark?.request_ids ?? [])]
   const provider = framework.providers.find(row.provider)
   const source = provider === null ? null : syncSource(provider, row.stream)
+  const declared = provider === null ? null : declaredStream(provider, row.stream)
+  const isFull = metadata.full === true
   const logger = boundLogger(integrationLogger(framework, row), { sync_log: log.id })
 
+  const unchanged =
+    source?.skipUnchanged === undefined
+      ? null
+      : new UnchangedRecords(framework, {
+          of: log,
+          syncLogId: log.id,
+          skip: source.skipUnchanged,
+          compares: log.operation === 'sync',
+          reduce: (checkpoints) => checkedCursor(source.reduceCheckpoints(checkpoints)),
+          resume: bookmark?.unchanged ?? null,
+        })
   let lastId = bookmark?.item_id ?? 0
-  const store = async (items: readonly ListedItem[], note: ListingNote | null): Promise<void> => {
+  const store = async (listed: readonly ListedItem[], noted: () => ListingNote | null): Promise<void> => {
+    const items = unchanged === null ? listed : await unchanged.without(listed)
+    const note = noted()
+    if (items.length === 0 && note === null) return
     const run = { integrationId: row.id, stream: row.stream, syncLogId: log.id, batchId: metadata.run_id, attempt }
     const stored = await storeListed(db, tables, run, { items, note, lastId })
     if (stored === null) throw new ListingSuperseded(log.id)
@@ -142,8 +172,9 @@ export async function listBegun(
       observeDate: (date) => beginning.heard(date, (performance.now() - begunAt) / 1_000),
     }),
     syncLogId: log.id,
-    cursor: overlapped(metadata.cursor_before ?? null, provider, row),
+    cursor: isFull ? null : overlapped(metadata.cursor_before ?? null, provider, row),
     stream: row.stream,
+    model: declared?.model,
     resume: bookmark === null ? null : { ...bookmark, fullListing: fullListingOf(bookmark) },
     signal,
     listeners,
@@ -153,21 +184,23 @@ export async function listBegun(
     isWindow: log.operation === 'backfill',
     models,
     store: (items, at) => {
-      if (at === null) return store(items, null)
+      if (at === null) return store(items, () => null)
       const { position, count, duplicates, fullListing } = at
-      const kept: Omit<StoredBookmark, 'item_id'> = {
+      const kept = (): Omit<StoredBookmark, 'item_id'> => ({
         position,
         count,
         duplicates,
         request_ids: [...requestIds],
         full_listing: storedFullListing(fullListing),
         began_at: beginning.at.toISOString(),
-      }
-      return store(items, { kind: 'bookmark', bookmark: kept })
+        ...(unchanged === null ? {} : { unchanged: unchanged.soFar }),
+      })
+      return store(items, () => ({ kind: 'bookmark', bookmark: kept() }))
     },
   })
 
   try {
+    if (bookmark !== null) await unchanged?.resume((eventClass, id) => session.know(eventClass, id, null))
     if (lastId > 0)
       for await (const page of listedKeys(db, tables, log.id, KEYS_PAGE))
         for (const { eventClass, externalId, checkpoint } of page) session.know(eventClass, externalId, checkpoint)
@@ -181,17 +214,21 @@ export async function listBegun(
       ),
       session.signal,
     )
+    if (isFull && session.fullListingOf === null && declared?.model !== undefined) session.fullListing()
     const rest = await session.close()
     const { count, duplicatesDropped, fullListingOf: full } = session
-    const listed = {
+    const listed = () => ({
       enumerated: true,
       listing_began_at: beginning.at.toISOString(),
       listed: count,
       duplicates_dropped: duplicatesDropped,
       request_ids: requestIds,
       ...(full === null ? {} : { full_listing: storedFullListing(full) }),
-    }
-    await store(rest, { kind: 'complete', metadata: listed })
+      ...(unchanged === null
+        ? {}
+        : { unchanged: unchanged.soFar.count, unchanged_checkpoint: unchanged.soFar.checkpoint }),
+    })
+    await store(rest, () => ({ kind: 'complete', metadata: listed() }))
   } catch (thrown) {
     // An error after the listing was told to end only says that its end was noticed.
     const error: unknown = session.signal.aborted ? session.signal.reason : thrown
@@ -199,8 +236,12 @@ export async function listBegun(
     signal.throwIfAborted()
     return deferralOf(error) ?? failure(error)
   }
-  logger.info({ event: 'sync.listed', items: session.count }, 'sync run listed its items')
-  return { kind: 'listed', listed: session.count, duplicatesDropped: session.duplicatesDropped }
+  const { count: same } = unchanged?.soFar ?? { count: 0 }
+  logger.info(
+    { event: 'sync.listed', items: session.count, ...(same === 0 ? {} : { unchanged: same }) },
+    'sync run listed its items',
+  )
+  return listing(session.count, session.duplicatesDropped, same)
 
   function deferralOf(error: unknown): Listing | null {
     const limited = errorChain(error).find((link): link is RateLimitExceededException =>
@@ -244,7 +285,9 @@ function ask(framework: Framework, row: SyncRow, log: LogRow, session: SyncSessi
     const backfill = requireContract(row.provider, provider, hasBackfill, 'HasBackfill')
     return backfill.syncWindow(integration, session, { from: new Date(from), to: new Date(to) })
   }
-  return listWhole(provider, session)
+  return (log.metadata as RunMetadata).full === true
+    ? provider.sync(integration, session)
+    : listWhole(provider, session)
 }
 
 /** Calls the provider's listing from the cursor: `syncIncremental()`, where it has one. */

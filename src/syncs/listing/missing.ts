@@ -1,12 +1,15 @@
 /** What is gone at the provider, as two full listings in a row tell. Rule: docs/behaviour/sync-backfills.md, "Deletions". */
 
 import type { SQL } from 'drizzle-orm'
-import { eq, lt, sql } from 'drizzle-orm'
+import { eq, gt, lt, sql } from 'drizzle-orm'
+import { insideSync } from '../../calls/inside-sync.ts'
 import type { Database } from '../../db/client.ts'
 import type { LogRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
+import { MissingNotWithheld, SyncRunNotFound } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
 import { boundLogger, integrationLogger } from '../../framework/logger.ts'
+import { asPartOf } from '../../framework/origin.ts'
 import { untilAborted } from '../../framework/waiting.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
 import { findIntegration } from '../../integrations/queries.ts'
@@ -16,7 +19,9 @@ import type { HandlesMissing } from '../../providers/contracts.ts'
 import { handlesMissing } from '../../providers/contracts.ts'
 import type { Integration } from '../../providers/integration.ts'
 import { syncSource } from '../../providers/streams.ts'
+import { noteDeleted, unchangedSince } from '../record-queries.ts'
 import type { RunIds } from '../run-rules.ts'
+import { pendingOf } from '../sync-jobs.ts'
 
 /** Ids in one call of the provider. */
 const CHUNK = 500
@@ -28,6 +33,7 @@ const MAX_SHARE = 0.5
 /** Two full listings, and what is asked about them. */
 export interface TwoListings {
   readonly integrationId: number
+  readonly stream: string | null
   /** Null: all of the integration. */
   readonly internalType: string | null
   readonly syncLogIds: readonly [number, number]
@@ -35,6 +41,8 @@ export interface TwoListings {
   readonly mappedBy: Date
   /** The lowest id of their items: a year of earlier ones lies below it. */
   readonly fromItemId: number
+  /** An id counts as named, too, when any run or backfill has named it since the earlier one. */
+  readonly andSince: boolean
 }
 
 export interface MissingItems {
@@ -44,6 +52,8 @@ export interface MissingItems {
   readonly listings: TwoListings
   /** How many items each of the two listed. Pruning may take some at any moment. */
   readonly listed: readonly [number, number]
+  /** A person has confirmed that more than half of all mapped ids are gone. Default false. */
+  readonly isConfirmed?: boolean
 }
 
 /** The two listings that may be compared. Null: there are none, or the provider is not to be told. */
@@ -76,17 +86,19 @@ export async function missingItemsOf(
     listed: [listedBy(before), listedBy(log)],
     listings: {
       integrationId,
+      stream: log.stream,
       internalType: kind.internalType,
       syncLogIds: [before.id, log.id],
       mappedBy: before.createdAt,
       fromItemId: Math.min(...firstIds, Number.MAX_SAFE_INTEGER),
+      andSince: false,
     },
   }
 }
 
 /**
  * Tells the provider the missing ids, 500 at a time, and notes it in the run's log. It tells none when more than half of all
- * mapped ids are missing.
+ * mapped ids are missing, unless a person has confirmed it.
  *
  * @param signal aborted when the worker stops or the run is cancelled: no further call begins
  * @param enough aborted when the provider's running call is given up; default: at once
@@ -95,14 +107,14 @@ export async function missingItemsOf(
  */
 export async function handleMissing(
   framework: Framework,
-  { integration, provider, syncLogId, listings, listed }: MissingItems,
+  { integration, provider, syncLogId, listings, listed, isConfirmed = false }: MissingItems,
   signal: AbortSignal,
   enough = signal,
 ): Promise<number> {
   const { db, tables, clock } = framework
   const logger = boundLogger(integrationLogger(framework, integration), { sync_log: syncLogId })
-  const found = await countMissing(framework, listings, signal)
-  if (found.missing > found.mapped * MAX_SHARE) {
+  const { examples: _examples, ...found } = await countMissing(framework, listings, signal)
+  if (!isConfirmed && found.missing > found.mapped * MAX_SHARE) {
     logger.warn(
       { event: 'sync.missing_withheld', ...found },
       'more than half of the mapped ids are missing from two full listings; the provider is not told, since a wrong listing is likelier',
@@ -121,6 +133,7 @@ export async function handleMissing(
       if (!isWhole) return
       const chunk = waiting.slice(0, CHUNK)
       await untilAborted(provider.handleMissing(integration, chunk), enough)
+      await noteDeleted(db, tables, listings, chunk)
       waiting = waiting.slice(chunk.length)
       told += chunk.length
     }
@@ -145,6 +158,64 @@ export async function handleMissing(
   return told
 }
 
+export interface ConfirmMissing {
+  /** Only says what would be told. Default false. */
+  readonly dryRun?: boolean
+}
+
+/** What was withheld after a full listing. Ids that some run has named since are not among them. */
+export interface ConfirmedMissing {
+  readonly integrationId: number
+  readonly missing: number
+  readonly mapped: number
+  /** The first ones, in order. */
+  readonly examples: readonly string[]
+  /** Ids that the provider was told now. */
+  readonly told: number
+}
+
+const MAX_EXAMPLES = 10
+
+/**
+ * Tells the provider, in this process, what was withheld after a full listing: a person has confirmed that it is gone.
+ *
+ * @throws SyncRunNotFound; MissingNotWithheld when nothing was, when it can't be known any more, or when a later full listing says more;
+ *   what the provider's `handleMissing()` throws: called again, all ids are told again
+ */
+export async function confirmMissing(
+  framework: Framework,
+  syncLogId: number,
+  { dryRun = false }: ConfirmMissing = {},
+): Promise<ConfirmedMissing> {
+  const { db, tables } = framework
+  const log = await findLog(db, tables, syncLogId)
+  const kind = log === null ? null : fullListingOf(log)
+  if (log?.operation !== 'sync') throw new SyncRunNotFound(syncLogId)
+  const { missing_withheld: withheld, missing_handled_at: handledAt } = log.metadata as RunMetadata
+  if (kind === null || withheld === undefined || handledAt !== undefined)
+    throw new MissingNotWithheld(syncLogId, handledAt === undefined ? 'nothing was withheld after it' : 'it was told')
+  const later = await newestLog(
+    db,
+    tables,
+    { ...log, operation: 'sync' },
+    gt(tables.logs.id, log.id),
+    ...isOfKind(tables, kind),
+  )
+  if (later !== null) throw new MissingNotWithheld(syncLogId, `the full listing of run ${later.id} is newer`)
+  const target = await missingItemsOf(framework, { integrationId: log.integrationId, syncLogId })
+  if (target === null)
+    throw new MissingNotWithheld(
+      syncLogId,
+      'its listings can not be compared any more, or the integration is switched off',
+    )
+  const confirmed = { ...target, listings: { ...target.listings, andSince: true }, isConfirmed: true }
+  const { signal } = new AbortController()
+  const found = await countMissing(framework, confirmed.listings, signal)
+  const tell = () => insideSync({ signal }, () => handleMissing(framework, confirmed, signal))
+  const told = dryRun ? 0 : await asPartOf(tables, 'run', syncLogId, tell)
+  return { integrationId: log.integrationId, ...found, told }
+}
+
 async function areWhole(
   { db, tables }: Framework,
   { syncLogIds }: TwoListings,
@@ -167,10 +238,11 @@ function warnOfPruned(
 }
 
 async function countMissing(framework: Framework, listings: TwoListings, signal: AbortSignal) {
-  const sum = { missing: 0, mapped: 0 }
+  const sum = { missing: 0, mapped: 0, examples: [] as string[] }
   for await (const page of mappedPages(framework, listings, signal)) {
     sum.missing += page.missing.length
     sum.mapped += page.mapped
+    sum.examples.push(...page.missing.slice(0, MAX_EXAMPLES - sum.examples.length))
   }
   return sum
 }
@@ -191,8 +263,10 @@ function fullListingOf({ metadata }: LogRow): { internalType: string | null } | 
   return { internalType: typeof kind.internal_type === 'string' ? kind.internal_type : null }
 }
 
+/** Items that were stored for a listing. */
 function listedBy({ metadata }: LogRow): number {
-  return Number((metadata as RunMetadata).listed ?? 0)
+  const { listed, unchanged } = metadata as RunMetadata
+  return pendingOf({ listed: Number(listed ?? 0), unchanged: Number(unchanged ?? 0) })
 }
 
 /** The last run before this one that listed everything of the same kind, whatever became of it. */
@@ -208,9 +282,16 @@ function fullListingBefore(
     tables,
     { integrationId, stream, operation: 'sync' },
     lt(logs.id, id),
+    ...isOfKind(tables, { internalType }),
+  )
+}
+
+/** The conditions that a run has listed everything of this kind. */
+function isOfKind({ logs }: Tables, { internalType }: { readonly internalType: string | null }): SQL[] {
+  return [
     sql`jsonb_typeof(${logs.metadata} -> 'full_listing') = 'object'`,
     sql`${logs.metadata} #>> '{full_listing,internal_type}' is not distinct from ${internalType}::text`,
-  )
+  ]
 }
 
 /** Rows of a run, and the lowest id among them; null: it has none any more. */
@@ -259,7 +340,8 @@ async function mappedPage(
       limit ${limit}
     ), judged as (
       select page.external_id, page.created_at <= ${mappedBy.toISOString()}::timestamptz
-        and ${itemOfEither(tables, listings, sql`page.external_id`)} is null as is_missing
+        and ${itemOfEither(tables, listings, sql`page.external_id`)} is null
+        and ${unchangedSince(tables, listings, sql`page.external_id`, listings.syncLogIds[0])} is null as is_missing
       from page
     )
     select count(*)::int as mapped, max(external_id) as last,
@@ -275,9 +357,11 @@ async function mappedPage(
  */
 function itemOfEither({ syncItems }: Tables, listings: TwoListings, externalId: SQL): SQL {
   const [earlier, later] = listings.syncLogIds
+  const isNamed = listings.andSince
+    ? sql`i.sync_log_id >= ${earlier}`
+    : sql`i.id >= ${listings.fromItemId} and i.sync_log_id in (${earlier}, ${later})`
   return sql`(
     select i.id from ${syncItems} i
-    where i.integration_id = ${listings.integrationId} and i.external_id = ${externalId} and i.id >= ${listings.fromItemId}
-      and i.sync_log_id in (${earlier}, ${later})
+    where i.integration_id = ${listings.integrationId} and i.external_id = ${externalId} and ${isNamed}
     limit 1)`
 }

@@ -1,0 +1,156 @@
+/**
+ * What the listeners have had of each record: statements over the record hashes.
+ *
+ * Rule: docs/behaviour/sync-changes.md.
+ */
+import type { SQL } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
+import type { Database } from '../db/client.ts'
+import { despiteDeadlocks } from '../db/client.ts'
+import { jsonText } from '../db/schema/columns.ts'
+import type { SyncItemRow, Tables } from '../db/schema/tables.ts'
+import type { RecordChange } from '../providers/provider-events.ts'
+import type { SyncOf } from './sync-jobs.ts'
+
+/** How a row names the integration's own stream. */
+const OWN = ''
+
+/** A record with the hash of its payload as it is listed now. */
+export interface HashedRecord {
+  readonly eventClass: string
+  readonly externalId: string
+  readonly hash: string
+}
+
+/** A part of a listing: what is stored together. */
+export interface ListedPart {
+  readonly syncLogId: number
+  /** From 1. */
+  readonly part: number
+}
+
+/** Notes which of these records are as they were handled last. @returns these */
+export async function markUnchanged(
+  db: Database,
+  { recordHashes }: Tables,
+  { integrationId, stream }: SyncOf,
+  { syncLogId, part }: ListedPart,
+  listed: readonly HashedRecord[],
+): Promise<Pick<HashedRecord, 'eventClass' | 'externalId'>[]> {
+  if (listed.length === 0) return []
+  const given = listed.map(({ eventClass: e, externalId: x, hash: h }) => ({ e, x, h }))
+  const rows = await despiteDeadlocks(() =>
+    db.execute<{ event_class: string; external_id: string }>(sql`
+      update ${recordHashes} r set listed_log_id = ${syncLogId}, listed_part = ${part}
+      from json_to_recordset(${JSON.stringify(given)}::json) as item (e text, x text, h text)
+      where r.integration_id = ${integrationId} and r.stream = ${stream ?? OWN}
+        and r.external_id = item.x and r.event_class = item.e and r.hash = item.h
+        and r.is_handled and r.deleted_at is null
+      returning r.event_class, r.external_id`),
+  )
+  return rows.map(({ event_class: eventClass, external_id: externalId }) => ({ eventClass, externalId }))
+}
+
+/** The records that the earlier tries of a listing found unchanged, up to a part. */
+export async function unchangedSoFar(
+  db: Database,
+  { recordHashes }: Tables,
+  { integrationId, stream }: SyncOf,
+  { syncLogId, part }: ListedPart,
+): Promise<Pick<HashedRecord, 'eventClass' | 'externalId'>[]> {
+  const rows = await db.execute<{ event_class: string; external_id: string }>(sql`
+    select event_class, external_id from ${recordHashes}
+    where integration_id = ${integrationId} and stream = ${stream ?? OWN}
+      and listed_log_id = ${syncLogId} and listed_part <= ${part}`)
+  return rows.map(({ event_class: eventClass, external_id: externalId }) => ({ eventClass, externalId }))
+}
+
+/** What a listener is told of its item. */
+export interface ItemChange {
+  readonly change: RecordChange
+  readonly hash: string
+  /** Of what was handled last; null: nothing was, or it was erased. */
+  readonly previousHash: string | null
+}
+
+/**
+ * Notes that attempts of these items begin: until one succeeds, it is not known what the host has of their records. By the id of the
+ * item it says what each record is.
+ *
+ * May be run twice: the hash of the last success stays.
+ */
+export async function beginRecords(
+  db: Database,
+  { recordHashes }: Tables,
+  rows: readonly SyncItemRow[],
+): Promise<ReadonlyMap<number, ItemChange>> {
+  const items = rows.flatMap(({ id, integrationId, stream, eventClass, externalId, recordHash: hash }) =>
+    hash === null ? [] : [{ id, integrationId, stream: stream ?? OWN, eventClass, externalId, hash }],
+  )
+  if (items.length === 0) return new Map()
+  const known = await despiteDeadlocks(() =>
+    db.execute<{ id: string; hash: string | null; was_deleted: boolean }>(sql`
+      with item as (
+        select * from jsonb_to_recordset(${jsonText(items)}::jsonb)
+          as i (id bigint, "integrationId" bigint, stream text, "eventClass" text, "externalId" text)
+      ), begun as (
+        update ${recordHashes} r set is_handled = false, updated_at = clock_timestamp() from item where ${isRecordOf} and r.is_handled
+      )
+      select item.id, r.hash, r.deleted_at is not null as was_deleted from item join ${recordHashes} r on ${isRecordOf}`),
+  )
+  const before = new Map(known.map((row) => [Number(row.id), row]))
+  return new Map(
+    items.map(({ id, hash }) => {
+      const { hash: previousHash = null, was_deleted: wasDeleted = false } = before.get(id) ?? {}
+      const change = wasDeleted ? 'reappeared' : previousHash === null ? 'added' : 'updated'
+      return [id, { change, hash, previousHash }]
+    }),
+  )
+}
+
+const isRecordOf = sql.raw(
+  'r.integration_id = item."integrationId" and r.stream = item.stream and r.external_id = item."externalId" and r.event_class = item."eventClass"',
+)
+
+/**
+ * Keeps the hashes of items that succeed: a part of the statement that settles them.
+ *
+ * In one order, so that two batches that settle the same records wait for each other and don't lock each other out.
+ */
+export const keepHashes = ({ recordHashes }: Tables): SQL => sql`
+  insert into ${recordHashes} as r (integration_id, stream, event_class, external_id, hash)
+  select distinct on (integration_id, coalesce(stream, ''), external_id, event_class)
+         integration_id, coalesce(stream, ''), event_class, external_id, record_hash
+  from settled where status = 'success' and record_hash is not null
+  order by integration_id, coalesce(stream, ''), external_id, event_class, id desc
+  on conflict (integration_id, stream, external_id, event_class) do update
+  set hash = excluded.hash, is_handled = true, deleted_at = null, updated_at = clock_timestamp()`
+
+/** Notes that the provider was told of records that are gone. */
+export async function noteDeleted(
+  db: Database,
+  { recordHashes }: Tables,
+  { integrationId, stream }: SyncOf,
+  externalIds: readonly string[],
+): Promise<void> {
+  await despiteDeadlocks(() =>
+    db.execute(sql`
+      update ${recordHashes} set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
+      where integration_id = ${integrationId} and stream = ${stream ?? OWN} and deleted_at is null
+        and external_id in (select jsonb_array_elements_text(${jsonText(externalIds)}::jsonb))`),
+  )
+}
+
+/** A record that was listed unchanged since a run, as a scalar: the listing has no item of it. Null: it was not. */
+export function unchangedSince(
+  { recordHashes }: Tables,
+  { integrationId, stream }: SyncOf,
+  externalId: SQL,
+  syncLogId: number,
+): SQL {
+  return sql`(
+    select r.id from ${recordHashes} r
+    where r.integration_id = ${integrationId} and r.stream = ${stream ?? OWN} and r.external_id = ${externalId}
+      and r.listed_log_id >= ${syncLogId}
+    limit 1)`
+}
