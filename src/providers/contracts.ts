@@ -8,6 +8,7 @@ import type { RateLimit } from '../calls/rate-limit-rules.ts'
 import { UnsupportedByProvider } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import type { Credentials, Integration } from './integration.ts'
+import type { IntervalBounds } from '../syncs/adaptive-rules.ts'
 import type { SyncItemEventClass } from './provider-events.ts'
 import type { SyncSession } from './sync-session.ts'
 import type { WebhookRequest } from './webhook-request.ts'
@@ -207,8 +208,11 @@ export interface SyncStream {
   handleMissing?(integration: Integration, externalIds: readonly string[]): Promise<void>
   /** The event classes that the stream dispatches. */
   readonly events?: readonly SyncItemEventClass[]
-  /** Seconds between runs, at least 10; null, the default: only by hand. */
-  readonly everySeconds?: number | null
+  /**
+   * Seconds between runs, at least 10; null, the default: only by hand. With bounds the interval follows how often the stream
+   * changes, and what the limits leave. Rule: docs/behaviour/sync-adaptive.md.
+   */
+  readonly everySeconds?: number | IntervalBounds | null
   /** Another stream of the provider, whose first run ends before this one's begins. */
   readonly after?: string
   /** `session.cursor()` lies this many seconds before the stored one, in each ISO 8601 time with a zone. Default 0. */
@@ -223,6 +227,11 @@ export interface SyncStream {
 export interface HasStreams extends DeclaresRateLimit {
   /** By name: a letter, then letters, digits, `_` and `-`; at most 60 of them. */
   readonly streams: Readonly<Record<string, SyncStream>>
+  /**
+   * Calls that the provider allows to all integrations together: adaptive intervals share it. Nothing but they obeys it. Null, the
+   * default: each integration has a limit of its own alone.
+   */
+  syncQuota?(): RateLimit | null
 }
 
 /** A provider that knows its failures better than the default classifier. */

@@ -2,10 +2,11 @@
 import { InvalidArgumentException, UnsupportedByProvider } from '../framework/errors.ts'
 import type { HasScheduledSync, HasStreams, IntegrationProvider, SyncStream } from './contracts.ts'
 import { hasScheduledSync, hasStreams } from './contracts.ts'
+import type { IntervalBounds } from '../syncs/adaptive-rules.ts'
 
 const NAME = /^[A-Za-z][A-Za-z0-9_-]{0,59}$/
 /** The dispatch comes no more often. */
-const LEAST_SECONDS = 10
+export const LEAST_SECONDS = 10
 /** About 68 years: what the column of an integration's own interval holds. */
 const MOST_SECONDS = 2_147_483_647
 
@@ -40,6 +41,11 @@ export function syncSource(provider: IntegrationProvider, stream: string | null)
     ...(syncWindow === undefined ? {} : { syncWindow: syncWindow.bind(declared) }),
     ...(handleMissing === undefined ? {} : { handleMissing: handleMissing.bind(declared) }),
   }
+}
+
+/** Null: the interval of the stream is one number, or it runs only by hand. */
+export function adaptiveBounds({ everySeconds = null }: Pick<SyncStream, 'everySeconds'>): IntervalBounds | null {
+  return typeof everySeconds === 'object' ? everySeconds : null
 }
 
 /** Null: there is no stream of this name. */
@@ -101,7 +107,11 @@ export function streamFaults(provider: IntegrationProvider): string[] {
     const lacking = (['sync', 'reduceCheckpoints'] as const).filter((member) => typeof stream[member] !== 'function')
     if (lacking.length > 0) fault(`it lacks ${lacking.join(' and ')}`)
     const { everySeconds = null, overlapSeconds, itemConcurrency, staleAfterSeconds, after } = stream
-    if (everySeconds !== null && !isBetween(everySeconds, LEAST_SECONDS, MOST_SECONDS))
+    if (typeof everySeconds === 'object' && everySeconds !== null) {
+      const { least, most } = everySeconds
+      if (!isBetween(least, LEAST_SECONDS, MOST_SECONDS) || !isBetween(most, least, MOST_SECONDS))
+        fault(`everySeconds has least, from ${LEAST_SECONDS} on, and most, from least on; ${JSON.stringify(everySeconds)} was given`)
+    } else if (everySeconds !== null && !isBetween(everySeconds, LEAST_SECONDS, MOST_SECONDS))
       fault(`everySeconds is at least ${LEAST_SECONDS}, or null; ${String(everySeconds)} was given`)
     if (overlapSeconds !== undefined && !isBetween(overlapSeconds, 0, MOST_SECONDS))
       fault(`overlapSeconds is at least 0; ${String(overlapSeconds)} was given`)

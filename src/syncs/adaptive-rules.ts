@@ -1,0 +1,188 @@
+/**
+ * How often a stream with an adaptive interval runs.
+ *
+ * A stream that changes as a Poisson process (`changesPerSecond`) and is listed every `seconds` has a copy of a mean age that
+ * Cho and Garcia-Molina give ("Synchronizing a database to improve freshness", SIGMOD 2000). What minimises the sum of those ages
+ * under a budget of calls stands in docs/decisions/0072-adaptive-intervals.md.
+ * Rule: docs/behaviour/sync-adaptive.md.
+ */
+
+/** Seconds between runs. */
+export interface IntervalBounds {
+  readonly least: number
+  readonly most: number
+}
+
+/** What the runs of a stream have shown. */
+export interface StreamFigures {
+  readonly changesSeen: number
+  /** The time in which they happened. */
+  readonly secondsSeen: number
+  /** Smoothed; null: no run has shown it. */
+  readonly callsPerRun: number | null
+}
+
+export const NO_FIGURES: StreamFigures = { changesSeen: 0, secondsSeen: 0, callsPerRun: null }
+
+/** What one run has shown. */
+export interface ObservedRun {
+  /** Records that had changed since the run before. */
+  readonly changes: number
+  /** Since the run before. */
+  readonly seconds: number
+  readonly calls: number
+}
+
+/** Streams that share a budget; of one kind: they have the same figures. */
+export interface Demand extends IntervalBounds {
+  readonly streams: number
+  readonly changesPerSecond: number
+  readonly callsPerRun: number
+}
+
+/** What decides about an interval. */
+export type IntervalReason =
+  /** It changes so often that the shortest interval is right. */
+  | 'least'
+  /** So little changes, or so few calls are left, that the longest one is. */
+  | 'most'
+  /** How often it changes; no limit stands in the way. */
+  | 'changes'
+  /** The limit of its integration. */
+  | 'limit'
+  /** The quota that all integrations of its provider share. */
+  | 'quota'
+  /** It was set by hand, or its provider declares one number. */
+  | 'set'
+
+/** Syncs plan with this share of a limit: acts of people, webhooks and the listeners of items need calls, too. */
+export const SYNC_SHARE = 0.5
+/** So many changes say enough about a rate: its error is then about a quarter, and that of the interval a twelfth. */
+const CHANGES_REMEMBERED = 16
+/** 30 days: a stream that was quiet for longer says no more. */
+const SECONDS_REMEMBERED = 30 * 86_400
+/** Weight of the newest run in the calls of a run. */
+const CALLS_WEIGHT = 0.125
+/** The half that Jeffreys' prior of a Poisson rate adds: a stream without a seen change may still change. */
+export const PRIOR_CHANGES = 0.5
+/** The price, in units of `least` squared, at which a stream that changes once in `least` runs every `least`. */
+const BASE_PRICE = 0.23
+const PRICE_STEPS = 24
+const LOWEST_PRICE = 1e-6
+const HIGHEST_PRICE = 1e24
+
+/**
+ * A run that lists several records has seen so many changes. One that lists a single record may have seen several changes as one:
+ * it counts as the mean number of changes of a run that sees any, at the rate known so far. So the rate becomes the estimate of
+ * Cho and Garcia-Molina ("Estimating frequency of change", 2003), which is free of that bias.
+ */
+export function observed(figures: StreamFigures, run: ObservedRun, bounds: IntervalBounds): StreamFigures {
+  const expected = changesPerSecond(figures, bounds) * run.seconds
+  const changes = run.changes === 1 ? expected / -Math.expm1(-expected) : run.changes
+  const seen = figures.changesSeen + changes
+  const seconds = figures.secondsSeen + run.seconds
+  // Old evidence fades in favour of new: with the changes that follow it, and with time.
+  const kept = Math.min(1, CHANGES_REMEMBERED / seen, SECONDS_REMEMBERED / seconds)
+  const before = figures.callsPerRun ?? run.calls
+  return {
+    changesSeen: seen * kept,
+    secondsSeen: seconds * kept,
+    callsPerRun: before + (run.calls - before) * CALLS_WEIGHT,
+  }
+}
+
+/** Before any run it is one in twice the shortest interval: a stream is watched closely until it has shown that it is quiet. */
+export function changesPerSecond(
+  { changesSeen, secondsSeen }: Pick<StreamFigures, 'changesSeen' | 'secondsSeen'>,
+  { least }: Pick<IntervalBounds, 'least'>,
+): number {
+  return (changesSeen + PRIOR_CHANGES) / (secondsSeen + least)
+}
+
+/** A run without a counted call still costs about one. */
+export const callsOf = ({ callsPerRun }: Pick<StreamFigures, 'callsPerRun'>): number => Math.max(1, callsPerRun ?? 1)
+
+/** Mean seconds since the first change that the copy lacks; 0 while it lacks none. */
+export function meanAgeSeconds(changesPerSecond: number, seconds: number): number {
+  const changes = changesPerSecond * seconds
+  // The difference of nearly equal numbers: its series instead.
+  if (changes < 1e-3) return (seconds * changes) / 6
+  return seconds / 2 + (-Math.expm1(-changes) / changes - 1) / changesPerSecond
+}
+
+/**
+ * The interval at which a call more would lower the age by as much as anywhere else.
+ *
+ * @param price of a call, in seconds squared: what a call a second has to save
+ */
+export function intervalAt(price: number, demand: Omit<Demand, 'streams'>): number {
+  const { least, most, changesPerSecond: rate, callsPerRun } = demand
+  const cost = Math.max(price, BASE_PRICE * least ** 2) * callsPerRun
+  // Exact where a run sees few changes (the first term) or many (the second), and within 5 % in between.
+  return clamped(Math.cbrt((3 * cost) / rate + 2 * cost * Math.sqrt(2 * cost)), demand)
+}
+
+/** The lowest price at which the demands fit the budget. 0: any does; infinite: none does. @param budget calls a second */
+export function priceFor(demands: readonly Demand[], budget: number): number {
+  if (callsPerSecond(demands, 0) <= budget) return 0
+  if (callsPerSecond(demands, Number.POSITIVE_INFINITY) > budget) return Number.POSITIVE_INFINITY
+  let [low, high] = [LOWEST_PRICE, HIGHEST_PRICE]
+  for (let step = 0; step < PRICE_STEPS; step++) {
+    const price = Math.sqrt(low * high)
+    if (callsPerSecond(demands, price) > budget) low = price
+    else high = price
+  }
+  return high
+}
+
+function callsPerSecond(demands: readonly Demand[], price: number): number {
+  let sum = 0
+  for (const each of demands) sum += (each.streams * each.callsPerRun) / intervalAt(price, each)
+  return sum
+}
+
+/** The interval of a stream, and what decides about it. Both prices bind it: it pays the higher one. */
+export function adaptiveInterval(
+  demand: Omit<Demand, 'streams'>,
+  prices: { readonly limit: number; readonly quota: number },
+): { readonly seconds: number; readonly reason: IntervalReason } {
+  const price = Math.max(prices.limit, prices.quota)
+  const seconds = intervalAt(price, demand)
+  if (seconds <= demand.least) return { seconds, reason: 'least' }
+  if (seconds >= demand.most) return { seconds, reason: 'most' }
+  if (seconds <= intervalAt(0, demand)) return { seconds, reason: 'changes' }
+  return { seconds, reason: prices.limit >= prices.quota ? 'limit' : 'quota' }
+}
+
+export function clamped(seconds: number, { least, most }: IntervalBounds): number {
+  return Math.min(most, Math.max(least, seconds))
+}
+
+const UNITS = [
+  { name: 'day', seconds: 86_400 },
+  { name: 'hour', seconds: 3_600 },
+  { name: 'minute', seconds: 60 },
+] as const
+
+/**
+ * What an interval means, in words for a person.
+ *
+ * @param roundSeconds a run that is due begins at the next dispatch, which comes so often
+ */
+export function ageWords(
+  { seconds, least }: { readonly seconds: number; readonly least: number },
+  roundSeconds: number,
+): string {
+  const age = `data is at most ${duration(seconds + roundSeconds)} old`
+  if (seconds <= least) return age
+  const times = seconds / least
+  const shown = times < 10 ? Math.ceil(times * 10) / 10 : Math.ceil(times)
+  return `${age}; for ${duration(least + roundSeconds)} you need ${shown} times the calls`
+}
+
+/** Rounded up, in the greatest unit of which there are two, or exactly one. */
+function duration(seconds: number): string {
+  const unit = UNITS.find((each) => seconds >= 2 * each.seconds || seconds === each.seconds)
+  const [count, name] = unit === undefined ? [Math.ceil(seconds), 'second'] : [Math.ceil(seconds / unit.seconds), unit.name]
+  return `${count} ${name}${count === 1 ? '' : 's'}`
+}
