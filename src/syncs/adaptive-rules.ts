@@ -154,8 +154,39 @@ export function adaptiveInterval(
   return { seconds, reason: prices.limit >= prices.quota ? 'limit' : 'quota' }
 }
 
-export function clamped(seconds: number, { least, most }: IntervalBounds): number {
+function clamped(seconds: number, { least, most }: IntervalBounds): number {
   return Math.min(most, Math.max(least, seconds))
+}
+
+/** An interval as it is shown. */
+export interface ShownInterval extends IntervalBounds {
+  readonly seconds: number
+  readonly reason: IntervalReason
+  /** How old the data may be, in words. */
+  readonly age: string
+}
+
+/**
+ * @param stream what it declares, what was set by hand, and what its last run left
+ * @param wait by how much failures or health stretch the interval, and the seconds between two dispatches
+ * @returns null: it runs only by hand
+ */
+export function shownInterval(
+  stream: {
+    readonly declared: number | IntervalBounds | null
+    readonly setSeconds: number | null
+    readonly adaptiveSeconds: number | null
+    readonly adaptiveReason: string | null
+  },
+  { multiplier, roundSeconds }: { readonly multiplier: number; readonly roundSeconds: number },
+): ShownInterval | null {
+  const given = stream.setSeconds ?? stream.declared
+  if (given === null) return null
+  const isFixed = typeof given === 'number'
+  const { least, most } = isFixed ? { least: given, most: given } : given
+  const seconds = clamped(isFixed ? given : (stream.adaptiveSeconds ?? least), { least, most })
+  const reason = isFixed ? 'set' : ((stream.adaptiveReason ?? 'least') as IntervalReason)
+  return { seconds: Math.round(seconds), least, most, reason, age: ageWords({ seconds: seconds * multiplier, least }, roundSeconds) }
 }
 
 const UNITS = [
