@@ -228,8 +228,8 @@ export interface HasStreams extends DeclaresRateLimit {
   /** By name: a letter, then letters, digits, `_` and `-`; at most 60 of them. */
   readonly streams: Readonly<Record<string, SyncStream>>
   /**
-   * Calls that the provider allows to all integrations together: adaptive intervals share it. Nothing but they obeys it. Null, the
-   * default: each integration has a limit of its own alone.
+   * Calls that the syncs of all integrations together may make, less than what the provider allows: adaptive intervals share it,
+   * and nothing else obeys it. Null, the default: each integration has its own limit alone.
    */
   syncQuota?(): RateLimit | null
 }

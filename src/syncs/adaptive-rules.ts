@@ -40,11 +40,17 @@ export interface Demand extends IntervalBounds {
   readonly callsPerRun: number
 }
 
+/** A limit or a quota. */
+interface CallsInTime {
+  readonly limit: number
+  readonly seconds: number
+}
+
 /** What decides about an interval. */
 export type IntervalReason =
   /** It changes so often that the shortest interval is right. */
   | 'least'
-  /** So little changes, or so few calls are left, that the longest one is. */
+  /** So little changes that the longest one is. */
   | 'most'
   /** How often it changes; no limit stands in the way. */
   | 'changes'
@@ -55,8 +61,10 @@ export type IntervalReason =
   /** It was set by hand, or its provider declares one number. */
   | 'set'
 
-/** Syncs plan with this share of a limit: acts of people, webhooks and the listeners of items need calls, too. */
-export const SYNC_SHARE = 0.5
+/** Syncs plan with this share of an integration's limit: acts of people, webhooks and the listeners of items need calls, too. */
+const SYNC_SHARE = 0.5
+/** Runs come at random: in one window of some 30,000 there are more calls than the mean and so many standard deviations. */
+const BURST_DEVIATIONS = 4
 /** So many changes say enough about a rate: its error is then about a quarter, and that of the interval a twelfth. */
 const CHANGES_REMEMBERED = 16
 /** 30 days: a stream that was quiet for longer says no more. */
@@ -65,7 +73,7 @@ const SECONDS_REMEMBERED = 30 * 86_400
 const CALLS_WEIGHT = 0.125
 /** The half that Jeffreys' prior of a Poisson rate adds: a stream without a seen change may still change. */
 export const PRIOR_CHANGES = 0.5
-/** The price, in units of `least` squared, at which a stream that changes once in `least` runs every `least`. */
+/** The price of a call where no quota says it, in units of `least` squared: that at which a stream that changes once in `least` runs every `least`. */
 const BASE_PRICE = 0.23
 const PRICE_STEPS = 24
 const LOWEST_PRICE = 1e-6
@@ -116,10 +124,30 @@ export function meanAgeSeconds(changesPerSecond: number, seconds: number): numbe
  * @param price of a call, in seconds squared: what a call a second has to save
  */
 export function intervalAt(price: number, demand: Omit<Demand, 'streams'>): number {
-  const { least, most, changesPerSecond: rate, callsPerRun } = demand
-  const cost = Math.max(price, BASE_PRICE * least ** 2) * callsPerRun
+  const cost = price * demand.callsPerRun
   // Exact where a run sees few changes (the first term) or many (the second), and within 5 % in between.
-  return clamped(Math.cbrt((3 * cost) / rate + 2 * cost * Math.sqrt(2 * cost)), demand)
+  return clamped(Math.cbrt((3 * cost) / demand.changesPerSecond + 2 * cost * Math.sqrt(2 * cost)), demand)
+}
+
+/** Calls a second that the streams of an integration may plan with. */
+export const limitBudget = ({ limit, seconds }: CallsInTime): number => (SYNC_SHARE * limit) / seconds
+
+/**
+ * Calls a second that the streams of all integrations may plan with, so that a window does not overflow by chance. No limiter stands
+ * behind it.
+ *
+ * @param roundSeconds between two dispatches: what is due in between begins at once
+ */
+export function quotaBudget(
+  { limit, seconds }: CallsInTime,
+  demands: readonly Demand[],
+  roundSeconds: number,
+): number {
+  const calls = demands.reduce((sum, { streams, callsPerRun }) => sum + streams * callsPerRun, 0)
+  const squares = demands.reduce((sum, { streams, callsPerRun }) => sum + streams * callsPerRun ** 2, 0)
+  // Runs of c calls each: a mean of m calls has the variance c m, and m + 4 sqrt(c m) is the limit.
+  const half = (BURST_DEVIATIONS * Math.sqrt(calls === 0 ? 1 : squares / calls)) / 2
+  return (Math.sqrt(limit + half ** 2) - half) ** 2 / Math.max(seconds, roundSeconds)
 }
 
 /** The lowest price at which the demands fit the budget. 0: any does; infinite: none does. @param budget calls a second */
@@ -141,17 +169,21 @@ function callsPerSecond(demands: readonly Demand[], price: number): number {
   return sum
 }
 
-/** The interval of a stream, and what decides about it. Both prices bind it: it pays the higher one. */
+/**
+ * The interval of a stream, and what decides about it. Both prices bind it: it pays the higher one.
+ *
+ * @param prices `quota` null: its provider declares none, so that nobody has said how many calls syncs may make
+ */
 export function adaptiveInterval(
   demand: Omit<Demand, 'streams'>,
-  prices: { readonly limit: number; readonly quota: number },
+  prices: { readonly limit: number; readonly quota: number | null },
 ): { readonly seconds: number; readonly reason: IntervalReason } {
-  const price = Math.max(prices.limit, prices.quota)
-  const seconds = intervalAt(price, demand)
+  const base = prices.quota === null ? BASE_PRICE * demand.least ** 2 : 0
+  const quota = prices.quota ?? 0
+  const seconds = intervalAt(Math.max(base, prices.limit, quota), demand)
   if (seconds <= demand.least) return { seconds, reason: 'least' }
-  if (seconds >= demand.most) return { seconds, reason: 'most' }
-  if (seconds <= intervalAt(0, demand)) return { seconds, reason: 'changes' }
-  return { seconds, reason: prices.limit >= prices.quota ? 'limit' : 'quota' }
+  if (Math.max(prices.limit, quota) > base) return { seconds, reason: prices.limit >= quota ? 'limit' : 'quota' }
+  return { seconds, reason: seconds >= demand.most ? 'most' : 'changes' }
 }
 
 function clamped(seconds: number, { least, most }: IntervalBounds): number {

@@ -5,7 +5,6 @@
  */
 import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, inArray, sql } from 'drizzle-orm'
-import type { Limit } from '../calls/admission/state-rules.ts'
 import { declaredQuota } from '../calls/call-target.ts'
 import { limitNow } from '../calls/overrides.ts'
 import type { Database, Transaction } from '../db/client.ts'
@@ -21,16 +20,16 @@ import {
   adaptiveInterval,
   callsOf,
   changesPerSecond,
+  limitBudget,
   NO_FIGURES,
   observed,
   PRIOR_CHANGES,
   priceFor,
-  SYNC_SHARE,
+  quotaBudget,
 } from './adaptive-rules.ts'
 import { nextCursor } from './checkpoint-rules.ts'
 import { cursorOf } from './cursor.ts'
-import type { DeclaredStream } from './due.ts'
-import { declaredStreams, defaultIntervals, setSeconds, streamRows } from './due.ts'
+import { declaredStreams, defaultIntervals, roundSeconds, setSeconds, streamRows } from './due.ts'
 import { intervalMultiplier } from './run-rules.ts'
 import type { RunEnding, SyncRow } from './sync-rows.ts'
 import { recordRunTimes } from './sync-rows.ts'
@@ -180,7 +179,7 @@ async function limitPrice(
   const limit = limitNow(framework, row)
   if (limit === null) return 0
   const others = await demands(framework, tx, row.provider, sql`i.id = ${row.id} and s.stream <> ${row.stream}`)
-  return priceFor([{ streams: 1, ...demand }, ...others], budgetOf(limit))
+  return priceFor([{ streams: 1, ...demand }, ...others], limitBudget(limit))
 }
 
 /** What each process computed last, by provider. */
@@ -188,21 +187,20 @@ const QUOTA_PRICES = new WeakMap<Framework, Map<string, { readonly atMs: number;
 /** Rates change slowly, and many runs end in a minute. */
 const QUOTA_PRICE_MS = 60_000
 
-/** Of the calls that the provider allows to all integrations together. */
-export async function quotaPrice(framework: Framework, tx: Database | Transaction, key: string): Promise<number> {
+/** Of the calls that the syncs of all integrations may make together. Null: the provider does not say. */
+export async function quotaPrice(framework: Framework, tx: Database | Transaction, key: string): Promise<number | null> {
   const quota = declaredQuota(framework, key) ?? null
-  if (quota === null) return 0
+  if (quota === null) return null
   const known = QUOTA_PRICES.get(framework) ?? new Map<string, { atMs: number; price: number }>()
   QUOTA_PRICES.set(framework, known)
   const atMs = framework.clock.now().getTime()
   const last = known.get(key)
   if (last !== undefined && atMs - last.atMs < QUOTA_PRICE_MS) return last.price
-  const price = priceFor(await demands(framework, tx, key, sql`true`), budgetOf(quota))
+  const all = await demands(framework, tx, key, sql`true`)
+  const price = priceFor(all, quotaBudget(quota, all, roundSeconds(framework)))
   known.set(key, { atMs, price })
   return price
 }
-
-const budgetOf = ({ limit, seconds }: Limit): number => (SYNC_SHARE * limit) / seconds
 
 /** Streams whose rates differ by less than an e-th root of this share are one kind: an answer of some hundred rows at most. */
 const KINDS_A_FACTOR_E = 4

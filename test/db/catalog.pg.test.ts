@@ -145,6 +145,12 @@ const ADDED: typeof SPECIFIED = {
     sync_stale_alerted_at: 'timestamp, nullable',
     sync_interval_seconds: 'int, nullable',
     sync_cursor: 'json, nullable',
+    changes_seen: 'double, default 0',
+    seconds_seen: 'double, default 0',
+    calls_per_run: 'double, nullable',
+    observed_at: 'timestamp, nullable',
+    adaptive_seconds: 'double, nullable',
+    adaptive_reason: 'string(20), nullable',
   },
   _incidents: {
     followed_at: 'timestamp, nullable',

@@ -2,13 +2,14 @@
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
-import type { HasStreams } from '../../src/providers/contracts.ts'
+import type { HasStreams, SyncStream } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
-import { changesPerSecond, intervalAt, priceFor, SYNC_SHARE } from '../../src/syncs/adaptive-rules.ts'
+import { changesPerSecond, intervalAt, priceFor, quotaBudget } from '../../src/syncs/adaptive-rules.ts'
 import { reduceCheckpointsByMax } from '../../src/syncs/checkpoint-rules.ts'
-import { dueStreams } from '../../src/syncs/due.ts'
+import { dueStreams, roundSeconds } from '../../src/syncs/due.ts'
 import { quotaPrice } from '../../src/syncs/plan-next.ts'
+import { evaluateStaleSyncs } from '../../src/syncs/staleness.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { runSync } from '../../src/testing/sync-in-process.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -20,7 +21,6 @@ import { makeIntegration } from '../support/rows.ts'
 
 const BOUNDS = { least: 60, most: 3_600 }
 const QUOTA = RateLimit.perMinute(60)
-const BUDGET = (SYNC_SHARE * QUOTA.limit) / QUOTA.seconds
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -202,11 +202,35 @@ describe('the interval in force', () => {
       await run(integration)
       const { adaptiveSeconds, adaptiveReason } = await rowOf(integration)
       intervals.push(Math.round(adaptiveSeconds as number))
-      expect(adaptiveReason).toBe({ 40: 'limit', 8: 'limit', 1: 'most' }[each?.limit ?? 0] ?? 'changes')
+      expect(adaptiveReason).toBe(each === null ? 'changes' : 'limit')
     }
     // Half of 40 and of 8 calls an hour.
     expect(intervals.slice(1)).toEqual([180, 900, 3_600])
     expect(intervals[0]).toBeLessThan(100)
+  })
+})
+
+describe('a stream with an adaptive interval', () => {
+  it('is stale by its longest interval', async () => {
+    const integration = await makeIntegration(test, 'crm')
+    await run(integration)
+    await run(integration, 'deals')
+    const allowed = BOUNDS.most * test.framework.config.sync.stale_after_intervals
+    const stale = async (seconds: number) => {
+      await test.sql`update integration_streams set adaptive_seconds = 60,
+        last_synced_at = clock_timestamp() - make_interval(secs => ${seconds}) where stream = 'contacts'`
+      return (await evaluateStaleSyncs(test.framework)).stale.map(({ stream }) => stream)
+    }
+    expect([await stale(allowed - 10), await stale(allowed + 10)]).toEqual([[], ['contacts']])
+  })
+
+  it('has the dispatch come each 10 s where its shortest interval is below a minute', () => {
+    const { providers } = test.framework
+    const { contacts } = crm.streams
+    expect(roundSeconds({ providers })).toBe(60)
+    const everySeconds = { least: 59, most: 600 }
+    providers.register('quick', { ...crm, streams: { contacts: { ...contacts, everySeconds } as SyncStream } })
+    expect(roundSeconds({ providers })).toBe(10)
   })
 })
 
@@ -227,11 +251,12 @@ describe('the price of a quota that all integrations share', () => {
       }
     }
     const price = await quotaPrice(test.framework, test.framework.db, 'crm')
-    const exact = priceFor(demand, BUDGET)
+    const budget = quotaBudget(QUOTA, demand, 60)
+    const exact = priceFor(demand, budget)
     expect(exact).toBeGreaterThan(10_000)
     for (const each of demand) expect(intervalAt(price, each) / intervalAt(exact, each)).toBeCloseTo(1, 1)
     const used = demand.reduce((sum, each) => sum + each.callsPerRun / intervalAt(price, each), 0)
-    expect(used / BUDGET).toBeCloseTo(1, 1)
+    expect(used / budget).toBeCloseTo(1, 1)
   })
 
   it('binds each stream, and is kept for a minute', async () => {

@@ -9,6 +9,7 @@ import {
   NO_FIGURES,
   observed,
   priceFor,
+  quotaBudget,
   shownInterval,
 } from '../../src/syncs/adaptive-rules.ts'
 
@@ -67,12 +68,13 @@ describe('the interval at a price', () => {
     for (let share = 0.05; share < 1; share += 0.05) expect(ours).toBeLessThan(1.002 * ages(share))
   })
 
-  it('stays within the bounds, and a call has a price also without a limit', () => {
-    const at = (changesPerSecond: number, price = 0) =>
-      Math.round(intervalAt(price, { ...BOUNDS, changesPerSecond, callsPerRun: 1 }))
-    expect([at(1), at(1 / 60), at(1 / 600), at(1 / 86_400), at(1e-9)]).toEqual([60, 60, 116, 599, 3_600])
-    expect([at(1, 1e12), at(1, Number.POSITIVE_INFINITY)]).toEqual([3_600, 3_600])
-  })
+  it.each([
+    [0, 60],
+    [1e12, 3_600],
+    [Number.POSITIVE_INFINITY, 3_600],
+  ])('of %f stays within the bounds', (price, seconds) =>
+    expect(intervalAt(price, { ...BOUNDS, changesPerSecond: 1, callsPerRun: 1 })).toBe(seconds),
+  )
 })
 
 describe('the price of a budget', () => {
@@ -93,16 +95,43 @@ describe('the price of a budget', () => {
 
 describe('what decides about an interval', () => {
   it.each([
-    ['least', 1, 0, 0],
-    ['most', 1e-9, 0, 0],
-    ['most', 1, 1e12, 0],
-    ['changes', 0.001, 0, 100],
+    ['least', 1, 0, null],
+    ['most', 1e-9, 100, null],
+    ['limit', 1, 1e12, 0],
+    ['changes', 0.001, 0, null],
+    ['changes', 0.001, 100, null],
+    ['quota', 0.001, 0, 100],
     ['limit', 0.001, 50_000, 100],
     ['quota', 0.001, 100, 50_000],
-  ])('%s: %f changes a second, prices %f and %f', (reason, rate, limit, quota) => {
+    ['least', 0.001, 0, 0],
+  ])('%s: %f changes a second, prices %f and %s', (reason, rate, limit, quota) => {
     const demand = { ...BOUNDS, changesPerSecond: rate, callsPerRun: 1 }
     expect(adaptiveInterval(demand, { limit, quota }).reason).toBe(reason)
   })
+})
+
+describe('an interval without a limit', () => {
+  it.each([
+    [60, 60],
+    [600, 116],
+    [3_600, 208],
+    [86_400, 599],
+    [30 * 86_400, 1_860],
+  ])('of a stream that changes once in %i s is %i s', (every, seconds) => {
+    const demand = { ...BOUNDS, changesPerSecond: 1 / every, callsPerRun: 1 }
+    expect(Math.round(adaptiveInterval(demand, { limit: 0, quota: null }).seconds)).toBe(seconds)
+  })
+})
+
+describe('the calls of a quota that are planned', () => {
+  it.each([
+    ['most of a large one', { limit: 3_600, seconds: 3_600 }, 1, 10, 0.936],
+    ['fewer of a small one, which overflows by chance', { limit: 60, seconds: 60 }, 1, 10, 0.6],
+    ['fewer where a run makes many calls at once', { limit: 3_600, seconds: 3_600 }, 25, 10, 0.719],
+    ['those of a dispatch, where the window is shorter', { limit: 100, seconds: 10 }, 1, 60, 1.12],
+  ])('are %s', (_, quota, callsPerRun, round, budget) =>
+    expect(quotaBudget(quota, [{ streams: 9, ...BOUNDS, changesPerSecond: 1, callsPerRun }], round)).toBeCloseTo(budget, 2),
+  )
 })
 
 describe('what runs show', () => {
