@@ -1,8 +1,8 @@
 /** The streams of a provider. Rule: docs/behaviour/sync-streams.md. */
 import { InvalidArgumentException, UnsupportedByProvider } from '../framework/errors.ts'
+import type { IntervalBounds } from '../syncs/adaptive-rules.ts'
 import type { HasScheduledSync, HasStreams, IntegrationProvider, SyncStream } from './contracts.ts'
 import { hasScheduledSync, hasStreams } from './contracts.ts'
-import type { IntervalBounds } from '../syncs/adaptive-rules.ts'
 
 const NAME = /^[A-Za-z][A-Za-z0-9_-]{0,59}$/
 /** The dispatch comes no more often. */
@@ -110,7 +110,9 @@ export function streamFaults(provider: IntegrationProvider): string[] {
     if (typeof everySeconds === 'object' && everySeconds !== null) {
       const { least, most } = everySeconds
       if (!isBetween(least, LEAST_SECONDS, MOST_SECONDS) || !isBetween(most, least, MOST_SECONDS))
-        fault(`everySeconds has least, from ${LEAST_SECONDS} on, and most, from least on; ${JSON.stringify(everySeconds)} was given`)
+        fault(
+          `everySeconds has least, from ${LEAST_SECONDS} on, and most, from least on; ${JSON.stringify(everySeconds)} was given`,
+        )
     } else if (everySeconds !== null && !isBetween(everySeconds, LEAST_SECONDS, MOST_SECONDS))
       fault(`everySeconds is at least ${LEAST_SECONDS}, or null; ${String(everySeconds)} was given`)
     if (overlapSeconds !== undefined && !isBetween(overlapSeconds, 0, MOST_SECONDS))

@@ -138,11 +138,7 @@ export const limitBudget = ({ limit, seconds }: CallsInTime): number => (SYNC_SH
  *
  * @param roundSeconds between two dispatches: what is due in between begins at once
  */
-export function quotaBudget(
-  { limit, seconds }: CallsInTime,
-  demands: readonly Demand[],
-  roundSeconds: number,
-): number {
+export function quotaBudget({ limit, seconds }: CallsInTime, demands: readonly Demand[], roundSeconds: number): number {
   const calls = demands.reduce((sum, { streams, callsPerRun }) => sum + streams * callsPerRun, 0)
   const squares = demands.reduce((sum, { streams, callsPerRun }) => sum + streams * callsPerRun ** 2, 0)
   // Runs of c calls each: a mean of m calls has the variance c m, and m + 4 sqrt(c m) is the limit.
@@ -218,7 +214,13 @@ export function shownInterval(
   const { least, most } = isFixed ? { least: given, most: given } : given
   const seconds = clamped(isFixed ? given : (stream.adaptiveSeconds ?? least), { least, most })
   const reason = isFixed ? 'set' : ((stream.adaptiveReason ?? 'least') as IntervalReason)
-  return { seconds: Math.round(seconds), least, most, reason, age: ageWords({ seconds: seconds * multiplier, least }, roundSeconds) }
+  return {
+    seconds: Math.round(seconds),
+    least,
+    most,
+    reason,
+    age: ageWords({ seconds: seconds * multiplier, least }, roundSeconds),
+  }
 }
 
 const UNITS = [
@@ -246,6 +248,7 @@ export function ageWords(
 /** Rounded up, in the greatest unit of which there are two, or exactly one. */
 function duration(seconds: number): string {
   const unit = UNITS.find((each) => seconds >= 2 * each.seconds || seconds === each.seconds)
-  const [count, name] = unit === undefined ? [Math.ceil(seconds), 'second'] : [Math.ceil(seconds / unit.seconds), unit.name]
+  const [count, name] =
+    unit === undefined ? [Math.ceil(seconds), 'second'] : [Math.ceil(seconds / unit.seconds), unit.name]
   return `${count} ${name}${count === 1 ? '' : 's'}`
 }

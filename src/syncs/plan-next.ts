@@ -81,7 +81,8 @@ async function intervalMinutes(
   const declared = provider === null ? null : declaredStream(provider, row.stream)
   const bounds = declared === null ? null : adaptiveBounds(declared)
   // Its figures are kept also while another interval is set by hand.
-  const adaptive = declared === null || bounds === null ? null : await adapt(framework, tx, row, { declared, bounds, run })
+  const adaptive =
+    declared === null || bounds === null ? null : await adapt(framework, tx, row, { declared, bounds, run })
   const seconds = adaptive ?? (typeof declared?.everySeconds === 'number' ? declared.everySeconds : null)
   return row.syncIntervalMinutes ?? (seconds === null ? null : seconds / 60)
 }
@@ -188,7 +189,11 @@ const QUOTA_PRICES = new WeakMap<Framework, Map<string, { readonly atMs: number;
 const QUOTA_PRICE_MS = 60_000
 
 /** Of the calls that the syncs of all integrations may make together. Null: the provider does not say. */
-export async function quotaPrice(framework: Framework, tx: Database | Transaction, key: string): Promise<number | null> {
+export async function quotaPrice(
+  framework: Framework,
+  tx: Database | Transaction,
+  key: string,
+): Promise<number | null> {
   const quota = declaredQuota(framework, key) ?? null
   if (quota === null) return null
   const known = QUOTA_PRICES.get(framework) ?? new Map<string, { atMs: number; price: number }>()
@@ -206,12 +211,7 @@ export async function quotaPrice(framework: Framework, tx: Database | Transactio
 const KINDS_A_FACTOR_E = 4
 
 /** What the streams of active integrations use of a limit, by kind. Those with a set or a declared interval use what they use. */
-async function demands(
-  framework: Framework,
-  tx: Database | Transaction,
-  key: string,
-  which: SQL,
-): Promise<Demand[]> {
+async function demands(framework: Framework, tx: Database | Transaction, key: string, which: SQL): Promise<Demand[]> {
   const { integrations, streams } = framework.tables
   const declared = declaredStreams(framework).filter(({ provider }) => provider === key)
   const kind = (value: SQL) => sql`round(ln(${value}) * ${KINDS_A_FACTOR_E}::float8)`

@@ -359,6 +359,7 @@ function typeInPostgres(type: string): string {
     int: 'integer',
     smallint: 'smallint',
     bigint: 'bigint',
+    double: 'double precision',
     'bigint PK': 'bigint identity',
     boolean: 'boolean',
     json: 'jsonb',

@@ -180,7 +180,9 @@ describe('the interval in force', () => {
     const isDue = async (seconds: number) => {
       await test.sql`update integration_streams set adaptive_seconds = 1000, next_sync_at = null,
         last_synced_at = clock_timestamp() - make_interval(secs => ${seconds}), last_run_at = null`
-      const declared = [{ provider: 'crm', stream: 'contacts', seconds: 3_600, least: 60, after: null, staleSeconds: null }]
+      const declared = [
+        { provider: 'crm', stream: 'contacts', seconds: 3_600, least: 60, after: null, staleSeconds: null },
+      ]
       const { db, tables } = test.framework
       return (await dueStreams(db, tables, { declared, backoff: { degraded: 2, failing: 10 } }, 10)).length
     }
@@ -241,16 +243,22 @@ describe('the price of a quota that all integrations share', () => {
     for (let rank = 1; rank <= 60; rank++) {
       const { id } = await makeIntegration(test, 'crm')
       const figures = { changesSeen: 16, secondsSeen: 60 * rank ** 1.5, callsPerRun: 1 + (rank % 7) }
-      await test.framework.db
-        .insert(test.framework.tables.streams)
-        .values([{ integrationId: id, stream: 'contacts', ...figures }, { integrationId: id, stream: 'deals' }])
+      await test.framework.db.insert(test.framework.tables.streams).values([
+        { integrationId: id, stream: 'contacts', ...figures },
+        { integrationId: id, stream: 'deals' },
+      ])
       if (rank % 10 === 0) await test.sql`update integrations set is_active = false where id = ${id}`
       else {
-        demand.push({ streams: 1, ...BOUNDS, changesPerSecond: changesPerSecond(figures, BOUNDS), callsPerRun: figures.callsPerRun })
+        demand.push({
+          streams: 1,
+          ...BOUNDS,
+          changesPerSecond: changesPerSecond(figures, BOUNDS),
+          callsPerRun: figures.callsPerRun,
+        })
         demand.push({ streams: 1, least: 600, most: 600, changesPerSecond: 1, callsPerRun: 1 })
       }
     }
-    const price = await quotaPrice(test.framework, test.framework.db, 'crm')
+    const price = (await quotaPrice(test.framework, test.framework.db, 'crm')) as number
     const budget = quotaBudget(QUOTA, demand, 60)
     const exact = priceFor(demand, budget)
     expect(exact).toBeGreaterThan(10_000)
@@ -267,7 +275,9 @@ describe('the price of a quota that all integrations share', () => {
     for (let each = 0; each < 200; each++) {
       const { id } = await makeIntegration(test, 'crm')
       const figures = { changesSeen: 16, secondsSeen: 1_600, callsPerRun: 1 }
-      await test.framework.db.insert(test.framework.tables.streams).values({ integrationId: id, stream: 'contacts', ...figures })
+      await test.framework.db
+        .insert(test.framework.tables.streams)
+        .values({ integrationId: id, stream: 'contacts', ...figures })
     }
     await run(integration)
     expect((await rowOf(integration)).adaptiveSeconds).toBeCloseTo(alone, 0)

@@ -16,14 +16,18 @@ import {
 const BOUNDS = { least: 60, most: 3_600 }
 const WIDE = { least: 1e-3, most: 1e9 }
 const rateOf = (figures: StreamFigures) => changesPerSecond(figures, BOUNDS)
-const after = (runs: readonly ObservedRun[]) =>
+const shownBy = (runs: readonly ObservedRun[]) =>
   runs.reduce((figures, run) => observed(figures, run, BOUNDS), NO_FIGURES)
 const repeated = (count: number, run: ObservedRun) => Array.from({ length: count }, () => run)
 
 describe('the mean age of a copy', () => {
   it('is that of the integral over a period of the change process', () => {
     // Of a first change at s, the age at the end of the period T grows to T - s: the mean over T is its half square.
-    for (const [rate, seconds] of [[0.01, 30], [0.01, 300], [1, 100]] as const) {
+    for (const [rate, seconds] of [
+      [0.01, 30],
+      [0.01, 300],
+      [1, 100],
+    ] as const) {
       const steps = 200_000
       let integral = 0
       for (let step = 0; step < steps; step++) {
@@ -45,7 +49,11 @@ describe('the mean age of a copy', () => {
 describe('the interval at a price', () => {
   it('is within 6 % of the one whose age falls by the price for a call more, however often it changes', () => {
     for (let changes = 0.01; changes < 200; changes *= 1.3)
-      for (const [rate, callsPerRun] of [[0.001, 1], [0.5, 1], [0.02, 30]] as const) {
+      for (const [rate, callsPerRun] of [
+        [0.001, 1],
+        [0.5, 1],
+        [0.02, 30],
+      ] as const) {
         const exact = changes / rate
         const step = exact * 1e-4
         const slope = (meanAgeSeconds(rate, exact + step) - meanAgeSeconds(rate, exact - step)) / (2 * step)
@@ -130,7 +138,10 @@ describe('the calls of a quota that are planned', () => {
     ['fewer where a run makes many calls at once', { limit: 3_600, seconds: 3_600 }, 25, 10, 0.719],
     ['those of a dispatch, where the window is shorter', { limit: 100, seconds: 10 }, 1, 60, 1.12],
   ])('are %s', (_, quota, callsPerRun, round, budget) =>
-    expect(quotaBudget(quota, [{ streams: 9, ...BOUNDS, changesPerSecond: 1, callsPerRun }], round)).toBeCloseTo(budget, 2),
+    expect(quotaBudget(quota, [{ streams: 9, ...BOUNDS, changesPerSecond: 1, callsPerRun }], round)).toBeCloseTo(
+      budget,
+      2,
+    ),
   )
 })
 
@@ -138,23 +149,29 @@ describe('what runs show', () => {
   it('begins with one change in twice the shortest interval', () => expect(rateOf(NO_FIGURES)).toBe(1 / 120))
 
   it('is the rate of the changes', () =>
-    expect(rateOf(after(repeated(100, { changes: 5, seconds: 10_000, calls: 1 }))) * 10_000).toBeCloseTo(5, 0))
+    expect(rateOf(shownBy(repeated(100, { changes: 5, seconds: 10_000, calls: 1 }))) * 10_000).toBeCloseTo(5, 0))
 
   it('falls with each run that finds nothing, and rises within some runs when many changes come', () => {
-    const quiet = after(repeated(500, { changes: 0, seconds: 3_600, calls: 1 }))
+    const quiet = shownBy(repeated(500, { changes: 0, seconds: 3_600, calls: 1 }))
     expect(rateOf(quiet)).toBeLessThan(1e-6)
-    const busy = repeated(12, { changes: 100, seconds: 600, calls: 1 }).reduce((f, run) => observed(f, run, BOUNDS), quiet)
+    const busy = repeated(12, { changes: 100, seconds: 600, calls: 1 }).reduce(
+      (f, run) => observed(f, run, BOUNDS),
+      quiet,
+    )
     expect(rateOf(busy)).toBeGreaterThan(0.1)
   })
 
   it('corrects for several changes that a run sees as one: half of the runs that see any means 0.69 changes a run', () => {
     const runs = Array.from({ length: 2_000 }, (_, n) => ({ changes: n % 2, seconds: 1_000, calls: 1 }))
-    expect(rateOf(after(runs)) * 1_000).toBeGreaterThan(0.6)
-    expect(rateOf(after(runs)) * 1_000).toBeLessThan(0.8)
+    expect(rateOf(shownBy(runs)) * 1_000).toBeGreaterThan(0.6)
+    expect(rateOf(shownBy(runs)) * 1_000).toBeLessThan(0.8)
   })
 
   it('takes the calls of a run as they become', () => {
-    const figures = after([...repeated(10, { changes: 0, seconds: 1, calls: 3 }), { changes: 0, seconds: 1, calls: 11 }])
+    const figures = shownBy([
+      ...repeated(10, { changes: 0, seconds: 1, calls: 3 }),
+      { changes: 0, seconds: 1, calls: 11 },
+    ])
     expect(figures.callsPerRun).toBe(4)
   })
 })
@@ -179,7 +196,11 @@ describe('the interval that is shown', () => {
 
   it.each([
     ['as its last run left it', {}, { ...BOUNDS, seconds: 180, reason: 'quota' }],
-    ['the shortest before the first run', { adaptiveSeconds: null, adaptiveReason: null }, { ...BOUNDS, seconds: 60, reason: 'least' }],
+    [
+      'the shortest before the first run',
+      { adaptiveSeconds: null, adaptiveReason: null },
+      { ...BOUNDS, seconds: 60, reason: 'least' },
+    ],
     ['within the bounds of this release', { adaptiveSeconds: 9_000 }, { ...BOUNDS, seconds: 3_600, reason: 'quota' }],
     ['as it was set by hand', { setSeconds: 30 }, { seconds: 30, least: 30, most: 30, reason: 'set' }],
     ['as one number declares it', { declared: 600 }, { seconds: 600, least: 600, most: 600, reason: 'set' }],
