@@ -59,7 +59,7 @@ const PLACES = {
   '(@hono/node-server|jiti)': '^(src/bin/|dev/)',
   'drizzle-orm': '^src/(?!api/|workflows/|activities/|commands/|adapters/|bin/|temporal/)',
   hono: '^src/(api/|testing/|(create-integrations|admin)[.]ts$)',
-  oauth4webapi: '^src/providers/',
+  oauth4webapi: '^src/(providers|access)/',
   pino: '^(src/(create-integrations[.]ts$|bin/)|dev/)',
   postgres: '^(src/(db|testing)/|src/create-integrations[.]ts$|dev/)',
   'prom-client': '^src/observability/prometheus[.]ts$',

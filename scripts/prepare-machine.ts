@@ -11,7 +11,9 @@ import { pathToFileURL } from 'node:url'
 import { downloadProblem, findTemporalBinary, presentTemporalBinary } from '../dev/temporal-server-binary.ts'
 import { CHROMIUM_NAMES, findChromium } from '../test/e2e/chromium.ts'
 import { findComposeResolver, presentComposeResolver } from '../test/support/compose-resolver.ts'
-import { findLocalstripe, OLDEST_PYTHON, presentLocalstripe } from '../test/support/localstripe.ts'
+import { LOCALSTRIPE } from '../test/support/localstripe.ts'
+import { findPackage, OLDEST_PYTHON, presentPackage } from '../test/support/python-environment.ts'
+import { SCHEMATHESIS } from '../test/support/schemathesis.ts'
 import { findStripeMock, presentStripeMock } from '../test/support/stripe-mock.ts'
 import { findTimeSkippingServer, presentTimeSkippingServer } from '../test/support/time-skipping.ts'
 import type { DebianPackage } from './debian-packages.ts'
@@ -78,8 +80,10 @@ const REQUIREMENTS: readonly Requirement[] = [
   },
   {
     name: `Python ${OLDEST_PYTHON.join('.')} or later with venv`,
-    neededFor: 'the tests of the Stripe adapter: localstripe runs in it',
-    isMet: async () => (await presentLocalstripe()) !== null || canRun('python3', '-c', PYTHON_CHECK),
+    neededFor: 'the tests of the Stripe adapter and of the operator API: localstripe and schemathesis run in it',
+    isMet: async () =>
+      (await Promise.all([LOCALSTRIPE, SCHEMATHESIS].map(presentPackage))).every((python) => python !== null) ||
+      canRun('python3', '-c', PYTHON_CHECK),
     debianPackages: [{ name: 'python3-venv' }],
     remedy: 'Install it from your system or python.org.',
   },
@@ -107,17 +111,19 @@ export async function prepareMachine(options: { log?: (line: string) => void } =
     })
     throw new Error(`This machine lacks:\n${lines.join('\n')}`)
   }
-  const [temporal, timeSkipping, stripeMock, localstripe, composeResolver] = await Promise.all([
+  const [temporal, timeSkipping, stripeMock, localstripe, schemathesis, composeResolver] = await Promise.all([
     findTemporalBinary({ log }),
     findTimeSkippingServer({ log }),
     findStripeMock({ log }),
-    findLocalstripe({ log }),
+    findPackage(LOCALSTRIPE, { log }),
+    findPackage(SCHEMATHESIS, { log }),
     findComposeResolver({ log }),
   ])
   log(`Temporal server: ${temporal}`)
   log(`time-skipping server: ${timeSkipping}`)
   log(`stripe-mock: ${stripeMock}`)
   log(`localstripe: ${localstripe}`)
+  log(`schemathesis: ${schemathesis}`)
   log(`reader of Compose files: ${composeResolver}`)
   log(`Chromium: ${findChromium()}`)
 }

@@ -345,6 +345,7 @@ export interface Integrations {
     dispatch(): Promise<DispatchResult>
     /** Takes nothing new in; what runs goes on. Without a run it keeps one from starting, until `resume()`. */
     pause(integrationId: number, of?: OfStream): Promise<void>
+    /** Ends a pause. @throws BackendUnreachable */
     resume(integrationId: number, of?: OfStream): Promise<'resumed' | 'not running'>
     /**
      * Ends the run and waits until it is over; nothing of it moves the cursor. A remembered start follows it, unless
@@ -374,7 +375,7 @@ export interface Integrations {
     sample(integrationId: number, options?: SampleOptions): Promise<SyncSample>
     /** Newest first; backfills, too. */
     runs(filter?: ListSyncRuns): AsyncIterable<SyncRunSummary>
-    /** @throws SyncRunNotFound */
+    /** One run, with how its items stand. @throws SyncRunNotFound */
     run(syncLogId: number): Promise<SyncRunDetail>
     /** Finalises one run, if its items are done. @throws SyncRunNotFound, CheckpointsNotReduced */
     finalise(syncLogId: number): Promise<AdvanceCursorResult>
@@ -401,10 +402,11 @@ export interface Integrations {
     start(id: number): Promise<{ url: string; state: string }>
     /** As `start()`, bound to the browser that is before us: the routes of `createApi()` use it. */
     begin(id: number, place: OAuthPlace): Promise<BegunAuthorization>
-    /** @throws OAuthFailure, IntegrationNotFound; then nothing is stored */
+    /** Ends an authorization at the callback: takes the code to the provider, and stores the tokens. @throws OAuthFailure, IntegrationNotFound; then nothing is stored */
     complete(callback: OAuthCallback): Promise<CompletedAuthorization>
-    /** @throws OAuthFailure when the provider refuses, unless forced; LockTimeoutException */
+    /** Revokes the tokens at the provider and deletes them. @throws OAuthFailure when the provider refuses, unless forced; LockTimeoutException */
     revoke(id: number, options?: { readonly force?: boolean }): Promise<Revocation>
+    /** How the authorization stands; asks no provider. @throws IntegrationNotFound, OAuthFailure */
     status(id: number): Promise<OAuthStatus>
     /** Refreshes the tokens that are due, or those of one integration, on a worker, and waits for it. @throws BackendUnreachable */
     refresh(input?: RefreshTokensInput): Promise<RefreshTokensResult>

@@ -71,6 +71,12 @@ export interface RunningWorkers {
 }
 
 /**
+ * The workers of this process: they run webhooks, syncs, events and what is started as a workflow.
+ *
+ * @example
+ * const workers = await createWorkers(integrations)
+ * await workers.run() // until SIGTERM, or workers.shutdown()
+ *
  * @throws BackendUnreachable when Temporal does not answer
  * @throws InvalidConfiguration when the bundle of `workflowBundlePath` does not fit
  */

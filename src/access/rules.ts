@@ -118,6 +118,49 @@ export function routePathOf(path: string, baseUrl: string | null): string {
   return base !== '' && path.startsWith(`${base}/`) ? path.slice(base.length) : path
 }
 
+/** As URLs write it: https://url.spec.whatwg.org/#host-writing */
+export function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
+}
+
+/** Who an OpenID provider says is there. */
+export interface Person {
+  /** In the audit: the verified e-mail address; else what the provider calls the person, with the subject that no one else has. */
+  readonly name: string
+  readonly scope: Scope
+}
+
+/** Claims of an ID token (OpenID Connect Core 1.0, 5.1). */
+export type Claims = Readonly<Record<string, unknown>>
+
+/**
+ * The person, if a list names it: an e-mail address or a domain (`@example.com`), which count for a verified address only; or a
+ * claim (`groups=operators`) that has the value or holds it.
+ */
+export function personOf(
+  claims: Claims,
+  {
+    read = [],
+    operate = [],
+  }: { readonly read?: readonly string[] | undefined; readonly operate?: readonly string[] | undefined },
+): Person | null {
+  const { sub, email, email_verified: isVerified, preferred_username: username } = claims
+  // A text at Apple's, against the specification.
+  const address = typeof email === 'string' && [true, 'true'].includes(isVerified as never) ? email.toLowerCase() : null
+  const isNamed = (entry: string): boolean => {
+    const end = entry.indexOf('=')
+    if (end >= 0) return [claims[entry.slice(0, end)]].flat().includes(entry.slice(end + 1))
+    const wanted = entry.toLowerCase()
+    return address !== null && (wanted.startsWith('@') ? address.endsWith(wanted) : address === wanted)
+  }
+  const scope = operate.some(isNamed) ? 'operate' : read.some(isNamed) ? 'read' : null
+  if (scope === null) return null
+  const called = [email, username].find((each) => typeof each === 'string')
+  const name = address ?? (called === undefined ? String(sub) : `${called} (${sub})`)
+  // A colon would make it look like a command's name: `cli:<user>`.
+  return { name: name.replace(/[\p{Cc}:]/gu, '_').slice(0, 255), scope }
+}
+
 const LOCAL_HOST = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i
 
 /** Whether a `Host` is a name that only this machine has: a web page whose name was re-pointed to 127.0.0.1 (DNS rebinding) has another. */

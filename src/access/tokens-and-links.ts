@@ -6,9 +6,11 @@ import { InvalidArgumentException } from '../framework/errors.ts'
 import { errorLine } from '../framework/logger.ts'
 import type { AuditedAct } from '../observability/audit.ts'
 import { noteActs } from '../observability/audit.ts'
+import type { OidcSignIn } from './oidc-sign-in.ts'
+import { oidcSignIn } from './oidc-sign-in.ts'
 import { goodToken, goodTokenOf, limitsOfToken, noteTokenUse } from './operator-tokens.ts'
-import type { Limits, Principal, Scope } from './rules.ts'
-import { isSameSecret, linkProofOf, MAX_LINK_SECONDS, sha256Hex, signedLinkText } from './rules.ts'
+import type { Claims, Limits, Person, Principal, Scope } from './rules.ts'
+import { isSameSecret, linkProofOf, MAX_LINK_SECONDS, personOf, sha256Hex, signedLinkText } from './rules.ts'
 
 /** A browser that has signed in. */
 export interface Session {
@@ -32,7 +34,11 @@ export interface Access {
   byToken(token: string): Promise<Principal | null>
   /** A new session for a token's holder; null as above. @param from IP address, for the audit */
   signIn(token: string, from?: string): Promise<Session | null>
-  /** The session of a cookie; null when it is over, or its token is expired or revoked. */
+  /** How people sign in; null: `operator.oidc` is not set. */
+  readonly oidc: OidcSignIn | null
+  /** A new session for a person of `operator.oidc`; null: no list names it. */
+  signInPerson(claims: Claims, from?: string): Promise<Session | null>
+  /** The session of a cookie; null when it is over, or its token is expired or revoked, or `operator.oidc` has changed. */
   bySession(id: string): Promise<Session | null>
   signOut(id: string): Promise<void>
   /** The query string (`expires=…&signature=…`) that opens one method and path for this long. */
@@ -46,7 +52,7 @@ export interface Access {
   isLinkValid(target: LinkTarget, query: URLSearchParams): boolean
 }
 
-/** A token of the configuration, or one that was made at run time. */
+/** A token of the configuration, one that was made at run time, or a person whom an OpenID provider names. */
 interface Holder {
   readonly name: string
   readonly sha256: string
@@ -73,6 +79,13 @@ export function createAccess(framework: Framework, dev: boolean): Access {
     devToken === null
       ? config.operator.tokens
       : [...config.operator.tokens, { name: 'dev', sha256: sha256Hex(devToken), scopes: ['operate'] }]
+  const { oidc } = config.operator
+  /** Whoever is named by another configuration has to sign in again. */
+  const holderOfPerson = ({ name, scope }: Person): Holder => ({
+    name,
+    sha256: sha256Hex(JSON.stringify(oidc)),
+    scopes: [scope],
+  })
   const notedAtMs = new Map<string, number>()
   let refusedAtMs = Number.NEGATIVE_INFINITY
   let refusedSince = 0
@@ -87,9 +100,9 @@ export function createAccess(framework: Framework, dev: boolean): Access {
     return row === null ? null : holderOf(row)
   }
 
-  async function holderOfSession({ holder, token_id: id }: StoredSession): Promise<Holder | null> {
+  async function holderOfSession({ holder, token_id: id, person }: StoredSession): Promise<Holder | null> {
     const row = id === undefined ? null : await goodTokenOf(framework, id)
-    const known = row === null ? tokens : [holderOf(row)]
+    const known = person !== undefined ? [holderOfPerson(person)] : row === null ? tokens : [holderOf(row)]
     return known.find((token) => fingerprint(token) === holder) ?? null
   }
 
@@ -113,19 +126,33 @@ export function createAccess(framework: Framework, dev: boolean): Access {
   const audit = (act: Omit<AuditedAct, 'target'>): Promise<void> =>
     noteActs(framework, [{ ...act, target: 'operator', integrationId: null }])
 
-  async function noteRefusal(from: string | undefined): Promise<void> {
+  /** @param who a person that is known, and named by no list */
+  async function noteRefusal(from: string | undefined, who?: string): Promise<void> {
     refusedSince += 1
     const nowMs = clock.now().getTime()
     if (nowMs - refusedAtMs < REFUSED_EVERY_MS) return
     refusedAtMs = nowMs
     const times = refusedSince
     refusedSince = 0
-    await audit({
-      by: 'unknown',
-      action: 'sign-in refused',
-      from,
-      ...(times === 1 ? {} : { detail: `and ${times - 1} before it, since the last entry of this process` }),
-    })
+    const before = times === 1 ? [] : [`and ${times - 1} before it, since the last entry of this process`]
+    const detail = [...(who === undefined ? [] : [who]), ...before].join(', ')
+    await audit({ by: 'unknown', action: 'sign-in refused', from, ...(detail === '' ? {} : { detail }) })
+  }
+
+  async function begin(holder: Holder, from: string | undefined, person?: Person): Promise<Session> {
+    const id = randomBytes(SESSION_BYTES).toString('base64url')
+    const endMs = clock.now().getTime() + SESSION_SECONDS * 1_000
+    const expiresAt = new Date(Math.min(endMs, holder.stored?.expiresAt?.getTime() ?? endMs))
+    const stored: StoredSession = {
+      holder: fingerprint(holder),
+      expires_at: expiresAt.toISOString(),
+      ...(holder.stored === undefined ? {} : { token_id: holder.stored.id }),
+      ...(person === undefined ? {} : { person: { ...person } }),
+    }
+    await cache.set(sessionKey(id), stored, SESSION_SECONDS)
+    const detail = person === undefined ? {} : { detail: `${person.scope}, by ${oidc?.issuer}` }
+    await audit({ by: holder.name, action: 'sign-in', from, ...detail })
+    return sessionOf(id, holder, expiresAt)
   }
 
   function signedUntil({ method, path }: LinkTarget, expires: number): string {
@@ -141,6 +168,7 @@ export function createAccess(framework: Framework, dev: boolean): Access {
 
   return {
     devToken,
+    oidc: oidc === null ? null : oidcSignIn(framework, oidc),
 
     async byToken(token) {
       const owner = await ownerOf(token)
@@ -161,17 +189,19 @@ export function createAccess(framework: Framework, dev: boolean): Access {
         return null
       }
       await noteUse(owner)
-      const id = randomBytes(SESSION_BYTES).toString('base64url')
-      const endMs = clock.now().getTime() + SESSION_SECONDS * 1_000
-      const expiresAt = new Date(Math.min(endMs, owner.stored?.expiresAt?.getTime() ?? endMs))
-      const stored: StoredSession = {
-        holder: fingerprint(owner),
-        expires_at: expiresAt.toISOString(),
-        ...(owner.stored === undefined ? {} : { token_id: owner.stored.id }),
-      }
-      await cache.set(sessionKey(id), stored, SESSION_SECONDS)
-      await audit({ by: owner.name, action: 'sign-in', from })
-      return sessionOf(id, owner, expiresAt)
+      return begin(owner, from)
+    },
+
+    async signInPerson(claims, from) {
+      const person = oidc === null ? null : personOf(claims, oidc)
+      if (person !== null) return begin(holderOfPerson(person), from, person)
+      const who = personOf(claims, { read: [`sub=${claims.sub}`] })?.name ?? 'nobody'
+      logger.warn(
+        { event: 'access.person_refused', person: who },
+        'A person signed in whom operator.oidc does not name.',
+      )
+      await noteRefusal(from, who)
+      return null
     },
 
     async bySession(id) {
@@ -212,6 +242,8 @@ type StoredSession = {
   readonly expires_at: string
   /** Of a token that was made at run time. */
   readonly token_id?: number
+  /** Of no token. */
+  readonly person?: { readonly name: string; readonly scope: Scope }
 }
 
 function holderOf(row: TokenRow): Holder {

@@ -1,9 +1,9 @@
-/** `/openapi.json`, and `/docs` that shows it: a page without a script, so that it works without internet. Rule: docs/behaviour/operator-api.md, "OpenAPI". */
+/** The API's root, which leads to `/openapi.json`, and to `/docs` that shows it: a page without a script, so that it works without internet. Rule: docs/behaviour/operator-api.md, "OpenAPI". */
 import { Hono } from 'hono'
 import { html } from 'hono/html'
 import { scopeOf, snakeCase, TOPICS } from '../commands/command.ts'
 import { isRequired } from '../commands/fields.ts'
-import { STATUSES } from '../commands/statuses.ts'
+import { PROBLEMS } from '../commands/statuses.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { packageVersion } from '../framework/package-version.ts'
 import type { AccessEnvironment } from './caller.ts'
@@ -11,19 +11,25 @@ import type { Operation } from './command-routes.ts'
 import { isBodiless, operations, parametersOf } from './command-routes.ts'
 import { page, whoIsHere } from './dashboard/layout.ts'
 import { operatorRoot } from './middleware.ts'
-import { openApi, operationId } from './openapi.ts'
+import { openApi, operationId, REFUSALS } from './openapi.ts'
 import { problemType } from './problem.ts'
 
 export function apiDocs(integrations: Integrations, all = operations()): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>()
   const server = `${operatorRoot(integrations)}/api/v1`
+  const links = { openapi: `${server}/openapi.json`, docs: `${server}/docs` }
+  routes.get('/', (context) =>
+    context.json(links, 200, {
+      Link: `<${links.openapi}>; rel="service-desc", <${links.docs}>; rel="service-doc"`, // RFC 8631
+    }),
+  )
   routes.get('/openapi.json', (context) => context.json(openApi(all, { server, version: packageVersion() })))
   routes.get('/docs', (context) =>
     page(context, {
       title: 'Operator API',
       header: whoIsHere(operatorRoot(integrations), context.var.caller),
       main: html`<p>Below <code>${server}</code>, with <code>Authorization: Bearer</code> and a token. The same for programs:
-<a href="${server}/openapi.json">openapi.json</a>.</p>
+<a href="${links.openapi}">openapi.json</a>.</p>
 ${TOPICS.map((topic) =>
   topicOf(
     topic,
@@ -31,8 +37,10 @@ ${TOPICS.map((topic) =>
   ),
 )}
 <h2 id="problems">Problems</h2>
-<div class="wide"><table><thead><tr><th>Type</th><th>Status</th></tr></thead><tbody>
-${Object.entries(STATUSES).map(([code, status]) => html`<tr><td>${problemType(code)}</td><td>${status}</td></tr>`)}
+<div class="wide"><table><thead><tr><th>Status</th><th>Type</th><th></th></tr></thead><tbody>
+${Object.entries(PROBLEMS)
+  .sort(([, a], [, b]) => a - b)
+  .map(([code, status]) => html`<tr><td>${status}</td><td>${problemType(code)}</td><td>${REFUSALS[status]}</td></tr>`)}
 </tbody></table></div>`,
     }),
   )

@@ -14,7 +14,12 @@ import { webhookRoutes } from './webhook-routes.ts'
 
 export { type NamedRoute, namedRoutes, type RouteName } from './named-routes.ts'
 
-/** `app.route('/', createApi(integrations))` */
+/**
+ * The routes of webhooks, OAuth, operators and metrics, for a host's own Hono app.
+ *
+ * @example
+ * app.route('/', createApi(integrations))
+ */
 export function createApi(integrations: Integrations): Hono {
   const api = new Hono()
   const webhooks = webhookRoutes(integrations)

@@ -17,11 +17,11 @@ export function boundBody(maxBytes = MAX_BODY_BYTES): MiddlewareHandler {
     const body = await readBody(context, maxBytes).catch(() => ({ kind: 'too slow' }) as const)
     if (body.kind === 'too large') {
       const detail = `The body is larger than ${maxBytes} bytes.`
-      return lingering(context, problemResponse(context, { status: 413, code: 'body_too_large', detail }))
+      return lingering(context, problemResponse(context, { code: 'body_too_large', detail }))
     }
     if (body.kind === 'too slow') {
       const detail = `The body did not come in within ${BODY_TIMEOUT_MS / 1_000} seconds.`
-      return problemResponse(context, { status: 408, code: 'body_too_slow', detail })
+      return problemResponse(context, { code: 'body_too_slow', detail })
     }
     context.req.raw = new Request(raw, { body: body.bytes as Uint8Array<ArrayBuffer> })
     return next()
@@ -46,7 +46,7 @@ export function queryGiven(context: Context): Readonly<Record<string, string>> {
 export async function jsonBody<Schema extends z.ZodType>(context: Context, schema: Schema): Promise<z.output<Schema>> {
   if (mediaType(context) !== 'application/json') {
     const detail = 'The body is to be JSON, with "Content-Type: application/json".'
-    throw new ProblemError({ status: 415, code: 'unsupported_media_type', detail })
+    throw new ProblemError({ code: 'unsupported_media_type', detail })
   }
   const text = await context.req.text()
   let body: unknown
@@ -54,7 +54,7 @@ export async function jsonBody<Schema extends z.ZodType>(context: Context, schem
     body = JSON.parse(text)
   } catch {
     // The parser's message quotes the body, which may hold credentials.
-    throw new ProblemError({ status: 400, code: 'invalid_json', detail: 'The body is no JSON.' })
+    throw new ProblemError({ code: 'invalid_json', detail: 'The body is no JSON.' })
   }
   const loss = lossInParsing(text)
   if (loss !== null) throw invalid(`The body can't be kept as it is: ${loss}. Send a long number as a text.`, [])
@@ -100,5 +100,5 @@ function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown, detail
 }
 
 export function invalid(detail: string, fields: readonly FieldProblem[]): ProblemError {
-  return new ProblemError({ status: 422, code: 'invalid_fields', detail, fields })
+  return new ProblemError({ code: 'invalid_fields', detail, fields })
 }

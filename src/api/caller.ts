@@ -27,7 +27,7 @@ export async function callerOf(integrations: Integrations, context: Context): Pr
     const principal = await access.byToken(authorization.token)
     return principal === null ? null : { principal, session: null }
   }
-  const cookie = readSessionCookie(integrations, context)
+  const cookie = readCookie(integrations, context, SESSION)
   const session = cookie === undefined ? null : await access.bySession(cookie)
   return session === null ? null : { principal: session.principal, session }
 }
@@ -36,6 +36,11 @@ export async function callerOf(integrations: Integrations, context: Context): Pr
 export function addressOf(context: Context): string | undefined {
   const env: { incoming?: { socket?: { remoteAddress?: string } } } | undefined = context.env
   return env?.incoming?.socket?.remoteAddress
+}
+
+/** Never from the Host header, which the caller writes. In `dev` the caller has signed in at this very address. */
+export function baseUrlOf({ admin: { access } }: Integrations, { req }: Context): string | null {
+  return access.baseUrl ?? (access.dev ? new URL(req.url).origin : null)
 }
 
 /** Whether one of our own pages sent the request, or a client that is not a browser. */
@@ -53,30 +58,42 @@ export function isFromOwnPage({ admin: { access } }: Integrations, context: Cont
 }
 
 /** `__Host-`: the browser refuses the cookie without Secure, with a Domain, or from another path (RFC 6265bis, 4.1.3.2). */
-function cookieOf({ config, admin: { access } }: Integrations) {
-  const name = `${config.cache_prefix}_operator`
-  const isHttps = access.baseUrl?.startsWith('https:') ?? false
-  return { name, isHttps, prefix: isHttps ? ('host' as const) : undefined }
+export interface Cookie {
+  /** After `cache_prefix`. */
+  readonly name: 'operator' | 'sign_in'
+  /** `Strict`: our own pages alone send it. `Lax`: also the page of another site that leads back to us. */
+  readonly sameSite: 'Strict' | 'Lax'
+}
+const SESSION: Cookie = { name: 'operator', sameSite: 'Strict' }
+
+function cookieOf({ config, admin: { access } }: Integrations, { name, sameSite }: Cookie) {
+  const secure = access.baseUrl?.startsWith('https:') ?? false
+  const attributes = { path: '/', httpOnly: true, sameSite, secure, ...(secure ? { prefix: 'host' as const } : {}) }
+  return { name: `${config.cache_prefix}_${name}`, attributes }
 }
 
-function readSessionCookie(integrations: Integrations, context: Context): string | undefined {
-  const { name, prefix } = cookieOf(integrations)
-  return prefix === undefined ? getCookie(context, name) : getCookie(context, name, prefix)
+export function readCookie(integrations: Integrations, context: Context, cookie: Cookie): string | undefined {
+  const { name, attributes } = cookieOf(integrations, cookie)
+  return attributes.prefix === undefined ? getCookie(context, name) : getCookie(context, name, attributes.prefix)
 }
 
-export function writeSessionCookie(integrations: Integrations, context: Context, { id, expiresAt }: Session): void {
-  const { name, isHttps, prefix } = cookieOf(integrations)
-  setCookie(context, name, id, {
-    path: '/',
-    httpOnly: true,
-    sameSite: 'Strict',
-    secure: isHttps,
-    expires: expiresAt,
-    ...(prefix === undefined ? {} : { prefix }),
-  })
+export function writeCookie(
+  integrations: Integrations,
+  context: Context,
+  cookie: Cookie,
+  { value, expiresAt: expires }: { readonly value: string; readonly expiresAt: Date },
+): void {
+  const { name, attributes } = cookieOf(integrations, cookie)
+  setCookie(context, name, value, { ...attributes, expires })
 }
 
-export function clearSessionCookie(integrations: Integrations, context: Context): void {
-  const { name, isHttps, prefix } = cookieOf(integrations)
-  deleteCookie(context, name, { path: '/', secure: isHttps, ...(prefix === undefined ? {} : { prefix }) })
+export function clearCookie(integrations: Integrations, context: Context, cookie: Cookie): void {
+  const { name, attributes } = cookieOf(integrations, cookie)
+  deleteCookie(context, name, attributes)
 }
+
+export const writeSessionCookie = (integrations: Integrations, context: Context, { id: value, expiresAt }: Session) =>
+  writeCookie(integrations, context, SESSION, { value, expiresAt })
+
+export const clearSessionCookie = (integrations: Integrations, context: Context) =>
+  clearCookie(integrations, context, SESSION)

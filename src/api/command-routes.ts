@@ -9,6 +9,7 @@ import { snakeCase } from '../commands/command.ts'
 import type { Fields } from '../commands/fields.ts'
 import { openFields, readValues } from '../commands/fields.ts'
 import { TABLE } from '../commands/index.ts'
+import { isProblemCode } from '../commands/statuses.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { bodyGiven, invalid, jsonBody, queryGiven } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
@@ -77,8 +78,13 @@ async function answer(
   route.check?.(values)
   await refuseUnseen(integrations, principal, operation, values)
   const caller = contextOf(integrations, context)
-  if (operation.method !== 'get') await refuseOutdated(context, caller, shown, values)
-  const result = await (route.run ?? command.run)(caller, values)
+  const run = () => (route.run ?? command.run)(caller, values)
+  const change = async () => {
+    await refuseOutdated(context, caller, shown, values)
+    return run()
+  }
+  const { inTurn } = integrations.admin.operator
+  const result = await (operation.method === 'get' ? run() : shown ? inTurn(context.req.path, change) : change())
   const location = route.location?.(values, result)
   if (location !== undefined) context.header('Location', rooted(integrations, context, operation, location))
   linkNext(integrations, context, result)
@@ -142,7 +148,6 @@ function withLimits(principal: Principal, given: Readonly<Record<string, unknown
   for (const [name, limit] of Object.entries(limits))
     if (given[name] !== undefined && given[name] !== limit)
       throw new ProblemError({
-        status: 403,
         code: 'insufficient_scope',
         detail: `"${principal.name}" is limited to ${name} ${limit}; another one was asked for.`,
       })
@@ -164,13 +169,16 @@ async function refuseUnseen(
 }
 
 /** `/tokens/:id` → `token`: the records of no integration have no kind. */
-const singular = (path: string): string => path.split('/')[1]?.replace(/s$/, '') ?? 'record'
+export const singular = (path: string): string => path.split('/')[1]?.replace(/s$/, '') ?? 'record'
+
+export const notFoundCode = (what: string): string =>
+  `${what === 'event' ? 'stored_event' : what.replace('-', '_')}_not_found`
 
 /** @param what a kind of records */
 function notFound(what: string): ProblemError {
-  const detail = `There is no ${what.replace('-', ' ')} of this id.`
-  const code = what === 'event' ? 'stored_event' : what.replace('-', '_')
-  return new ProblemError({ status: 404, code: `${code}_not_found`, detail })
+  const code = notFoundCode(what)
+  if (!isProblemCode(code)) throw new TypeError(`"${code}" is not in the table of problems.`)
+  return new ProblemError({ code, detail: `There is no ${what.replace('-', ' ')} of this id.` })
 }
 
 function contextOf(integrations: Integrations, context: Context<AccessEnvironment>): CommandContext {
@@ -226,12 +234,7 @@ function etagOf(version: readonly string[], document: unknown): string {
   return `"${sha256Hex(JSON.stringify(columns)).slice(0, 32)}"`
 }
 
-/**
- * RFC 9110, 13.1.1. Between this look and the change another one may still come in: it is a matter of milliseconds, and
- * meant for two people.
- *
- * @throws ProblemError 412
- */
+/** RFC 9110, 13.1.1. @throws ProblemError 412 */
 async function refuseOutdated(
   context: Context,
   caller: CommandContext,
@@ -250,5 +253,5 @@ async function refuseOutdated(
     now === null
       ? 'Nothing here has an ETag that If-Match could be compared with.'
       : `It was changed meanwhile: look again, and send If-Match with the ETag of what you have seen. It is ${now} now.`
-  throw new ProblemError({ status: 412, code: 'changed_meanwhile', detail })
+  throw new ProblemError({ code: 'changed_meanwhile', detail })
 }

@@ -49,7 +49,7 @@ export function metricsRoutes(
 const hereOnly: MiddlewareHandler = async function hereOnly(context, next) {
   if (isLocalHost(context.req.header('host'))) return next()
   const detail = 'Without a token this is for this machine only: ask for 127.0.0.1 or localhost, or set metrics.open.'
-  return problemResponse(context, { status: 403, code: 'foreign_host', detail })
+  return problemResponse(context, { code: 'foreign_host', detail })
 }
 
 interface WorkerApp extends Omit<MetricsRoutes, 'path'> {

@@ -9,6 +9,7 @@ import type { Integrations } from '../create-integrations.ts'
 import { formField } from './body.ts'
 import type { AccessEnvironment, Caller } from './caller.ts'
 import { callerOf, isFromOwnPage } from './caller.ts'
+import type { Problem } from './problem.ts'
 import { problemResponse } from './problem.ts'
 
 /** The handlers in the order of `names`. A host's own handler replaces the built-in one of the same name. */
@@ -63,12 +64,12 @@ export function operator(
   }
 }
 
-const INVALID_LINK = { code: 'invalid_link', detail: 'This link is not valid, or not valid any more.' }
+const INVALID_LINK: Problem = { code: 'invalid_link', detail: 'This link is not valid, or not valid any more.' }
 
 function signed(integrations: Integrations): MiddlewareHandler {
   return async function signed(context, next) {
     if (opensByLink(integrations, context)) return next()
-    return problemResponse(context, { status: 403, ...INVALID_LINK })
+    return problemResponse(context, INVALID_LINK)
   }
 }
 
@@ -92,7 +93,7 @@ export function requireCsrfToken(): MiddlewareHandler<AccessEnvironment> {
     const given = context.req.header(CSRF_HEADER) ?? (await formField(context, CSRF_FIELD))
     if (given !== undefined && isSameSecret(given, session.csrfToken)) return next()
     const detail = `The form's token is missing or belongs to another session: send ${CSRF_FIELD}, or the header X-CSRF-Token.`
-    return problemResponse(context, { status: 403, code: 'invalid_csrf_token', detail })
+    return problemResponse(context, { code: 'invalid_csrf_token', detail })
   }
 }
 
@@ -109,19 +110,19 @@ async function admit(
   if (isLimited(caller.principal) && !honoursLimits) return refuseLimited(context, caller.principal)
   if (hasScope(caller.principal.scopes, scope)) return null
   const detail = `This needs the scope "${scope}"; "${caller.principal.name}" has ${caller.principal.scopes.join(', ')}.`
-  return problemResponse(context, { status: 403, code: 'insufficient_scope', detail })
+  return problemResponse(context, { code: 'insufficient_scope', detail })
 }
 
 /** For routes that are about all integrations. */
 export function refuseLimited(context: Context, { name }: Principal): Response {
   const detail = `This is about all integrations; "${name}" is limited to some.`
-  return problemResponse(context, { status: 403, code: 'insufficient_scope', detail })
+  return problemResponse(context, { code: 'insufficient_scope', detail })
 }
 
 function notSignedIn(integrations: Integrations, context: Context): Response {
   const { req } = context
   // A person with a link has no token to sign in with, and needs a new link.
-  if (new URL(req.url).searchParams.has('signature')) return problemResponse(context, { status: 401, ...INVALID_LINK })
+  if (new URL(req.url).searchParams.has('signature')) return problemResponse(context, { ...INVALID_LINK, status: 401 })
   // A refused token gets a 401. Only a browser without any credentials is sent to the login page.
   const wantsPage = req.method === 'GET' && (req.header('accept') ?? '').includes('text/html')
   if (wantsPage && req.header('authorization') === undefined && hasLoginPage(integrations)) {
@@ -134,13 +135,13 @@ function notSignedIn(integrations: Integrations, context: Context): Response {
     })
   }
   const detail = 'Sign in, or send a configured token as "Authorization: Bearer …".'
-  return problemResponse(context, { status: 401, code: 'unauthenticated', detail })
+  return problemResponse(context, { code: 'unauthenticated', detail })
 }
 
 function refuseForeignPage(integrations: Integrations, context: Context): Response | null {
   if (isSafeMethod(context.req.method) || isFromOwnPage(integrations, context)) return null
   const detail = 'The request did not come from a page of this service, or does not say so.'
-  return problemResponse(context, { status: 403, code: 'cross_origin', detail })
+  return problemResponse(context, { code: 'cross_origin', detail })
 }
 
 /** Whether a signed link allows the request. A link to a change also opens the page that asks for it. */
@@ -155,7 +156,7 @@ export function opensByLink({ admin: { access } }: Integrations, context: Contex
 
 /** Operator routes beyond health exist only where a caller can be identified. `dev` has a token of its own. */
 export function hasLoginPage({ config, admin: { access } }: Integrations): boolean {
-  return config.operator.tokens.length > 0 || access.dev
+  return config.operator.tokens.length > 0 || config.operator.oidc !== null || access.dev
 }
 
 /** In `dev`: the path that signs a browser in. Null elsewhere. */

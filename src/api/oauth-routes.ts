@@ -6,6 +6,7 @@ import { basePathOf, routePathOf } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { InvalidArgumentException, isIntegrationsError, OAuthFailure } from '../framework/errors.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
+import { baseUrlOf } from './caller.ts'
 import { externalPath, middlewareOf, opensByLink } from './middleware.ts'
 import { idIn, namedRoutes } from './named-routes.ts'
 import type { PageNeeds } from './oauth-pages.ts'
@@ -191,11 +192,6 @@ function isForced({ req }: Context): boolean {
 function successLocation({ config, admin: { access } }: Integrations): string {
   const { success_redirect: location } = config.oauth
   return location === CONNECTED_PATH ? basePathOf(access.baseUrl) + location : location
-}
-
-/** Never from the Host header, which the caller writes. In `dev` the caller has signed in at this very address. */
-function baseUrlOf({ admin: { access } }: Integrations, { req }: Context): string | null {
-  return access.baseUrl ?? (access.dev ? new URL(req.url).origin : null)
 }
 
 function callbackPathOf({ config }: Integrations, baseUrl: string | null): string {

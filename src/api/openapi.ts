@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { scopeOf, snakeCase, TOPICS } from '../commands/command.ts'
 import type { Field } from '../commands/fields.ts'
 import { isRequired } from '../commands/fields.ts'
-import { STATUSES } from '../commands/statuses.ts'
+import { PROBLEMS } from '../commands/statuses.ts'
 import type { Operation } from './command-routes.ts'
 import { isBodiless, parametersOf } from './command-routes.ts'
 import { problemType } from './problem.ts'
@@ -50,7 +50,7 @@ export function openApi(all: readonly Operation[], { server, version }: { server
 }
 
 /** What an operation may be refused with, and what an operator reads about it. */
-const REFUSALS: Readonly<Record<number, string>> = {
+export const REFUSALS: Readonly<Record<number, string>> = {
   400: 'The body is no JSON.',
   401: 'No token, or one that is not known, is over, or was revoked.',
   403: 'The token lacks the scope, or is limited to others.',
@@ -74,7 +74,7 @@ const PROBLEM = {
     type: { type: 'string', format: 'uri', description: `Stable: \`${problemType('code')}\`.` },
     title: { type: 'string', description: "The status's own phrase." },
     status: { type: 'integer', format: 'int32', minimum: 400, maximum: 599 },
-    code: { type: 'string', description: 'Stable, for programs.', examples: Object.keys(STATUSES).slice(0, 3) },
+    code: { type: 'string', description: 'Stable, for programs.', enum: Object.keys(PROBLEMS) },
     detail: { type: 'string', description: 'One sentence for a person.' },
     fields: {
       type: 'array',

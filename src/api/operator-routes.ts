@@ -27,9 +27,7 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   // The pages know no limits.
   routes.use('*', unlimitedOnly())
   routes.route('/', dashboardRoutes(integrations))
-  routes.all('*', (context) =>
-    problemResponse(context, { status: 404, code: 'no_such_route', detail: 'There is no such route.' }),
-  )
+  routes.all('*', (context) => problemResponse(context, { code: 'no_such_route', detail: 'There is no such route.' }))
   return routes
 }
 

@@ -3,7 +3,8 @@ import { STATUS_CODES } from 'node:http'
 import type { Context, ErrorHandler } from 'hono'
 import { snakeCase } from '../commands/command.ts'
 import { Refused } from '../commands/refused.ts'
-import { REFUSAL_STATUSES, STATUSES } from '../commands/statuses.ts'
+import type { ProblemCode } from '../commands/statuses.ts'
+import { isProblemCode, PROBLEMS } from '../commands/statuses.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
@@ -16,9 +17,10 @@ export interface FieldProblem {
 }
 
 export interface Problem {
-  readonly status: number
   /** Stable, in snake_case, for programs. */
-  readonly code: string
+  readonly code: ProblemCode
+  /** Default: that of the code. */
+  readonly status?: number
   /** One sentence for a person. */
   readonly detail: string
   readonly fields?: readonly FieldProblem[]
@@ -38,7 +40,7 @@ export const problemType = (code: string): string => `urn:durable-integrations:p
 /** The title is the status's own phrase. */
 export function problemResponse(
   context: Context,
-  { status, code, detail, fields, retryAfterSeconds }: Problem,
+  { code, status = PROBLEMS[code], detail, fields, retryAfterSeconds }: Problem,
 ): Response {
   const title = STATUS_CODES[status] ?? 'Error'
   const body = { type: problemType(code), title, status, code, detail, ...(fields === undefined ? {} : { fields }) }
@@ -64,30 +66,28 @@ function awayText(backend: string): string {
 export function problemHandler({ admin: { logger } }: Integrations): ErrorHandler {
   return (error, context) => {
     if (error instanceof ProblemError) return problemResponse(context, error.problem)
-    const refusal = error instanceof Refused ? REFUSAL_STATUSES[error.code] : undefined
-    if (error instanceof Refused && refusal !== undefined) {
+    if (error instanceof Refused) {
       const { field, message } = error
       const code = error.code === 'usage' ? 'invalid_fields' : error.code
       const fields = field === undefined ? {} : { fields: [{ path: snakeCase(field), message }] }
-      return problemResponse(context, { status: refusal, code, detail: message, ...fields })
+      if (isProblemCode(code)) return problemResponse(context, { code, detail: message, ...fields })
     }
     if (isIntegrationsError(error) && 'code' in error) {
       const code = String(error.code)
-      const status = STATUSES[code]
       // The message of `backend_unreachable` holds the address of the backend, which only the log may show.
-      if (status !== undefined && code !== 'backend_unreachable') {
+      if (isProblemCode(code) && code !== 'backend_unreachable') {
         const fields = fieldsOf(error)
-        return problemResponse(context, { status, code, detail: error.message, ...(fields && { fields }) })
+        return problemResponse(context, { code, detail: error.message, ...(fields && { fields }) })
       }
     }
     logger.error({ event: 'api.failed', ...failedRequest(context, error) }, 'A request failed.')
     const away = awayDetail(error)
     if (away !== null) {
-      const problem = { status: 503, code: 'backend_unreachable', detail: away, retryAfterSeconds: AWAY_RETRY_SECONDS }
-      return problemResponse(context, problem)
+      const retryAfterSeconds = AWAY_RETRY_SECONDS
+      return problemResponse(context, { code: 'backend_unreachable', detail: away, retryAfterSeconds })
     }
     const detail = 'Something went wrong here; the log says what.'
-    return problemResponse(context, { status: 500, code: 'internal', detail })
+    return problemResponse(context, { code: 'internal', detail })
   }
 }
 

@@ -51,7 +51,12 @@ export interface Listing<F extends Fields, Row extends { readonly id: number }> 
   check?(input: Values<F & Paging>): void
   list(
     context: CommandContext,
-    filter: Values<F> & { readonly after: number | undefined; readonly limit: number },
+    /** With the filter `integration` by its other name, too. */
+    filter: Values<F> & {
+      readonly after: number | undefined
+      readonly limit: number
+      readonly integrationId: number | undefined
+    },
   ): AsyncIterable<Row>
   /** Default {@link columns}. */
   toRow?(row: Row): Record<string, unknown>
@@ -120,7 +125,8 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
       if (integration !== undefined && !outlivesIntegrations) await context.integrations.get(integration)
       const found: Row[] = []
       // One more than asked for says whether there is more.
-      for await (const each of list(context, { ...filter, limit: limit + 1 } as never)) found.push(each)
+      const asked = { ...filter, integrationId: integration, limit: limit + 1 }
+      for await (const each of list(context, asked as never)) found.push(each)
       const data = found.slice(0, limit)
       const next = found.length > limit ? (data.at(-1)?.id ?? null) : null
       if (next !== null)

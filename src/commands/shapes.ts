@@ -13,32 +13,28 @@ export const moment = z.date()
 export const rowId = z.int().min(1)
 /** Whatever the provider or the host stored. */
 export const anything = z.unknown()
+/** Columns of one kind. */
+export const all = <const Name extends string, Schema extends z.ZodType>(schema: Schema, ...names: readonly Name[]) =>
+  Object.fromEntries(names.map((name) => [name, schema])) as { [Each in Name]: Schema }
 /** Columns beyond those that are named. */
 const open = z.looseObject
 
 export const WebhookRow = open({
-  id: rowId,
-  integration_id: rowId,
-  delivery_id: z.string().nullable(),
-  event_type: z.string().nullable(),
+  ...all(rowId, 'id', 'integration_id'),
+  ...all(z.string().nullable(), 'delivery_id', 'event_type', 'error'),
   status: z.enum(WEBHOOK_STATUSES),
   attempts: z.int(),
-  error: z.string().nullable(),
-  created_at: moment,
-  updated_at: moment,
-  processed_at: moment.nullable(),
-  dismissed_at: moment.nullable(),
+  ...all(moment, 'created_at', 'updated_at'),
+  ...all(moment.nullable(), 'processed_at', 'dismissed_at'),
 })
 
 export const CircuitState = z.object({
   integration_id: rowId,
   override: z.enum(['forced_open', 'forced_closed', 'disabled']).nullable(),
-  override_until: moment.nullable(),
+  ...all(moment.nullable(), 'override_until', 'opened_at', 'retry_at'),
   state: z.enum(['closed', 'open', 'half_open']),
   failures: z.int(),
   failure_rate: z.number().nullable(),
-  opened_at: moment.nullable(),
-  retry_at: moment.nullable(),
 })
 
 /** Of which integration a row is. */
@@ -47,14 +43,9 @@ const ofIntegration = { integration_id: rowId, provider: z.string(), integration
 export const RequestRow = open({
   id: rowId,
   ...ofIntegration,
-  endpoint: z.string(),
-  method: z.string(),
-  status_code: z.int().nullable(),
-  failure_class: z.string().nullable(),
-  error: z.string().nullable(),
-  duration_ms: z.int().nullable(),
-  idempotency_key: z.string().nullable(),
-  provider_request_id: z.string().nullable(),
+  ...all(z.string(), 'endpoint', 'method'),
+  ...all(z.int().nullable(), 'status_code', 'duration_ms'),
+  ...all(z.string().nullable(), 'failure_class', 'error', 'idempotency_key', 'provider_request_id'),
   retry_of: z.union([z.string(), rowId]).nullable(),
   created_at: moment,
 })
@@ -62,10 +53,8 @@ export const RequestRow = open({
 export const LogRow = open({
   id: rowId,
   ...ofIntegration,
-  operation: z.string(),
-  status: z.string(),
-  summary: z.string().nullable(),
-  error: z.string().nullable(),
+  ...all(z.string(), 'operation', 'status'),
+  ...all(z.string().nullable(), 'summary', 'error'),
   has_parts: z.boolean(),
   created_at: moment,
 })
@@ -73,11 +62,9 @@ export const LogRow = open({
 export const MappingRow = z.object({
   id: rowId,
   ...ofIntegration,
-  external_id: z.string(),
-  internal_type: z.string(),
-  internal_id: z.string(),
-  created_at: moment,
-  updated_at: moment,
+  ...all(z.string(), 'external_id', 'internal_type', 'internal_id'),
+  origin: z.string().nullable().describe('What made it, as `explain` takes it; null: the host.'),
+  ...all(moment, 'created_at', 'updated_at'),
 })
 
 export const IdempotencyKeyRow = z.object({
@@ -92,18 +79,14 @@ export const IdempotencyKeyRow = z.object({
 export const EventRow = z.object({
   id: rowId,
   ...ofIntegration,
-  name: z.string(),
-  status: z.string(),
+  ...all(z.string(), 'name', 'status'),
   created_at: moment,
-  attempts: z.int(),
-  lost_workers: z.int(),
+  ...all(z.int(), 'attempts', 'lost_workers'),
   is_being_delivered: z.boolean(),
-  due_at: moment.nullable(),
-  delivered_at: moment.nullable(),
+  ...all(moment.nullable(), 'due_at', 'delivered_at'),
   deliveries: z.array(
     z.object({
-      consumer: z.string(),
-      status: z.string(),
+      ...all(z.string(), 'consumer', 'status'),
       attempts: z.int(),
       at: moment,
       due_at: moment.nullable(),
@@ -118,56 +101,39 @@ export const TOKEN_STATES = ['good', 'expired', 'revoked'] as const
 export const MAX_REMARK = 2_000
 
 export const IncidentRow = z.object({
-  id: rowId,
-  integration_id: rowId,
-  provider: z.string(),
-  integration_name: z.string(),
+  ...all(rowId, 'id', 'integration_id'),
+  ...all(z.string(), 'provider', 'integration_name', 'reason'),
   status: z.enum(INCIDENT_STATUSES),
   source: z.enum(INCIDENT_SOURCES),
-  reason: z.string(),
   peak_severity: z.enum(HealthStatus),
   opened_at: moment,
-  last_error_at: moment.nullable(),
-  closed_at: moment.nullable(),
-  acknowledged_at: moment.nullable(),
-  acknowledged_by: z.string().nullable(),
-  snoozed_until: moment.nullable(),
-  snoozed_by: z.string().nullable(),
+  ...all(moment.nullable(), 'last_error_at', 'closed_at', 'acknowledged_at', 'snoozed_until'),
+  ...all(z.string().nullable(), 'acknowledged_by', 'snoozed_by'),
   annotations: z.array(z.object({ at: moment, by: z.string(), text: z.string() })),
 })
 
 export const TokenRow = z.object({
   id: rowId,
-  name: z.string(),
+  ...all(z.string(), 'name', 'created_by'),
   scope: z.enum(SCOPES),
   provider: z.string().nullable(),
   owner: z.object({ type: z.string(), id: rowId }).nullable(),
   state: z.enum(TOKEN_STATES),
-  expires_at: moment.nullable(),
-  created_by: z.string(),
+  ...all(moment.nullable(), 'expires_at', 'revoked_at', 'last_used_at'),
   created_at: moment,
-  revoked_at: moment.nullable(),
-  last_used_at: moment.nullable(),
 })
 
 const count = z.int().min(0)
 
 export const SyncRunRow = open({
-  id: rowId,
-  integration_id: rowId,
+  ...all(rowId, 'id', 'integration_id'),
   operation: z.enum(['sync', 'backfill']),
   status: z.enum(RUN_STATUSES),
-  listed: count.nullable(),
-  succeeded: count.nullable(),
-  failed: count.nullable(),
-  skipped: count.nullable(),
-  cursor_before: anything,
-  cursor_after: anything,
+  ...all(count.nullable(), 'listed', 'succeeded', 'failed', 'skipped'),
+  ...all(anything, 'cursor_before', 'cursor_after', 'metadata'),
   error: z.string().nullable(),
-  metadata: anything,
   duration_ms: z.int().nullable(),
-  created_at: moment,
-  updated_at: moment,
+  ...all(moment, 'created_at', 'updated_at'),
 })
 
 export const SyncRun = SyncRunRow.extend({
@@ -182,21 +148,15 @@ export const ChangedCursor = z.object({ integration_id: rowId, from: anything, t
 export const AdvancedCursor = z.object({ runs: count, from: anything, to: anything, reclaimed: count })
 
 export const SyncItemRow = open({
-  id: rowId,
-  integration_id: rowId,
-  sync_log_id: rowId.nullable(),
+  ...all(rowId, 'id', 'integration_id'),
+  ...all(rowId.nullable(), 'sync_log_id', 'made_up_for_by'),
   event_class: z.string(),
-  external_id: z.string().nullable(),
+  ...all(z.string().nullable(), 'external_id', 'error', 'last_error'),
   status: z.enum(SYNC_ITEM_STATUSES),
   attempts: count,
-  error: z.string().nullable(),
-  last_error: z.string().nullable(),
-  next_attempt_at: moment.nullable(),
-  made_up_for_by: rowId.nullable(),
+  ...all(moment.nullable(), 'next_attempt_at', 'completed_at'),
   holds_cursor: z.boolean(),
-  created_at: moment,
-  updated_at: moment,
-  completed_at: moment.nullable(),
+  ...all(moment, 'created_at', 'updated_at'),
 })
 
 const health = z.enum(HealthStatus)
@@ -207,44 +167,31 @@ const lastRun = z
 /** An integration; of its credentials only the names. */
 export const IntegrationShape = open({
   id: rowId,
-  provider: z.string(),
-  name: z.string(),
+  ...all(z.string(), 'provider', 'name'),
   credentials: z.array(z.string()).nullable().describe('Names of its credentials; null: they can not be read.'),
-  metadata: anything,
+  ...all(anything, 'metadata', 'sync_cursor'),
   owner_type: z.string().nullable(),
   owner_id: rowId.nullable(),
-  is_active: z.boolean(),
-  switched_off_at: moment.nullable(),
+  ...all(z.boolean(), 'is_active', 'reauth_required'),
+  ...all(moment.nullable(), 'switched_off_at', 'last_synced_at', 'next_sync_at'),
   health_status: health,
-  last_synced_at: moment.nullable(),
-  next_sync_at: moment.nullable(),
   sync_interval_minutes: z.int().nullable(),
-  sync_cursor: anything,
-  created_at: moment,
-  updated_at: moment,
-  failed_items: z.int(),
-  waiting_items: z.int(),
+  ...all(moment, 'created_at', 'updated_at'),
+  ...all(z.int(), 'failed_items', 'waiting_items'),
   last_run: lastRun.nullable(),
-  reauth_required: z.boolean(),
 })
 
 /** How an integration stands, with the traffic of the last 24 hours. */
 export const StandingShape = z.object({
   id: rowId,
-  name: z.string(),
-  provider: z.string(),
+  ...all(z.string(), 'name', 'provider'),
   registered: z.boolean().describe('Whether this process knows the provider.'),
   health_status: health,
-  is_active: z.boolean(),
-  switched_off_at: moment.nullable(),
+  ...all(z.boolean(), 'is_active', 'stale', 'reauth_required'),
+  ...all(moment.nullable(), 'switched_off_at', 'last_synced_at'),
   circuit: z.enum(['closed', 'open', 'half_open', 'forced_open', 'forced_closed', 'disabled']),
-  stale: z.boolean(),
-  reauth_required: z.boolean(),
-  last_synced_at: moment.nullable(),
-  failed_items: z.int(),
-  waiting_items: z.int(),
+  ...all(z.int(), 'failed_items', 'waiting_items', 'requests_24h'),
   last_run: lastRun.nullable(),
-  requests_24h: z.int(),
   error_rate_24h: z.number().nullable().describe('Percent; null without traffic.'),
 })
 

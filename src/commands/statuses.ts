@@ -1,9 +1,8 @@
 /** HTTP statuses of errors, by their codes. Rule: docs/behaviour/operator-api.md, "Errors". */
 import { isIntegrationsError } from '../framework/errors.ts'
-import type { Refused } from './refused.ts'
 
-/** By code. Any other error is our own fault: 500, with its reason in the log only. */
-export const STATUSES: Readonly<Record<string, number>> = {
+/** Every problem that the HTTP doors answer with, and its status. Any other error is our own fault: `internal`, with its reason in the log only. */
+export const PROBLEMS = {
   integration_not_found: 404,
   webhook_not_found: 404,
   incident_not_found: 404,
@@ -42,17 +41,30 @@ export const STATUSES: Readonly<Record<string, number>> = {
   backend_unreachable: 503,
   circuit_open: 503,
   rate_limit_exceeded: 503,
-}
-
-/** Of a command that will not do what it was asked. */
-export const REFUSAL_STATUSES: Partial<Record<Refused['code'], number>> = {
-  usage: 422,
+  // Of the doors themselves.
+  invalid_json: 400,
+  unauthenticated: 401,
   insufficient_scope: 403,
+  cross_origin: 403,
+  foreign_host: 403,
+  invalid_csrf_token: 403,
+  invalid_link: 403,
+  no_such_route: 404,
+  body_too_slow: 408,
   already_running: 409,
   not_running: 409,
+  changed_meanwhile: 412,
+  body_too_large: 413,
+  unsupported_media_type: 415,
+  invalid_fields: 422,
+  internal: 500,
   listing_failed: 502,
-}
+} as const
+
+export type ProblemCode = keyof typeof PROBLEMS
+
+export const isProblemCode = (code: string): code is ProblemCode => Object.hasOwn(PROBLEMS, code)
 
 /** Whether it is an error of ours that a caller can do something about. */
 export const isKnownError = (error: unknown): boolean =>
-  isIntegrationsError(error) && 'code' in error && String(error.code) in STATUSES
+  isIntegrationsError(error) && 'code' in error && isProblemCode(String(error.code))

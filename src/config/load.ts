@@ -192,8 +192,9 @@ export function describeConfig({ config, sources }: LoadedConfig): readonly Conf
   }))
 }
 
-/** How many there are, and nothing of them; an empty list is shown as it is. Whatever is no list shows nothing at all. */
+/** How many there are, and nothing of them; an empty list, and null, are shown as they are. Whatever is no list shows nothing at all. */
 function maskedList(value: unknown): unknown {
+  if (value === null) return value
   if (!Array.isArray(value)) return '(masked)'
   if (value.length === 0) return value
   return `${value.length} ${value.length === 1 ? 'entry' : 'entries'} (masked)`

@@ -17,6 +17,7 @@ import {
   middlewareNames,
   notificationTargets,
   nullable,
+  oidc,
   oneOf,
   operatorTokens,
   queueName,
@@ -215,6 +216,7 @@ const NOTIFICATIONS = {
 const OPERATOR = {
   prefix: key(routePrefix(), 'operator', 'route prefix of the operator API and the dashboard'),
   tokens: key(operatorTokens(), [], 'who may read or operate; "operate" includes "read"'),
+  oidc: key(nullable(oidc()), null, 'an OpenID provider by which people sign in to the pages; null = by a token only'),
 }
 
 const METRICS = {

@@ -7,7 +7,7 @@
  */
 
 import { z } from 'zod'
-import { SCOPES } from '../access/rules.ts'
+import { isLoopback, SCOPES } from '../access/rules.ts'
 import { NOTIFICATION_TYPES } from '../events/notification-rules.ts'
 
 export interface ValueKind<T> {
@@ -154,6 +154,40 @@ export function operatorTokens(): ValueKind<readonly OperatorToken[]> {
         context.addIssue({ code: 'custom', path: [index, field], message: `a ${field} that no other token has` })
   })
   return { ...kind('array', 'a list of objects {name, sha256, scopes}', schema, readJson), secret: true }
+}
+
+const OIDC_ISSUER = 'an https URL without user info or query, or an http one of this machine'
+const OIDC_PEOPLE =
+  'a list of e-mail addresses, of domains such as "@example.com", or of claims such as "groups=operators"'
+const words = z
+  .array(z.string({ error: OIDC_PEOPLE }).min(1, { error: OIDC_PEOPLE }), { error: OIDC_PEOPLE })
+  .readonly()
+  .optional()
+const filled = (what: string) => z.string({ error: what }).min(1, { error: what })
+
+const oidcSettings = z.strictObject(
+  {
+    issuer: z.string({ error: OIDC_ISSUER }).refine(isIssuer, { error: OIDC_ISSUER }),
+    client_id: filled("the client's id"),
+    client_secret: filled("the client's secret; left out for a public client").optional(),
+    scopes: filled('scopes with a space between them, such as "openid email"').optional(),
+    read: words,
+    operate: words,
+  },
+  { error: 'an object {issuer, client_id, client_secret?, scopes?, read?, operate?}' },
+)
+export type OidcSettings = Readonly<z.infer<typeof oidcSettings>>
+
+export function oidc(): ValueKind<OidcSettings> {
+  const allowed = 'an object {issuer, client_id, client_secret?, scopes?, read?, operate?}'
+  return { ...kind('object', allowed, oidcSettings, readJson), secret: true }
+}
+
+/** RFC 9700, section 2.6: http on this very machine only. */
+function isIssuer(text: string): boolean {
+  if (!isHttpUrl(text) || hasUserInfo(text)) return false
+  const { protocol, hostname, search, hash } = new URL(text)
+  return search === '' && hash === '' && (protocol === 'https:' || isLoopback(hostname))
 }
 
 const WEBHOOK_SECRET = '"whsec_" and the base64 of 24 to 64 bytes'

@@ -3,6 +3,7 @@
 import { eq, sql } from 'drizzle-orm'
 import type { Ownership, Principal } from '../access/rules.ts'
 import { isLimited, visible } from '../access/rules.ts'
+import { withLock } from '../cache/lock.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { isId } from '../framework/id.ts'
@@ -57,10 +58,23 @@ export interface OperatorAct {
 /** Kinds of records, as an act's target names them. */
 export type RecordKind = keyof ReturnType<typeof recordTables>
 
+/** A run that was asked for and has not begun. Rule: docs/behaviour/sync-scheduling.md, "Remembered starts". */
+export interface RememberedStart {
+  /** Empty: the integration's own. */
+  readonly stream: string
+  /** When one that follows the living run was first asked for; null: it was not. */
+  readonly askedAt: Date | null
+  /** When one begins that waits; null: none does. */
+  readonly beginsAt: Date | null
+}
+
 /** The integration of a record. */
 export interface RecordOwner extends Ownership {
   readonly integrationId: number
 }
+
+/** A change takes milliseconds, a deletion that cancels a run first some seconds. */
+const CHANGE_LOCK = { ttlSeconds: 60, waitSeconds: 10 }
 
 /** What the operator API needs beyond the object's own methods. */
 export type OperatorView = ReturnType<typeof operatorView>
@@ -95,6 +109,16 @@ export function operatorView(framework: Framework) {
       return detail as IntegrationDetail
     },
 
+    remembered: (id: number): Promise<RememberedStart[]> =>
+      db
+        .select({
+          stream: tables.syncStarts.stream,
+          askedAt: tables.syncStarts.againAt,
+          beginsAt: tables.syncStarts.laterAt,
+        })
+        .from(tables.syncStarts)
+        .where(eq(tables.syncStarts.integrationId, id)),
+
     /** One webhook without secrets: for a screen. @throws WebhookNotFound */
     webhook: (id: number): Promise<WebhookDetail> => showWebhook(framework, id),
 
@@ -126,6 +150,14 @@ export function operatorView(framework: Framework) {
         )
       }
     },
+
+    /**
+     * One change of a record after the other, in whichever process: what was compared before it is still so when it is made.
+     *
+     * @throws LockTimeoutException
+     */
+    inTurn: <T>(record: string, change: () => Promise<T>): Promise<T> =>
+      withLock(framework.cache, `operator-change:${record}`, CHANGE_LOCK, change),
 
     /** The integration of a record; null: there is no such record. */
     ownerOf: (kind: RecordKind, id: number): Promise<RecordOwner | null> => ownerOfRecord(framework, kind, id),

@@ -3,6 +3,7 @@
  * Rule: docs/writing-a-provider.md, "OAuth 2.0".
  */
 import type { AuthorizationServer, allowInsecureRequests, HttpRequestOptions } from 'oauth4webapi'
+import { isLoopback } from '../access/rules.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import type { Integration, RequestContext } from './integration.ts'
 import type { OAuth2Library } from './oauth2-answer.ts'
@@ -126,11 +127,6 @@ export function checkedUrl(argument: string, text: string): URL {
     argument,
     `an https URL without user info is allowed, or an http one of localhost; ${url === null ? 'no URL' : `${url.protocol}//${url.host}`} was given`,
   )
-}
-
-/** As URLs write it: https://url.spec.whatwg.org/#host-writing */
-function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
 }
 
 function endpoint(name: string, text: string | undefined): Record<string, string> {

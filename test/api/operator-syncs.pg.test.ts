@@ -391,9 +391,16 @@ describe('a run', () => {
     expect(await problemOf(await post(path('cancel')))).toMatchObject({ status: 409, code: 'not_running' })
     test.starts.running.add(id)
     const response = await post(path('cancel'))
-    expect([response.status, await response.json()]).toEqual([200, { integration_id: id, cancelled: true }])
+    expect([response.status, await response.json()]).toEqual([
+      200,
+      { integration_id: id, cancelled: true, forgot: false },
+    ])
     expect(test.starts.cancelled).toContain(id)
     expect(await acts()).toEqual([act('cancel')])
+    await test.sql`insert into integration_sync_starts (integration_id, again_at) values (${id}, now())`
+    const forgetting = await post(path('cancel'), { forget: true })
+    expect(await forgetting.json()).toEqual({ integration_id: id, cancelled: false, forgot: true })
+    expect(await acts()).toEqual([act('cancel'), act('forget-start')])
   })
 
   it('without Temporal is a 503, and not written down', async () => {

@@ -225,7 +225,7 @@ describe('sync --watch', () => {
         cursor_after: 'b',
         created_at: AT.toISOString(),
         updated_at: expect.any(String),
-        ...{ summary: null, external_id: null, parent_id: null, origin: null },
+        ...{ summary: null, external_id: null, parent_id: null, origin: null, stream: null },
         metadata: expect.objectContaining({ cursor_before: 'a', cursor_after: 'b', listed: 10 }),
       },
     })
@@ -494,8 +494,27 @@ describe('pause-sync, resume-sync and cancel-sync', () => {
     expect(await run(['cancel-sync', id, '--yes'])).toMatchObject({ exitCode: 0, out: 'Cancelled\n' })
     expect(test.starts.cancelled).toContain(id)
     const again = await run(['cancel-sync', id, '--yes', '--json'])
-    expect([again.exitCode, again.json()]).toEqual([0, { integration_id: id, cancelled: false }])
+    expect([again.exitCode, again.json()]).toEqual([0, { integration_id: id, cancelled: false, forgot: false }])
     expect(await notes()).toEqual([note('cancel')])
+  })
+
+  it('leaves what was asked for meanwhile, which show names, until it is told to forget', async () => {
+    test.starts.running.add(id)
+    await run(['sync', '--integration', id])
+    await test.sql`update integration_sync_starts set later_at = ${LATER}, later_since = now() where integration_id = ${id}`
+    expect((await run(['cancel-sync', id, '--yes', '--json'])).json()).toMatchObject({ cancelled: true, forgot: false })
+    const shown = (await run(['show', id])).out
+    expect(shown).toMatch(/will run again +after this run: asked at 20/)
+    expect(shown).toMatch(new RegExp(`will run again +at ${LATER.toISOString()}`))
+    const before = await notes()
+    expect(await run(['cancel-sync', id, '--forget', '--yes'])).toMatchObject({
+      exitCode: 0,
+      out: 'Nothing to cancel: no run lives.\nForgotten: what was asked for and had not begun.\n',
+    })
+    expect((await run(['show', id, '--json'])).json()).toMatchObject({ remembered: [] })
+    expect((await notes()).slice(before.length)).toEqual([note('forget-start')])
+    const again = await run(['cancel-sync', id, '--forget', '--yes', '--json'])
+    expect(again.json()).toEqual({ integration_id: id, cancelled: false, forgot: false })
   })
 
   it.each([['pause-sync'], ['resume-sync'], ['cancel-sync', '--yes'], ['sync-progress'], ['sync-progress', '--watch']])(

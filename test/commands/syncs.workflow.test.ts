@@ -157,7 +157,7 @@ it('cancel-sync ends a run, and nothing of it moves the cursor', async () => {
     20_000,
   )
   const cancelled = await run('cancel-sync', id, '--yes')
-  expect([cancelled.exitCode, cancelled.json()]).toEqual([0, { integration_id: id, cancelled: true }])
+  expect([cancelled.exitCode, cancelled.json()]).toEqual([0, { integration_id: id, cancelled: true, forgot: false }])
   const watched = await watching
   expect([watched.exitCode, watched.json()]).toMatchObject([1, { run: { status: 'cancelled' } }])
   expect((await test.integrations.get(id)).syncCursor).toBeNull()

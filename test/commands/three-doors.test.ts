@@ -150,6 +150,7 @@ beforeEach(() => {
           seen.push([kind, of])
           return of === 7
         },
+        inTurn: async (_: string, change: () => unknown) => change(),
       },
     },
   } as unknown as Integrations

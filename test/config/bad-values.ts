@@ -130,6 +130,22 @@ export const BAD_VALUES: readonly BadValue[] = [
     },
   },
   {
+    key: 'operator.oidc',
+    code: {
+      value: { issuer: SECRET, client_id: 'us' },
+      at: 'operator.oidc.issuer',
+      expected: 'an https URL without user info or query, or an http one of this machine',
+      received: MASKED,
+    },
+    text: {
+      value: `{"issuer": "https://id.example.com", "client_id": "us", "operate": "${SECRET}"}`,
+      at: 'operator.oidc.operate',
+      expected:
+        'a list of e-mail addresses, of domains such as "@example.com", or of claims such as "groups=operators"',
+      received: MASKED,
+    },
+  },
+  {
     key: 'notifications.targets',
     code: {
       value: [{ url: 'https://hooks.example', secret: SECRET }],

@@ -561,6 +561,15 @@ describe('operators', () => {
     expect(await statusesAt([])).toEqual({ ops: [200, 404], nobody: [200, 404] })
     expect(await statusesAt([token])).toEqual({ ops: [200, 200], nobody: [200, 401] })
   })
+
+  effect('operator.oidc', 'has people sign in at an OpenID provider', async () => {
+    const pageAt = (oidc: Config['operator']['oidc']) =>
+      withConfig({ operator: { oidc } }, async ({ integrations }) =>
+        (await createApi(integrations).request('/operator/login')).text(),
+      )
+    expect(await pageAt({ issuer: 'https://id.example.com', client_id: 'us' })).toContain('Sign in with id.example.com')
+    expect(await pageAt(null)).toContain('There is no such route')
+  })
 })
 
 describe('outbound calls', () => {

@@ -569,6 +569,28 @@ describe('warnings', () => {
   })
 })
 
+describe('operator.oidc', () => {
+  const oidc = { issuer: 'https://id.example.com/tenant', client_id: 'us' }
+
+  it.each([
+    [{ ...oidc, issuer: 'http://id.example.com' }, 'issuer'],
+    [{ ...oidc, issuer: 'https://user@id.example.com' }, 'issuer'],
+    [{ ...oidc, issuer: 'https://id.example.com?tenant=1' }, 'issuer'],
+    [{ ...oidc, client_id: '' }, 'client_id'],
+    [{ ...oidc, client_secret: '' }, 'client_secret'],
+    [{ ...oidc, operate: 'ada@example.com' }, 'operate'],
+    [{ ...oidc, read: [''] }, 'read.0'],
+    [{ ...oidc, roles: [] }, 'roles'],
+  ])('refuses %j', (value, field) => {
+    expect(problemsOf(() => loadCode('operator.oidc', value)).map(({ key }) => key)).toEqual([`operator.oidc.${field}`])
+  })
+
+  it.each(['https://id.example.com/tenant', 'http://localhost:8080', 'http://127.0.0.1:1', 'http://[::1]'])(
+    'takes the issuer %s',
+    (issuer) => expect(loadCode('operator.oidc', { ...oidc, issuer }).config.operator.oidc?.issuer).toBe(issuer),
+  )
+})
+
 describe('operator.tokens and notifications.targets', () => {
   const token = { name: 'ci', sha256: SHA256, scopes: ['read', 'operate'] }
   const target = { url: 'https://hooks.example/x?y=1', secret: SIGNING_SECRET }

@@ -36,6 +36,7 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['notifications.targets', 'array', []],
   ['operator.prefix', 'string', 'operator'],
   ['operator.tokens', 'array', []],
+  ['operator.oidc', '?object', null],
   ['metrics.open', 'bool', false],
   ['metrics.path', '?string', '/metrics'],
   ['metrics.port', '?int', null],

@@ -10,7 +10,12 @@ const integrations = createIntegrations()
 const integration = await integrations.get(7)
 integrations.;
 integration.;
+integrations.webhooks.;
+integrations.syncs.;
+integrations.oauth.;
 `
+/** A host as a stranger writes it. */
+const HOST = `${ROOT}test/house/public-host.ts`
 const SURFACE = [
   ...['create', 'find', 'get', 'list', 'update', 'delete', 'enable', 'disable', 'on', 'off', 'register'],
   ...['transaction', 'trackTransactions', 'ready', 'close', 'migrate', 'config', 'webhooks', 'syncs', 'oauth', 'admin'],
@@ -51,6 +56,12 @@ describe('an editor', () => {
     expect(example).not.toBe('')
   })
 
+  it.each(['webhooks', 'syncs', 'oauth'])('shows a sentence at each name of integrations.%s', (part) => {
+    const names = completed(`integrations.${part}.`)
+    expect(names.length).toBeGreaterThan(2)
+    expect(names.filter((name) => shown(`integrations.${part}.`, name).sentence === '')).toEqual([])
+  })
+
   it('shows a sentence and an example at each method of an integration', () => {
     const program = service.getProgram()
     const names = completed('integration.')
@@ -62,6 +73,50 @@ describe('an editor', () => {
     expect(without).toEqual([])
   })
 })
+
+describe('a host', () => {
+  const source = service.getProgram()?.getSourceFile(HOST) as ts.SourceFile
+
+  it('compiles with strict, by the public entries alone, and writes no type at a member of its provider', () => {
+    expect(service.getProgram()?.getCompilerOptions().strict).toBe(true)
+    const faults = [...service.getSyntacticDiagnostics(HOST), ...service.getSemanticDiagnostics(HOST)]
+    expect(faults.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '))).toEqual([])
+    const imported = source.statements.filter(ts.isImportDeclaration).map(({ moduleSpecifier: from }) => from.getText())
+    expect(imported.filter((from) => !/^'(durable-integrations(\/\w+)?|zod)'$/.test(from))).toEqual([])
+    const [provider] = found(source, ts.isCallExpression, (call) => call.expression.getText() === 'defineProvider')
+    expect(found(provider as ts.Node, ts.isFunctionLike).length).toBeGreaterThan(10)
+    const written = found(provider as ts.Node, ts.isFunctionLike).flatMap((each) => [
+      ...each.parameters.filter(({ type }) => type !== undefined).map((parameter) => parameter.getText()),
+      ...(each.type === undefined ? [] : [each.getText().slice(0, 60)]),
+    ])
+    expect(written).toEqual([])
+  })
+
+  it.each(['createIntegrations', 'defineProvider', 'createApi', 'createWorkers'])(
+    'is shown a sentence and an example at %s',
+    (name) => {
+      const [used] = found(source, ts.isCallExpression, (call) => call.expression.getText() === name)
+      const info = service.getQuickInfoAtPosition(HOST, used?.getStart() ?? 0)
+      expect(ts.displayPartsToString(info?.documentation)).toMatch(/\w+ .*\./s)
+      expect(ts.displayPartsToString(info?.tags?.find((tag) => tag.name === 'example')?.text)).not.toBe('')
+    },
+  )
+})
+
+/** All nodes of a kind below one, in their order. */
+function found<Node extends ts.Node>(
+  below: ts.Node,
+  isOfKind: (node: ts.Node) => node is Node,
+  isMeant: (node: Node) => boolean = () => true,
+): Node[] {
+  const nodes: Node[] = []
+  const look = (node: ts.Node): void => {
+    if (isOfKind(node) && isMeant(node)) nodes.push(node)
+    ts.forEachChild(node, look)
+  }
+  ts.forEachChild(below, look)
+  return nodes
+}
 
 function isMethod(program: ts.Program | undefined, name: string): boolean {
   const file = program?.getSourceFile(`${ROOT}src/providers/integration.ts`)
@@ -77,7 +132,7 @@ function languageService(): ts.LanguageService {
   return ts.createLanguageService({
     ...ts.sys,
     getCompilationSettings: () => options,
-    getScriptFileNames: () => [FILE],
+    getScriptFileNames: () => [FILE, HOST],
     getScriptVersion: () => '1',
     getScriptSnapshot: (path) => {
       const text = path === FILE ? TEXT : ts.sys.readFile(path)

@@ -11,6 +11,7 @@ export const SECONDS: Readonly<Record<string, number>> = {
   'test/e2e/kill-worker.e2e.test.ts': 92,
   'test/commands/cli/doctor.e2e.test.ts': 83,
   'test/e2e/worker-failed.e2e.test.ts': 65,
+  'test/api/schemathesis.pg.test.ts': 65,
   'test/e2e/restart.e2e.test.ts': 62,
   'test/workflows/event-outbox.workflow.test.ts': 48,
   'test/e2e/commands-three-ways.e2e.test.ts': 47,

@@ -24,10 +24,7 @@ const after = z
   .refine((id) => id > 0, 'an id is allowed')
   .optional()
 const overviewQuery = z.strictObject({ after })
-const incidentsPage = z.strictObject({
-  after,
-  status: z.enum(INCIDENT_STATUSES).optional(),
-})
+const incidentsPage = z.strictObject({ after, status: z.enum(INCIDENT_STATUSES).optional() })
 /** The first page counts up to this many. */
 const COUNTED = 100
 const PAGE = 50
@@ -50,11 +47,7 @@ export function dashboardRoutes(integrations: Integrations): Hono<AccessEnvironm
     routes.post(`/integrations/:id/${action}`, async (context) => {
       const id = idIn(context.req.param('id'))
       if (id === 0)
-        throw new ProblemError({
-          status: 404,
-          code: 'integration_not_found',
-          detail: 'There is no integration of this id.',
-        })
+        throw new ProblemError({ code: 'integration_not_found', detail: 'There is no integration of this id.' })
       await integrations[action](id)
       const { name: token } = context.var.caller.principal
       const target = `integration:${id}`

@@ -2,14 +2,12 @@ import { z } from 'zod'
 import { columns } from '../command.ts'
 import { id, instant, optional, owner, provider, text } from '../fields.ts'
 import { listing } from '../listing.ts'
-import { moment, rowId } from '../shapes.ts'
+import { all, moment, rowId } from '../shapes.ts'
 
 const Integration = z
   .object({
     id: rowId,
-    name: z.string().nullable(),
-    provider: z.string().nullable(),
-    owner_type: z.string().nullable(),
+    ...all(z.string().nullable(), 'name', 'provider', 'owner_type'),
     owner_id: rowId.nullable(),
   })
   .describe('As it was at the time; it may have been deleted since')
@@ -34,17 +32,13 @@ export const audit = listing({
   row: z.object({
     id: rowId,
     at: moment,
-    by: z.string(),
-    action: z.string(),
-    target: z.string(),
-    from: z.string().nullable(),
-    detail: z.string().nullable(),
+    ...all(z.string(), 'by', 'action', 'target'),
+    ...all(z.string().nullable(), 'from', 'detail'),
     integration: Integration.nullable(),
   }),
   shows: { ID: 'id', At: 'at', By: 'by', Action: 'action', Target: 'target', From: 'from', Detail: 'detail' },
   none: 'Nothing was done.',
-  list: ({ integrations }, { integration, ...filter }) =>
-    integrations.admin.audit.list({ ...filter, integrationId: integration }),
+  list: ({ integrations }, filter) => integrations.admin.audit.list(filter),
   toRow: ({ integration, ...entry }) => ({
     ...columns(entry),
     integration: integration === null ? null : columns(integration),

@@ -6,7 +6,7 @@ import { fieldLines, kebab } from '../command.ts'
 import type { Field } from '../fields.ts'
 import { isRequired, readValues } from '../fields.ts'
 import { Refused } from '../refused.ts'
-import type { Frame, Outcome } from './frame.ts'
+import type { Frame, Outcome } from './create-frame.ts'
 import { plain } from './plain.ts'
 
 export function declare(frame: Frame, definition: AnyCommand): Command {
@@ -22,7 +22,7 @@ export function declare(frame: Frame, definition: AnyCommand): Command {
     const { yes, ...options } = command.opts<Record<string, unknown>>()
     for (const [field, value] of Object.entries(options)) if (value === NULL) options[field] = null
     const given = { ...options, ...Object.fromEntries(places.map((place, at) => [place, ofPlace(words[at])])) }
-    await run(frame, definition, { given, isSure: yes === true })(command)
+    await run(frame, definition, { given, isSure: yes === true, typed: command })
   })
 }
 
@@ -38,12 +38,16 @@ function shownOf(field: Field | undefined, given: unknown): string {
 /** Commander has an empty list for a repeatable argument that was not given. */
 const ofPlace = (given: unknown): unknown => (Array.isArray(given) && given.length === 0 ? undefined : given)
 
-/** @param given JSON values by the fields' names. @throws Refused where they do not fit, before the host is loaded */
-export function run(
-  frame: Frame,
-  definition: AnyCommand,
-  { given, isSure }: { readonly given: Readonly<Record<string, unknown>>; readonly isSure: boolean },
-) {
+interface Given {
+  /** JSON values by the fields' names. */
+  readonly given: Readonly<Record<string, unknown>>
+  /** Whether nobody is to be asked. */
+  readonly isSure: boolean
+  readonly typed?: Command
+}
+
+/** @throws Refused where they do not fit, before the host is loaded */
+export async function run(frame: Frame, definition: AnyCommand, { given, isSure, typed }: Given): Promise<void> {
   const reading = readValues(definition.fields, given)
   if ('misfits' in reading)
     throw new Refused(
@@ -59,23 +63,20 @@ export function run(
   const { values } = reading
   definition.check?.(values)
   if ('runWithoutHost' in definition)
-    return frame.actionWithoutHost(async (context: HostlessContext): Promise<Outcome> => {
+    return frame.runWithoutHost(typed, async (context) => {
       const result = await definition.runWithoutHost(context, values)
       return outcome(definition, result, definition.show(result))
     })
   const alone = definition.alone?.(values)
-  if (alone !== undefined) return frame.actionWithoutHost(async () => outcome(definition, alone.result, alone.text))
-  return frame.action(
-    async (context: CommandContext): Promise<Outcome> => {
-      const asked = isSure ? null : ((await definition.confirm?.(context, values)) ?? null)
-      const { question, agreed } = typeof asked === 'string' ? { question: asked, agreed: values } : (asked ?? {})
-      if (question !== undefined) await askOrRefuse(context, question)
-      const result = await definition.run(context, agreed ?? values)
-      const text = definition.show?.(result, context) ?? fieldLines(result as object)
-      return outcome(definition, result, text)
-    },
-    { needs: definition.needs ?? 'tables', stopsItself: definition.stopsItself ?? false },
-  )
+  if (alone !== undefined) return frame.runWithoutHost(typed, async () => outcome(definition, alone.result, alone.text))
+  const work = async (context: CommandContext): Promise<Outcome> => {
+    const asked = isSure ? null : ((await definition.confirm?.(context, values)) ?? null)
+    const { question, agreed } = typeof asked === 'string' ? { question: asked, agreed: values } : (asked ?? {})
+    if (question !== undefined) await askOrRefuse(context, question)
+    const result = await definition.run(context, agreed ?? values)
+    return outcome(definition, result, definition.show?.(result, context) ?? fieldLines(result as object))
+  }
+  return frame.run(typed, work, definition)
 }
 
 const outcome = (

@@ -1,10 +1,9 @@
-/** Makes the frame that the commands of one process stand in. The contract: frame.ts. */
+/** The frame that the commands of one process stand in: their host, their terminal, their end. */
 import { hostname, userInfo } from 'node:os'
 import { Command } from 'commander'
 import type { Integrations } from '../../create-integrations.ts'
-import type { CommandContext, HostlessContext } from '../command.ts'
+import type { CommandContext, Command as Definition, HostlessContext } from '../command.ts'
 import { Interrupted } from './failure.ts'
-import type { Frame, Outcome } from './frame.ts'
 import { plainLines } from './plain.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -31,6 +30,21 @@ export interface FrameOptions {
   readonly onExitCode?: (exitCode: number) => void
 }
 
+/** What a command has to say. */
+export interface Outcome {
+  /** What `--json` prints. Column names in snake_case. */
+  readonly document: unknown
+  /** What it prints otherwise. */
+  readonly text: string
+  /** 1 when a part failed; default 0. */
+  readonly exitCode?: 0 | 1
+}
+
+/** The command as it was typed, which has the common options; undefined in a worker. */
+type Typed = Command | undefined
+
+export type Frame = ReturnType<typeof createFrame>
+
 export function createFrame({
   load,
   terminal,
@@ -39,9 +53,8 @@ export function createFrame({
   from = hostname(),
   endingMs = 0,
   ...options
-}: FrameOptions): Frame {
-  const contextOf = (args: readonly unknown[]): HostlessContext => {
-    const command = args.find((arg) => arg instanceof Command)
+}: FrameOptions) {
+  const contextOf = (command: Typed): HostlessContext => {
     const { json = options.json ?? false, interactive = true } =
       command?.optsWithGlobals<{ json?: boolean; interactive?: boolean }>() ?? {}
     const isInteractive = terminal.isInteractive && interactive
@@ -63,40 +76,39 @@ export function createFrame({
   }
 
   return {
-    command: (name, summary, examples) =>
+    /** A command under `name` and `integrations:name`, with `--json`, and with these examples in its help. */
+    command: (name: string, summary: string, examples: readonly string[]): Command =>
       withCommonOptions(new Command(name))
         .alias(`integrations:${name}`)
         .description(summary)
         .addHelpText('after', `\nExamples:\n${examples.map((example) => `  $ ${example}`).join('\n')}`),
 
-    action:
-      (work, { needs = 'tables', stopsItself = false } = {}) =>
-      async (...args) => {
-        const context = contextOf(args)
-        const integrations = await untilAborted(signal, load())
-        let outcome: Outcome
-        try {
-          if (needs === 'tables') await untilAborted(signal, integrations.ready())
-          // Work that may go on after the signal must not begin after it.
-          if (signal.aborted) throw new Interrupted()
-          outcome = await untilAborted(
-            signal,
-            work(withHost(context, integrations), ...(args as never)),
-            Math.max(endingMs, stopsItself ? STOPPING_MS : 0),
-          )
-        } finally {
-          await integrations.close()
-        }
-        // After the host is closed: what goes wrong there must not come as a second document.
-        tell(outcome, context.json)
-      },
+    async run(
+      typed: Typed,
+      work: (context: CommandContext) => Promise<Outcome>,
+      { needs = 'tables', stopsItself }: Pick<Definition, 'needs' | 'stopsItself'>,
+    ): Promise<void> {
+      const context = contextOf(typed)
+      const integrations = await untilAborted(signal, load())
+      let outcome: Outcome
+      try {
+        if (needs === 'tables') await untilAborted(signal, integrations.ready())
+        // Work that may go on after the signal must not begin after it.
+        if (signal.aborted) throw new Interrupted()
+        const graceMs = Math.max(endingMs, stopsItself ? STOPPING_MS : 0)
+        outcome = await untilAborted(signal, work(withHost(context, integrations)), graceMs)
+      } finally {
+        await integrations.close()
+      }
+      // After the host is closed: what goes wrong there must not come as a second document.
+      tell(outcome, context.json)
+    },
 
-    actionWithoutHost:
-      (work) =>
-      async (...args) => {
-        const context = contextOf(args)
-        tell(await untilAborted(signal, work(context, ...(args as never))), context.json)
-      },
+    /** A command that neither needs nor loads the host. */
+    async runWithoutHost(typed: Typed, work: (context: HostlessContext) => Promise<Outcome>): Promise<void> {
+      const context = contextOf(typed)
+      tell(await untilAborted(signal, work(context)), context.json)
+    },
   }
 }
 

@@ -7,9 +7,9 @@ import { openFields } from '../fields.ts'
 import { TABLE } from '../index.ts'
 import { Refused } from '../refused.ts'
 import { run as runDefinition } from './command-line.ts'
+import type { Frame } from './create-frame.ts'
 import type { FailureDocument } from './failure.ts'
 import { failureOf } from './failure.ts'
-import type { Frame } from './frame.ts'
 import { runInFrame } from './program.ts'
 import { allowedVariables, refuseSecrets, secretsNamedBy, withoutSecrets } from './secrets-in-worker.ts'
 import type { Prompts, Terminal, TextSources } from './terminal.ts'
@@ -85,7 +85,7 @@ function workOf(table: readonly AnyCommand[], name: string, given: JsonFields): 
   if (definition === undefined)
     throw new Refused('usage', `There is no command "${name}". \`integrations --help\` lists them.`)
   const { yes: isSure, ...input } = inputOf(definition, given)
-  return (frame) => runDefinition(frame, definition, { given: input, isSure: isSure === true })()
+  return (frame) => runDefinition(frame, definition, { given: input, isSure: isSure === true })
 }
 
 /** A word stands for a value here, too: who types an id may put it in quotes. */

@@ -13,7 +13,7 @@ import { columns, command, route } from '../command.ts'
 import type { Values } from '../fields.ts'
 import { flag, id, optional, owner, pairs, record, text } from '../fields.ts'
 import { Refused } from '../refused.ts'
-import { CheckShape, IntegrationShape, moment, rowId } from '../shapes.ts'
+import { all, CheckShape, IntegrationShape, moment, rowId } from '../shapes.ts'
 import { given, minutes, optionalColumns, storedColumns } from './update.ts'
 
 type Provider = ReturnType<Integrations['admin']['providers']>[number]
@@ -52,8 +52,7 @@ export const install = command({
   fields,
   output: z.object({
     id: rowId,
-    name: z.string(),
-    provider: z.string(),
+    ...all(z.string(), 'name', 'provider'),
     created: z.boolean(),
     check: CheckShape.nullable(),
     connect_url: z.string().nullish(),

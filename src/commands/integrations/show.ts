@@ -1,11 +1,13 @@
 import { z } from 'zod'
 import type { Integrations } from '../../create-integrations.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
+import type { RememberedStart } from '../../integrations/operator-view.ts'
 import { oauthStatusColumns } from '../../oauth/status-rules.ts'
 import { table } from '../cli/table.ts'
+import type { Columns } from '../command.ts'
 import { columns, command } from '../command.ts'
 import { id } from '../fields.ts'
-import { anything, IntegrationShape } from '../shapes.ts'
+import { anything, IntegrationShape, moment } from '../shapes.ts'
 
 export const show = command({
   name: 'show',
@@ -19,6 +21,9 @@ export const show = command({
     registered: z.boolean().describe('Whether this process knows the provider.'),
     contracts: z.array(z.string()).describe('What its provider can do.'),
     owner: z.string().nullable().describe('Its type, a colon and its id.'),
+    remembered: z
+      .array(z.object({ stream: z.string(), asked_at: moment.nullable(), begins_at: moment.nullable() }))
+      .describe('Runs that were asked for and have not begun: one that follows the living run, one that waits.'),
     oauth: anything.describe('The status of its authorization; null without OAuth.'),
   }),
   routes: [
@@ -36,6 +41,7 @@ export const show = command({
     const { owner_type, owner_id } = detail
     return {
       ...detail,
+      remembered: (await integrations.admin.operator.remembered(id)).map(columns),
       registered: provider !== undefined,
       contracts,
       owner: owner_type === null ? null : `${owner_type}:${owner_id}`,
@@ -49,6 +55,7 @@ export const show = command({
         const value = shown[field]
         if (field === 'oauth' && value !== null)
           return Object.entries(value as object).map(([part, each]) => [`oauth.${part}`, each])
+        if (field === 'remembered') return shown.remembered.flatMap(willRun)
         return [[field, Array.isArray(value) ? value.join(', ') : value]]
       }),
     ),
@@ -58,8 +65,16 @@ export const show = command({
 const SHOWN = [
   ...(['id', 'name', 'provider', 'registered', 'contracts', 'owner', 'is_active', 'switched_off_at'] as const),
   ...(['health_status', 'reauth_required', 'oauth', 'credentials', 'metadata', 'sync_interval_minutes'] as const),
-  ...(['sync_cursor', 'last_synced_at', 'next_sync_at', 'created_at'] as const),
+  ...(['sync_cursor', 'last_synced_at', 'next_sync_at', 'remembered', 'created_at'] as const),
 ]
+
+function willRun({ stream, asked_at, begins_at }: Columns<RememberedStart>): [string, unknown][] {
+  const head = stream === '' ? 'will run again' : `will run again: ${stream}`
+  return [
+    asked_at === null ? null : `after this run: asked at ${asked_at.toISOString()}`,
+    begins_at === null ? null : `at ${begins_at.toISOString()}`,
+  ].flatMap((when): [string, unknown][] => (when === null ? [] : [[head, when]]))
+}
 
 async function oauthOf({ oauth }: Integrations, id: number) {
   const { integration_id: _, ...status } = oauthStatusColumns(await oauth.status(id))

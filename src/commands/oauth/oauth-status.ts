@@ -2,21 +2,21 @@ import { z } from 'zod'
 import { oauthStatusColumns } from '../../oauth/status-rules.ts'
 import { command, fieldLines } from '../command.ts'
 import { id } from '../fields.ts'
-import { moment, rowId } from '../shapes.ts'
+import { all, moment, rowId } from '../shapes.ts'
 
 const Status = z.object({
   integration_id: rowId,
-  needs_authorization: z.boolean(),
-  connected: z.boolean(),
-  token_expires_at: moment.nullable(),
-  has_refresh_token: z.boolean(),
-  reauth_required: z.boolean(),
+  ...all(z.boolean(), 'needs_authorization', 'connected', 'has_refresh_token', 'reauth_required'),
+  ...all(
+    moment.nullable(),
+    'token_expires_at',
+    'reauth_since',
+    'last_refreshed_at',
+    'next_refresh_at',
+    'failing_since',
+  ),
   reauth_reason: z.string().nullable(),
-  reauth_since: moment.nullable(),
-  last_refreshed_at: moment.nullable(),
-  next_refresh_at: moment.nullable(),
   failures: z.int(),
-  failing_since: moment.nullable(),
 })
 
 export const oauthStatus = command({

@@ -36,8 +36,7 @@ export const events = listing({
     Stored: 'created_at',
   },
   none: 'No events.',
-  list: ({ integrations }, { integration, ...filter }) =>
-    integrations.admin.storedEvents.list({ ...filter, integrationId: integration }),
+  list: ({ integrations }, filter) => integrations.admin.storedEvents.list(filter),
   toRow: ({ deliveries, ...row }) => ({ ...columns(row), deliveries: deliveries.map(columns) }),
   one: {
     kind: 'event',

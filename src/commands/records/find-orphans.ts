@@ -5,6 +5,7 @@ import { table } from '../cli/table.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command } from '../command.ts'
 import { id, optional, text, whole, withDefault } from '../fields.ts'
+import { all } from '../shapes.ts'
 
 /** Often enough for an eye; a chunk takes some milliseconds. */
 const SHOW_EVERY_MS = 100
@@ -27,8 +28,7 @@ export const findOrphans = command({
   },
   output: z.object({
     model: z.string(),
-    scanned: z.int(),
-    orphans: z.int(),
+    ...all(z.int(), 'scanned', 'orphans'),
     rows: z.array(z.object({ id: z.string(), created_at: z.string().nullable() })),
   }),
   async run(context, { model, integration, limit }) {

@@ -33,8 +33,7 @@ export const idempotencyKeys = listing({
     Spent: 'reserved_at',
   },
   none: 'No idempotency keys.',
-  list: ({ integrations }, { integration, ...filter }) =>
-    integrations.admin.idempotencyKeys.list({ ...filter, integrationId: integration }),
+  list: ({ integrations }, filter) => integrations.admin.idempotencyKeys.list(filter),
   one: {
     kind: 'idempotency-key',
     summary: 'Shows a key of the ledger with what its call was answered.',

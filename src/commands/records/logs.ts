@@ -3,14 +3,13 @@ import type { CommandContext } from '../command.ts'
 import { columns } from '../command.ts'
 import { choice, flag, optional, period, text, whose } from '../fields.ts'
 import { listing } from '../listing.ts'
-import { anything, LogRow } from '../shapes.ts'
+import { all, anything, LogRow } from '../shapes.ts'
 
 type Tree = Awaited<ReturnType<CommandContext['integrations']['admin']['logs']['tree']>>
 type Node = Tree['parts'][number]
 
 const Log = LogRow.extend({
-  metadata: anything,
-  result_data: anything,
+  ...all(anything, 'metadata', 'result_data'),
   parts: z.array(z.unknown()),
   is_cut: z.boolean(),
   shown: z.int(),
@@ -48,8 +47,7 @@ export const logs = listing({
     Begun: 'created_at',
   },
   none: 'No operations.',
-  list: ({ integrations }, { integration, ...filter }) =>
-    integrations.admin.logs.list({ ...filter, integrationId: integration }),
+  list: ({ integrations }, filter) => integrations.admin.logs.list(filter),
   one: {
     kind: 'log',
     summary: 'Shows an operation with its parts, and theirs, as a tree.',

@@ -29,8 +29,7 @@ export const mappings = listing({
     Made: 'created_at',
   },
   none: 'No mappings.',
-  list: ({ integrations }, { integration, ...filter }) =>
-    integrations.admin.mappings.list({ ...filter, integrationId: integration }),
+  list: ({ integrations }, filter) => integrations.admin.mappings.list(filter),
   one: {
     kind: 'mapping',
     summary: 'Shows one mapping.',

@@ -4,11 +4,10 @@ import { table } from '../cli/table.ts'
 import { columns, fieldLines } from '../command.ts'
 import { choice, id, optional, period, text, whose, yesOrNo } from '../fields.ts'
 import { listing } from '../listing.ts'
-import { RequestRow } from '../shapes.ts'
+import { all, RequestRow } from '../shapes.ts'
 
 const Request = RequestRow.extend({
-  request_data: z.string().nullable(),
-  response_data: z.string().nullable(),
+  ...all(z.string().nullable(), 'request_data', 'response_data'),
   attempts: z.array(RequestRow),
   attempts_cut: z.boolean(),
 })
@@ -59,8 +58,8 @@ export const requests = listing({
     Made: 'created_at',
   },
   none: 'No requests.',
-  list: ({ integrations }, { integration, class: failureClass, key, ...filter }) =>
-    integrations.admin.requests.list({ ...filter, integrationId: integration, failureClass, idempotencyKey: key }),
+  list: ({ integrations }, { class: failureClass, key, ...filter }) =>
+    integrations.admin.requests.list({ ...filter, failureClass, idempotencyKey: key }),
   one: {
     kind: 'request',
     summary: 'Shows one call with its bodies, redacted as they are stored, and its attempts.',

@@ -5,16 +5,15 @@ import { command, route } from '../command.ts'
 import type { Values } from '../fields.ts'
 import { choice, flag, optional, text } from '../fields.ts'
 import { Refused } from '../refused.ts'
-import { anything } from '../shapes.ts'
+import { all, anything } from '../shapes.ts'
 
 const SOURCES = ['default', 'options', 'environment'] as const
 const Entry = z.object({
-  key: z.string(),
+  ...all(z.string(), 'key', 'meaning'),
   value: anything.describe('What is in force; a secret is masked.'),
   source: z.enum(SOURCES),
   default: anything,
   unit: z.string().nullable(),
-  meaning: z.string(),
 })
 
 const fields = {

@@ -3,6 +3,7 @@ import type { Integrations } from '../../create-integrations.ts'
 import { plain } from '../cli/plain.ts'
 import { command, route } from '../command.ts'
 import { choice, withDefault } from '../fields.ts'
+import { all } from '../shapes.ts'
 
 type Finding = Awaited<ReturnType<Integrations['admin']['doctor']>>[number]
 type Status = Finding['status']
@@ -22,9 +23,8 @@ export const doctor = command({
     ok: z.boolean(),
     findings: z.array(
       z.object({
-        check: z.string(),
+        ...all(z.string(), 'check', 'message'),
         status: z.enum(ORDER),
-        message: z.string(),
         remedy: z.string().nullable().describe('The command that mends it.'),
       }),
     ),

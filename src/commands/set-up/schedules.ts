@@ -3,7 +3,7 @@ import { table } from '../cli/table.ts'
 import type { CommandContext } from '../command.ts'
 import { command, route } from '../command.ts'
 import { flag } from '../fields.ts'
-import { moment } from '../shapes.ts'
+import { all, moment } from '../shapes.ts'
 
 export const schedules = command({
   name: 'schedules',
@@ -20,20 +20,17 @@ export const schedules = command({
   output: z.object({
     schedules: z.array(
       z.object({
-        name: z.string(),
-        id: z.string(),
+        ...all(z.string(), 'name', 'id'),
         standing: z.enum(['in step', 'missing', 'differs', 'left over']),
         differences: z.array(z.string()),
         paused: z.boolean(),
         note: z.string().nullable(),
-        last_run_at: moment.nullable(),
-        next_run_at: moment.nullable(),
+        ...all(moment.nullable(), 'last_run_at', 'next_run_at'),
       }),
     ),
     search_attributes: z.array(
       z.object({
-        name: z.string(),
-        type: z.string(),
+        ...all(z.string(), 'name', 'type'),
         standing: z.enum(['registered', 'missing', 'differs']),
         registered_as: z.string().nullable(),
         added: z.boolean().describe('Just now.'),

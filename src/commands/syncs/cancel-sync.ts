@@ -2,22 +2,27 @@ import { z } from 'zod'
 import { byWorker } from '../cli/by-worker.ts'
 import type { CommandContext } from '../command.ts'
 import { command, route } from '../command.ts'
-import { id } from '../fields.ts'
+import type { Values } from '../fields.ts'
+import { flag, id } from '../fields.ts'
 import { Refused } from '../refused.ts'
 import { rowId } from '../shapes.ts'
 
-const fields = { id: id('of the integration') }
+const fields = {
+  id: id('of the integration'),
+  forget: flag('forget as well what was asked for and has not begun: a run that follows, one that waits'),
+}
 
 export const cancelSync = command({
   name: 'cancel-sync',
   topic: 'Syncs',
-  summary: 'Ends the sync run of an integration; nothing of it moves the cursor.',
-  examples: ['integrations cancel-sync 7', 'integrations cancel-sync 7 --yes'],
+  summary:
+    'Ends the sync run of an integration; nothing of it moves the cursor. A run that was asked for meanwhile follows.',
+  examples: ['integrations cancel-sync 7', 'integrations cancel-sync 7 --forget --yes'],
   places: ['id'],
   fields,
   needsWorker: true,
   reach: 'integration',
-  output: z.object({ integration_id: rowId, cancelled: z.boolean() }),
+  output: z.object({ integration_id: rowId, cancelled: z.boolean(), forgot: z.boolean() }),
   routes: [
     route({
       method: 'post',
@@ -25,21 +30,30 @@ export const cancelSync = command({
       fields,
       async run(context, input) {
         const result = await cancel(context, input)
-        if (!result.cancelled) throw new Refused('not_running', 'No sync run of this integration lives.')
+        if (!result.cancelled && !result.forgot)
+          throw new Refused('not_running', 'No sync run of this integration lives.')
         return result
       },
     }),
   ],
-  async confirm({ integrations }, { id }) {
+  async confirm({ integrations }, { id, forget }) {
     const { name, provider } = await integrations.get(id)
-    return `Cancel the sync run of integration ${id} ("${name}", ${provider})? Items that have not begun are dropped, those that wait for another attempt fail.`
+    return `Cancel the sync run of integration ${id} ("${name}", ${provider})? Items that have not begun are dropped, those that wait for another attempt fail.${forget ? ' Runs that were asked for and have not begun are forgotten.' : ''}`
   },
   run: cancel,
-  show: ({ cancelled }) => (cancelled ? 'Cancelled' : 'Nothing to cancel: no run lives.'),
+  show: ({ cancelled, forgot }) =>
+    `${cancelled ? 'Cancelled' : 'Nothing to cancel: no run lives.'}${forgot ? '\nForgotten: what was asked for and had not begun.' : ''}`,
 })
 
-async function cancel(context: CommandContext, { id }: { readonly id: number }) {
-  const cancelled = (await byWorker(context, context.integrations.syncs.cancel(id))) === 'cancelled'
-  if (cancelled) await context.note(id, 'cancel')
-  return { integration_id: id, cancelled }
+async function cancel(context: CommandContext, { id, forget }: Values<typeof fields>) {
+  const { integrations, note } = context
+  const forgot = forget && (await integrations.admin.operator.remembered(id)).length > 0
+  try {
+    const cancelled = (await byWorker(context, integrations.syncs.cancel(id, { forget }))) === 'cancelled'
+    if (cancelled) await note(id, 'cancel')
+    return { integration_id: id, cancelled, forgot }
+  } finally {
+    // Forgotten first: also where the run's end could not be waited for.
+    if (forgot) await note(id, 'forget-start')
+  }
 }

@@ -44,6 +44,6 @@ export const listSyncItems = listing({
         'externalId',
       )
   },
-  list: ({ integrations }, { integration, run, event, ...filter }) =>
-    integrations.admin.syncItems.list({ ...filter, integrationId: integration, syncLogId: run, eventClass: event }),
+  list: ({ integrations }, { run, event, ...filter }) =>
+    integrations.admin.syncItems.list({ ...filter, syncLogId: run, eventClass: event }),
 })

@@ -33,7 +33,6 @@ export const listSyncRuns = listing({
     Created: 'created_at',
   },
   none: 'No sync runs.',
-  list: ({ integrations }, { integration, ...filter }) =>
-    integrations.syncs.runs({ ...filter, integrationId: integration }),
+  list: ({ integrations }, filter) => integrations.syncs.runs(filter),
   toRow: runDocument,
 })

@@ -6,7 +6,7 @@ import type { CommandContext } from '../command.ts'
 import { command, route } from '../command.ts'
 import { flag, id, many, optional, whole, withDefault } from '../fields.ts'
 import { Refused } from '../refused.ts'
-import { rowId } from '../shapes.ts'
+import { all, rowId } from '../shapes.ts'
 
 const options = {
   tries: withDefault(whole('attempts that each gets', { max: 1_000 }), 1),
@@ -17,9 +17,8 @@ const Retried = z.object({
   item_id: rowId,
   /** Null: it was not retried. */
   outcome: z.enum(['success', 'failed', 'tried now']).nullable(),
-  status: z.string().nullable(),
+  ...all(z.string().nullable(), 'status', 'error'),
   attempts: z.int().nullable(),
-  error: z.string().nullable(),
 })
 type Retried = z.infer<typeof Retried>
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { columns, command } from '../command.ts'
 import { id } from '../fields.ts'
-import { rowId } from '../shapes.ts'
+import { all, rowId } from '../shapes.ts'
 
 export const skipSyncItem = command({
   name: 'skip-sync-item',
@@ -13,8 +13,7 @@ export const skipSyncItem = command({
   fields: { id: id('of the item, as `list-failed-items` has it') },
   reach: 'sync-item',
   output: z.object({
-    item_id: rowId,
-    integration_id: rowId,
+    ...all(rowId, 'item_id', 'integration_id'),
     cursor_moved: z.boolean(),
     /** What the provider's `reduceCheckpoints()` threw, so that the cursor stays. */
     reducer_threw: z.string().nullable(),

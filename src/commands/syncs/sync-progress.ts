@@ -6,7 +6,7 @@ import { watchSync } from '../cli/watch-sync.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command, fieldLines, route } from '../command.ts'
 import { flag, forTerminals, id } from '../fields.ts'
-import { moment, rowId, SyncRunRow } from '../shapes.ts'
+import { all, moment, rowId, SyncRunRow } from '../shapes.ts'
 
 const count = z.int().min(0)
 const Progress = z.object({
@@ -18,14 +18,10 @@ const Progress = z.object({
       is_paused: z.boolean(),
       sync_log_id: rowId.nullable(),
       listed: count.nullable(),
-      succeeded: count,
-      failed: count,
-      waiting: count,
-      next_attempt_at: moment.nullable(),
+      ...all(count, 'succeeded', 'failed', 'waiting'),
+      ...all(moment.nullable(), 'next_attempt_at', 'intake_from'),
       last_failure: z.object({ item_id: rowId, attempt: count, error: z.string() }).nullable(),
-      per_second: z.number().nullable(),
-      seconds_left: z.number().nullable(),
-      intake_from: moment.nullable(),
+      ...all(z.number().nullable(), 'per_second', 'seconds_left'),
       started_at: moment,
     })
     .nullable(),

@@ -31,10 +31,7 @@ const Ambiguous = z.object({
 const linked = <Line extends { readonly link: { readonly integrationId: number | null } | null }>({
   link,
   ...line
-}: Line) => ({
-  ...line,
-  link: link === null ? null : columns(link),
-})
+}: Line) => ({ ...line, link: link === null ? null : columns(link) })
 
 export const explain = command({
   name: 'explain',

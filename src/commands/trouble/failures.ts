@@ -3,19 +3,16 @@ import { FAILURE_KINDS } from '../../failures/failure-rules.ts'
 import { table } from '../cli/table.ts'
 import { columns, command } from '../command.ts'
 import { choice, optional, period, whole, whose, withDefault } from '../fields.ts'
-import { moment, rowId } from '../shapes.ts'
+import { all, moment, rowId } from '../shapes.ts'
 
 /** What chooses failures, here and for `retry`. */
 export const which = { ...whose, kind: optional(choice('only of this kind', FAILURE_KINDS)), ...period('failed') }
 
 const Group = z.object({
-  group: z.string(),
+  ...all(z.string(), 'group', 'error'),
   kind: z.enum(FAILURE_KINDS),
-  error: z.string(),
-  count: z.int(),
-  first_seen: moment,
-  last_seen: moment,
-  integrations: z.int(),
+  ...all(z.int(), 'count', 'integrations'),
+  ...all(moment, 'first_seen', 'last_seen'),
   example: z.object({ reference: z.string(), integration_id: rowId, error: z.string() }),
   retryable: z.boolean(),
 })

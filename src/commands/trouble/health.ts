@@ -7,7 +7,7 @@ import { choice, id, many, optional } from '../fields.ts'
 import { switched } from '../integrations/enable.ts'
 import { activeWord } from '../integrations/list.ts'
 import { Refused } from '../refused.ts'
-import { anything, IntegrationShape, moment, StandingShape } from '../shapes.ts'
+import { all, anything, IntegrationShape, moment, StandingShape } from '../shapes.ts'
 
 /** From best to worst: `--fail-on` means this status, and each after it. */
 const SEVERITY = ['healthy', 'degraded', 'failing', 'disabled'] as const
@@ -18,10 +18,8 @@ type FailOn = readonly (typeof FAILURES)[number][]
 const SHOWN_ERROR_LENGTH = 100
 
 const Report = StandingShape.extend({
-  consecutive_failures: z.int(),
-  consecutive_sync_failures: z.int(),
-  last_error_at: moment.nullable(),
-  next_sync_at: moment.nullable(),
+  ...all(z.int(), 'consecutive_failures', 'consecutive_sync_failures'),
+  ...all(moment.nullable(), 'last_error_at', 'next_sync_at'),
   elevated_since: moment.nullable().describe('Since when its failure rate counts as elevated.'),
   incident: anything.describe('The open incident, or null.'),
   failures_24h: z.record(z.string(), z.int()).describe('Failed requests by class.'),
@@ -31,11 +29,8 @@ const Report = StandingShape.extend({
   identity: anything.describe('Who the credentials belong to, or null.'),
 })
 const Overview = z.object({
-  integrations: z.int(),
+  ...all(z.int(), 'integrations', 'stale', 'with_failed_items', 'with_waiting_items'),
   by_health: z.record(z.enum(SEVERITY), z.int()),
-  stale: z.int(),
-  with_failed_items: z.int(),
-  with_waiting_items: z.int(),
   not_well: z.array(StandingShape),
 })
 

@@ -1,6 +1,6 @@
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../../incidents/rules.ts'
 import { columns } from '../command.ts'
-import { choice, id, optional, owner, period, provider } from '../fields.ts'
+import { choice, optional, period, whose } from '../fields.ts'
 import { listing } from '../listing.ts'
 import { IncidentRow } from '../shapes.ts'
 
@@ -14,11 +14,9 @@ export const incidents = listing({
     'integrations incidents 4711',
   ],
   fields: {
-    integration: optional(id('only of this integration')),
+    ...whose,
     status: optional(choice('only of this status', INCIDENT_STATUSES, 'status')),
     source: optional(choice('only those that this opened', INCIDENT_SOURCES, 'source')),
-    provider: optional(provider('only of this provider')),
-    owner: optional(owner('only of this owner')),
     ...period('opened'),
   },
   path: '/incidents',
@@ -42,6 +40,5 @@ export const incidents = listing({
     output: IncidentRow,
     get: async ({ integrations }, id) => columns(await integrations.admin.incidents.get(id)),
   },
-  list: ({ integrations }, { integration, ...filter }) =>
-    integrations.admin.incidents.list({ ...filter, integrationId: integration }),
+  list: ({ integrations }, filter) => integrations.admin.incidents.list(filter),
 })

@@ -4,7 +4,7 @@ import type { CommandContext } from '../command.ts'
 import { columns, command } from '../command.ts'
 import { choice, id, optional, whole } from '../fields.ts'
 import { Refused } from '../refused.ts'
-import { moment, rowId } from '../shapes.ts'
+import { all, moment, rowId } from '../shapes.ts'
 
 const DEFAULT_LIMIT = 20
 /** Each option goes with one action. */
@@ -12,25 +12,19 @@ const ACTION_OF = { target: 'test', limit: 'status', event: 'retry' } as const
 const NOTHING_GIVEN_UP = 'Nothing was given up within seven days.'
 
 const Sent = z.object({
-  target: z.int(),
-  listener: z.string(),
-  host: z.string(),
+  ...all(z.int(), 'target', 'duration_ms'),
+  ...all(z.string(), 'listener', 'host'),
   ok: z.boolean(),
   status: z.int().nullable(),
-  duration_ms: z.int(),
   error: z.string().nullable(),
 })
 const GivenUp = z.object({
-  event_id: rowId,
-  name: z.string(),
-  integration_id: rowId,
-  listener: z.string(),
-  error: z.string(),
+  ...all(rowId, 'event_id', 'integration_id'),
+  ...all(z.string(), 'name', 'listener', 'error'),
   created_at: moment,
 })
 const Status = z.object({
-  waiting: z.int(),
-  retrying: z.int(),
+  ...all(z.int(), 'waiting', 'retrying'),
   oldest_at: moment.nullable(),
   given_up: z.array(GivenUp),
 })

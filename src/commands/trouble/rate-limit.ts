@@ -4,17 +4,15 @@ import { columns, command, route } from '../command.ts'
 import type { Field } from '../fields.ts'
 import { choice, flag, id, instant, optional, whole, withDefault } from '../fields.ts'
 import { Refused } from '../refused.ts'
-import { moment, rowId } from '../shapes.ts'
+import { all, moment, rowId } from '../shapes.ts'
 
 const RateLimitState = z.object({
   integration_id: rowId,
   source: z.enum(['override', 'provider', 'none']),
-  limit: z.int().nullable(),
-  window_seconds: z.int().nullable(),
+  ...all(z.int().nullable(), 'limit', 'window_seconds'),
   window: z.enum(['fixed', 'sliding']).nullable(),
   used: z.int(),
-  override_until: moment.nullable(),
-  suppressed_until: moment.nullable(),
+  ...all(moment.nullable(), 'override_until', 'suppressed_until'),
 })
 
 /** Of an integer column. */

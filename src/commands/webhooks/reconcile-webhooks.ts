@@ -5,15 +5,10 @@ import { columns, command, fieldLines, route } from '../command.ts'
 import type { Values } from '../fields.ts'
 import { flag, id, instant, optional } from '../fields.ts'
 import { Refused } from '../refused.ts'
+import { all } from '../shapes.ts'
 
 const Reconciled = z.object({
-  integrations: z.int(),
-  seen: z.int(),
-  known: z.int(),
-  inserted: z.int(),
-  too_large: z.int(),
-  capped: z.int(),
-  failed: z.int(),
+  ...all(z.int(), 'integrations', 'seen', 'known', 'inserted', 'too_large', 'capped', 'failed'),
 })
 
 const fields = {

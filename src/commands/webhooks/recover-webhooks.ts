@@ -1,11 +1,10 @@
 import { z } from 'zod'
 import { byWorker } from '../cli/by-worker.ts'
 import { command } from '../command.ts'
+import { all } from '../shapes.ts'
 
 const Recovered = z.object({
-  processing: z.int(),
-  pending: z.int(),
-  failed: z.int(),
+  ...all(z.int(), 'processing', 'pending', 'failed'),
   replaced: z.array(z.object({ workflow: z.string(), attempts: z.int() })).optional(),
 })
 

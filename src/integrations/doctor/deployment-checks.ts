@@ -204,6 +204,7 @@ const accessTokens: Check = {
   async look({ config }, { dev }) {
     const names = config.operator.tokens.map(({ name }) => name)
     if (names.length > 0) return ok(`Operators' tokens: ${names.join(', ')}.`)
+    if (config.operator.oidc !== null) return ok(`No token; people sign in at ${config.operator.oidc.issuer}.`)
     if (dev)
       return ok('No token but that of `dev`: the API logs the address that signs a browser in (event access.dev).')
     return warning(

@@ -1,14 +1,16 @@
 import { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
+import type { Outcome } from '../../../src/commands/cli/create-frame.ts'
 import { createFrame } from '../../../src/commands/cli/create-frame.ts'
-import type { ActionOptions, Outcome } from '../../../src/commands/cli/frame.ts'
 import type { CommandContext } from '../../../src/commands/command.ts'
 import type { Integrations } from '../../../src/create-integrations.ts'
 import { BackendUnreachable } from '../../../src/framework/errors.ts'
 
 const DONE: Outcome = { document: { done: true }, text: 'Done.' }
 
-interface Given extends ActionOptions {
+interface Given {
+  readonly needs?: 'host' | 'tables'
+  readonly stopsItself?: true
   readonly work?: (context: CommandContext) => Promise<Outcome>
   readonly words?: readonly string[]
   readonly isInteractive?: boolean
@@ -53,12 +55,14 @@ async function act({ work = async () => DONE, words = [], isInteractive = false,
       exitCode = code
     },
   })
-  const command = frame.command('act', 'Acts.', ['integrations act']).action(
-    frame.action((context) => {
+  const command = frame.command('act', 'Acts.', ['integrations act'])
+  command.action(() => {
+    const noted = (context: CommandContext) => {
       calls.push('work')
       return work(context)
-    }, given),
-  )
+    }
+    return frame.run(command, noted, given)
+  })
   const failure: unknown = await new Command('integrations')
     .addCommand(command)
     .parseAsync(['act', ...words], { from: 'user' })
