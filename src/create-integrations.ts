@@ -90,7 +90,7 @@ import {
   startSyncNow,
 } from './syncs/by-hand.ts'
 import type { CursorChange } from './syncs/cursor.ts'
-import { declaredStreams } from './syncs/due.ts'
+import { roundSeconds } from './syncs/due.ts'
 import type { ConfirmedMissing, ConfirmMissing } from './syncs/listing/missing.ts'
 import { confirmMissing } from './syncs/listing/missing.ts'
 import type { SampleOptions, SyncSample } from './syncs/listing/sample.ts'
@@ -556,8 +556,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const needs: ScheduleNeeds = {
     canRefreshTokens: () => providers.entries().some(([, provider]) => hasOAuth2(provider)),
     canReconcile: () => providers.entries().some(([, provider]) => reconcilesWebhooks(provider)),
-    syncsWithinMinute: () =>
-      declaredStreams({ providers }).some(({ seconds }) => seconds !== null && seconds < MINUTE_SECONDS),
+    syncsWithinMinute: () => roundSeconds({ providers }) < MINUTE_SECONDS,
   }
   const metrics = prometheusMetrics({
     byIntegration: config.metrics.by_integration,

@@ -3,7 +3,7 @@ import { aroundIntegrationId, integrationKey } from '../cache/integration-keys.t
 import { settlementEventNames } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { givenNowMs } from '../framework/logger.ts'
-import { declaresRateLimit } from '../providers/contracts.ts'
+import { declaresRateLimit, hasStreams } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { CallRules, CallTarget } from './admission/call-queries.ts'
 import type { Limit } from './admission/state-rules.ts'
@@ -38,9 +38,18 @@ export function callTarget(
 /** The provider's own limit; null without one. Undefined when it gives something else, which the statement could not read. */
 export function declaredLimit({ providers }: Framework, key: string): Limit | null | undefined {
   const provider = providers.find(key)
-  if (provider === null || !declaresRateLimit(provider)) return null
+  return provider === null || !declaresRateLimit(provider) ? null : limitFrom(() => provider.defaultRateLimit())
+}
+
+/** The limit that all integrations of the provider share, in the same way. */
+export function declaredQuota({ providers }: Pick<Framework, 'providers'>, key: string): Limit | null | undefined {
+  const provider = providers.find(key)
+  return provider === null || !hasStreams(provider) ? null : limitFrom(() => provider.syncQuota?.() ?? null)
+}
+
+function limitFrom(declared: () => Limit | null): Limit | null | undefined {
   try {
-    const given: Limit | null = provider.defaultRateLimit()
+    const given = declared()
     if (given === null) return null
     const { limit, seconds, window } = given
     const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 1

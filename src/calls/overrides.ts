@@ -228,6 +228,12 @@ function storedLimit(limit: Limit): z.output<typeof StoredLimit> {
   return { limit: Number(calls), windowSeconds: Number(seconds), window }
 }
 
+/** The limit that the calls of an integration obey now; null: there is none. */
+export function limitNow(framework: Framework, row: IntegrationRow): Limit | null {
+  const { limit, limitOverrides } = callTarget(framework, row).rules
+  return (limitOverrides ? limitInForce(row, framework.clock.now().getTime()) : null) ?? limit
+}
+
 function limitInForce({ rateLimitOverride, rateLimitOverrideUntil }: IntegrationRow, nowMs: number): Limit | null {
   if (isOver(rateLimitOverrideUntil, nowMs)) return null
   const { success, data } = StoredLimit.safeParse(rateLimitOverride)

@@ -191,7 +191,14 @@ export const StreamShape = z.object({
   sync_cursor: anything,
   last_synced_at: moment.nullable().describe('The end of its last clean run.'),
   ...all(moment.nullable(), 'last_run_at', 'next_sync_at', 'stale_since'),
-  interval_seconds: z.number().nullable().describe('As it is in force; null: only by hand.'),
+  interval: z
+    .object({
+      ...all(z.number(), 'seconds', 'least', 'most'),
+      reason: z.string().describe('What decided about it; `set`: it is fixed.'),
+      age: z.string().describe('How old the data may be, in words.'),
+    })
+    .nullable()
+    .describe('Between runs, as it is in force; null: only by hand.'),
   sync_interval_seconds: z.int().nullable().describe('Of its own; null: as its integration or its provider says.'),
   waits_for: z.string().nullable().describe('The stream whose first run has to end before its first one.'),
   ...all(z.int(), 'consecutive_sync_failures', 'failed_items', 'waiting_items'),

@@ -7,6 +7,7 @@ import type { FailureClass } from '../calls/failure-class-rules.ts'
 import type { RateLimit } from '../calls/rate-limit-rules.ts'
 import { UnsupportedByProvider } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
+import type { IntervalBounds } from '../syncs/adaptive-rules.ts'
 import type { Credentials, Integration } from './integration.ts'
 import type { SyncItemEventClass } from './provider-events.ts'
 import type { SyncSession } from './sync-session.ts'
@@ -217,8 +218,6 @@ export interface SyncStream {
   handleMissing?(integration: Integration, externalIds: readonly string[]): Promise<void>
   /** The event classes that the stream dispatches. */
   readonly events?: readonly SyncItemEventClass[]
-  /** Seconds between runs, at least 10; null, the default: only by hand. */
-  readonly everySeconds?: number | null
   /**
    * Seconds between full listings, at least 10, of a stream that has `syncIncremental()` and `model`: such a run calls `sync()`
    * without a cursor, and finds what is gone. Default: none.
@@ -226,6 +225,11 @@ export interface SyncStream {
   readonly fullEvery?: number
   /** The host's model that the stream is mapped to: what `session.fullListing()` speaks for. */
   readonly model?: string
+  /**
+   * Seconds between runs, at least 10; null, the default: only by hand. With bounds the interval follows how often the stream
+   * changes, and what the limits leave. Rule: docs/behaviour/sync-adaptive.md.
+   */
+  readonly everySeconds?: number | IntervalBounds | null
   /** Another stream of the provider, whose first run ends before this one's begins. */
   readonly after?: string
   /** `session.cursor()` lies this many seconds before the stored one, in each ISO 8601 time with a zone. Default 0. */
@@ -240,6 +244,11 @@ export interface SyncStream {
 export interface HasStreams extends DeclaresRateLimit {
   /** By name: a letter, then letters, digits, `_` and `-`; at most 60 of them. */
   readonly streams: Readonly<Record<string, SyncStream>>
+  /**
+   * Calls that the syncs of all integrations together may make, less than what the provider allows: adaptive intervals share it,
+   * and nothing else obeys it. Null, the default: each integration has its own limit alone.
+   */
+  syncQuota?(): RateLimit | null
 }
 
 /** A provider that knows its failures better than the default classifier. */

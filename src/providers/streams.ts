@@ -1,5 +1,6 @@
 /** The streams of a provider. Rule: docs/behaviour/sync-streams.md. */
 import { InvalidArgumentException, UnsupportedByProvider } from '../framework/errors.ts'
+import type { IntervalBounds } from '../syncs/adaptive-rules.ts'
 import { LEAST_SECONDS, MOST_SECONDS } from '../syncs/stream-rules.ts'
 import type { HasScheduledSync, HasStreams, IntegrationProvider, SyncStream } from './contracts.ts'
 import { hasScheduledSync, hasStreams } from './contracts.ts'
@@ -38,6 +39,11 @@ export function syncSource(provider: IntegrationProvider, stream: string | null)
     ...(syncWindow === undefined ? {} : { syncWindow: syncWindow.bind(declared) }),
     ...(handleMissing === undefined ? {} : { handleMissing: handleMissing.bind(declared) }),
   }
+}
+
+/** Null: the interval of the stream is one number, or it runs only by hand. */
+export function adaptiveBounds({ everySeconds = null }: Pick<SyncStream, 'everySeconds'>): IntervalBounds | null {
+  return typeof everySeconds === 'object' ? everySeconds : null
 }
 
 /** Null: there is no stream of this name. */
@@ -99,7 +105,13 @@ export function streamFaults(provider: IntegrationProvider, models: readonly str
     const lacking = (['sync', 'reduceCheckpoints'] as const).filter((member) => typeof stream[member] !== 'function')
     if (lacking.length > 0) fault(`it lacks ${lacking.join(' and ')}`)
     const { everySeconds = null, overlapSeconds, itemConcurrency, staleAfterSeconds, after, fullEvery, model } = stream
-    if (everySeconds !== null && !isBetween(everySeconds, LEAST_SECONDS, MOST_SECONDS))
+    if (typeof everySeconds === 'object' && everySeconds !== null) {
+      const { least, most } = everySeconds
+      if (!isBetween(least, LEAST_SECONDS, MOST_SECONDS) || !isBetween(most, least, MOST_SECONDS))
+        fault(
+          `everySeconds has least, from ${LEAST_SECONDS} on, and most, from least on; ${JSON.stringify(everySeconds)} was given`,
+        )
+    } else if (everySeconds !== null && !isBetween(everySeconds, LEAST_SECONDS, MOST_SECONDS))
       fault(`everySeconds is at least ${LEAST_SECONDS}, or null; ${String(everySeconds)} was given`)
     if (overlapSeconds !== undefined && !isBetween(overlapSeconds, 0, MOST_SECONDS))
       fault(`overlapSeconds is at least 0; ${String(overlapSeconds)} was given`)

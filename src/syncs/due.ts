@@ -1,22 +1,18 @@
 /**
- * Which integrations are due, and when the next run of one is.
+ * Which integrations are due.
  *
  * test/activities/sync-dispatch.pg.test.ts compares the statements with a model of the rule.
  * Rule: docs/behaviour/sync-scheduling.md, "Due" and "Waiting for health".
  */
 import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, gt, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
-import type { Database, Transaction } from '../db/client.ts'
+import type { Database } from '../db/client.ts'
 import { clockNow, intervalOf, jsonText, MAX_INTEGER } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import type { Json } from '../framework/json.ts'
 import { errorLine } from '../framework/logger.ts'
 import { hasScheduledSync, hasStreams } from '../providers/contracts.ts'
-import { declaredStream } from '../providers/streams.ts'
-import { intervalMultiplier } from './run-rules.ts'
-import type { RunEnding, SyncRow } from './sync-rows.ts'
-import { recordRunTimes } from './sync-rows.ts'
+import { LEAST_SECONDS } from './stream-rules.ts'
 
 /** Intervals that an unhealthy integration waits after its last run. */
 export interface HealthBackoff {
@@ -34,8 +30,10 @@ export interface DueRule {
 export interface DeclaredStream {
   readonly provider: string
   readonly stream: string
-  /** Null: it runs only by hand. */
+  /** Null: it runs only by hand. Of an adaptive interval the longest. */
   readonly seconds: number | null
+  /** Null: its interval is not adaptive. */
+  readonly least: number | null
   /** Null: it waits for no other stream. */
   readonly after: string | null
   /** Null: the configuration says. */
@@ -92,10 +90,12 @@ export function declaredIntervals({
 export function declaredStreams({ providers }: Pick<Framework, 'providers'>): DeclaredStream[] {
   return providers.entries().flatMap(([provider, declared]) =>
     hasStreams(declared)
-      ? Object.entries(declared.streams).map(([stream, { everySeconds, after, staleAfterSeconds }]) => ({
+      ? Object.entries(declared.streams).map(([stream, { everySeconds = null, after, staleAfterSeconds }]) => ({
           provider,
           stream,
-          seconds: everySeconds ?? null,
+          ...(typeof everySeconds === 'object' && everySeconds !== null
+            ? { seconds: everySeconds.most, least: everySeconds.least }
+            : { seconds: everySeconds, least: null }),
           after: after ?? null,
           staleSeconds: staleAfterSeconds ?? null,
         }))
@@ -106,7 +106,7 @@ export function declaredStreams({ providers }: Pick<Framework, 'providers'>): De
 /** The streams as rows of a statement. */
 export function streamRows(streams: readonly DeclaredStream[]): SQL {
   return sql`jsonb_to_recordset(${jsonText(streams)}::jsonb)
-    as d (provider text, stream text, seconds double precision, after text, "staleSeconds" double precision)`
+    as d (provider text, stream text, seconds double precision, least double precision, after text, "staleSeconds" double precision)`
 }
 
 /** Gives each stream of each active integration its row: one without a row is due. */
@@ -154,8 +154,25 @@ export async function dueStreams(
   }))
 }
 
-/** Of the stream `s` of the integration `i`, as `d` declares it. */
-export const streamSeconds = sql`coalesce(s.sync_interval_seconds, i.sync_interval_minutes * 60.0, d.seconds)::float8`
+/** Set by hand for the stream `s` of the integration `i`. */
+export const setSeconds = sql`coalesce(s.sync_interval_seconds, i.sync_interval_minutes * 60.0)::float8`
+
+/** The interval in force of the stream `s` of the integration `i`, as `d` declares it. */
+export const streamSeconds = sql`coalesce(${setSeconds},
+  case when d.least is null then d.seconds else least(d.seconds, greatest(d.least, s.adaptive_seconds)) end)::float8`
+
+/** Without an interval set by hand an adaptive one counts as its longest: a stream is not stale because it was quick before. */
+export const longestSeconds = sql`coalesce(${setSeconds}, d.seconds)::float8`
+
+const MINUTE_SECONDS = 60
+
+/** Seconds between two dispatches: within them a run that is due begins. */
+export function roundSeconds(framework: Pick<Framework, 'providers'>): number {
+  const isQuick = declaredStreams(framework).some(
+    ({ seconds, least }) => seconds !== null && (least ?? seconds) < MINUTE_SECONDS,
+  )
+  return isQuick ? LEAST_SECONDS : MINUTE_SECONDS
+}
 
 function checked(minutes: unknown): number | null {
   // The column of an integration's own interval holds no more.
@@ -312,42 +329,4 @@ function lastRunEnd({ integrations, logs }: Tables): SQL {
     from ${logs} l
     where l.integration_id = ${integrations}.id and l.operation = 'sync' and l.status in ('success', 'partial', 'failed')
     order by l.id desc limit 1)`
-}
-
-/**
- * Writes the times and the counter of a run that ends, under the lock of its integration.
- *
- * Rule: docs/behaviour/sync-cursor.md, "Finalisation".
- *
- * @param row as it was locked
- * @param cursor undefined: it stays
- */
-export async function planNext(
-  framework: Framework,
-  tx: Transaction,
-  row: SyncRow,
-  ending: RunEnding,
-  cursor?: Json,
-): Promise<void> {
-  const interval = row.syncIntervalMinutes ?? declaredMinutes(framework, row)
-  const before = row.consecutiveSyncFailures
-  const counted = { clean: 0, 'with failures': Math.min(before + 1, MAX_INTEGER), cancelled: before }
-  const consecutiveFailures = counted[ending]
-  const multiplier =
-    ending === 'cancelled'
-      ? 1
-      : intervalMultiplier(consecutiveFailures, framework.config.sync.failure_backoff_max_multiplier)
-  await recordRunTimes(framework, tx, row, {
-    ending,
-    consecutiveFailures,
-    intervalMinutes: interval === null ? null : interval * multiplier,
-    ...(cursor === undefined ? {} : { cursor }),
-  })
-}
-
-function declaredMinutes(framework: Framework, { provider: key, stream }: SyncRow): number | null {
-  if (stream === null) return defaultIntervals(framework).get(key) ?? null
-  const provider = framework.providers.find(key)
-  const seconds = provider === null ? null : declaredStream(provider, stream)?.everySeconds
-  return seconds == null ? null : seconds / 60
 }

@@ -16,10 +16,10 @@ import { syncSource } from '../providers/streams.ts'
 import { announceOnce, recordRunEnd } from './announcement.ts'
 import { cursorNotAfter, hasInstant, nextCursor } from './checkpoint-rules.ts'
 import { checkedCursor, cursorOf } from './cursor.ts'
-import { planNext } from './due.ts'
 import type { ItemCounts, StuckItem } from './end-queries.ts'
 import { finishedCheckpoints, isCursorHeld, lockRun, stuckItems, waitingItems } from './end-queries.ts'
 import { noteFullEnd } from './listing/full-listings.ts'
+import { planNext } from './plan-next.ts'
 import type { RunIds, RunStatus } from './run-rules.ts'
 import { runStatus } from './run-rules.ts'
 import type { FinalisedRun } from './sync-jobs.ts'
@@ -173,7 +173,7 @@ async function finaliseOpen(run: LockedRun, announces: boolean): Promise<RunEnd>
   const summary = `${succeeded} succeeded, ${failed} failed, ${skipped} skipped${unchanged === 0 ? '' : `, ${unchanged} unchanged`}`
   await endRunLog(tx, tables, log.id, { status, summary, metadata })
   if (isOrdinary) {
-    await planNext(framework, tx, row, isClean ? 'clean' : 'with failures', advanced?.to)
+    await planNext(framework, tx, row, isClean ? 'clean' : 'with failures', { log, cursor: advanced?.to })
     if (isClean && (log.metadata as RunMetadata).full === true) await noteFullEnd(tx, tables, log)
     await recordRunEnd(framework, tx, row, { syncLogId: log.id, status, metadata, stuck: toldStuck })
   }

@@ -4,7 +4,7 @@ import type { Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { DeclaredStream } from './due.ts'
-import { streamRows, streamSeconds } from './due.ts'
+import { longestSeconds, streamRows } from './due.ts'
 import { sumUp } from './sync-rows.ts'
 
 export interface ScheduledProvider {
@@ -115,8 +115,8 @@ export async function crossStreamEdge(
       from ${streams} s join ${integrations} i on i.id = s.integration_id
       join ${streamRows(declared)} on d.provider = i.provider and d.stream = s.stream
       cross join lateral (
-        select ${streamSeconds} as interval,
-               coalesce(d."staleSeconds", ${streamSeconds} * ${staleAfterIntervals}::float8) as allowed,
+        select ${longestSeconds} as interval,
+               coalesce(d."staleSeconds", ${longestSeconds} * ${staleAfterIntervals}::float8) as allowed,
                extract(epoch from clock_timestamp() - coalesce(s.last_synced_at, s.created_at))::float8 as seconds
       ) since
       where i.is_active and i.health_status <> 'disabled' and ${crosses[edge]}

@@ -6,8 +6,12 @@ import { InvalidArgumentException } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { requireIntegration, requireLocked } from '../integrations/queries.ts'
 import { declaredStream, streamMeant, streamsOf } from '../providers/streams.ts'
+import type { ShownInterval } from './adaptive-rules.ts'
+import { shownInterval } from './adaptive-rules.ts'
 import { cursorOf } from './cursor.ts'
+import { roundSeconds } from './due.ts'
 import { madeUpForBy } from './items/item-queries.ts'
+import { intervalMultiplier } from './run-rules.ts'
 import { LEAST_SECONDS, MOST_SECONDS } from './stream-rules.ts'
 import { ofLocked, overlaid } from './sync-rows.ts'
 
@@ -23,8 +27,8 @@ export interface StreamStanding {
   readonly consecutiveSyncFailures: number
   /** Since when it counts as stale; null: it does not. */
   readonly staleSince: Date | null
-  /** Between runs, as it is in force; null: only by hand. */
-  readonly intervalSeconds: number | null
+  /** Between runs, as it is in force, with what decided about it and how old the data may be; null: only by hand. */
+  readonly interval: ShownInterval | null
   /** Of its own, set by a person; null: the integration's, or what its provider declares. */
   readonly syncIntervalSeconds: number | null
   /** The stream whose first run has to end before its first one; null: that is over, or it waits for none. */
@@ -37,9 +41,11 @@ export interface StreamStanding {
 
 /** In the provider's order; none where it has one `sync()`, or is not registered. */
 export async function streamStandings(
-  { db, tables, providers }: Pick<Framework, 'db' | 'tables' | 'providers'>,
+  framework: Pick<Framework, 'db' | 'tables' | 'providers' | 'config'>,
   row: IntegrationRow,
 ): Promise<StreamStanding[]> {
+  const { db, tables, providers } = framework
+  const { failure_backoff_max_multiplier: most } = framework.config.sync
   const provider = providers.find(row.provider)
   const names = provider === null ? [] : streamsOf(provider).filter((name) => name !== null)
   if (provider === null || names.length === 0) return []
@@ -75,7 +81,15 @@ export async function streamStandings(
       nextSyncAt,
       consecutiveSyncFailures,
       staleSince: syncStaleAlertedAt,
-      intervalSeconds: syncIntervalMinutes === null ? everySeconds : syncIntervalMinutes * 60,
+      interval: shownInterval(
+        {
+          declared: everySeconds,
+          setSeconds: syncIntervalMinutes === null ? null : syncIntervalMinutes * 60,
+          adaptiveSeconds: place?.adaptiveSeconds ?? null,
+          adaptiveReason: place?.adaptiveReason ?? null,
+        },
+        { multiplier: intervalMultiplier(consecutiveSyncFailures, most), roundSeconds: roundSeconds(framework) },
+      ),
       syncIntervalSeconds: place?.syncIntervalSeconds ?? null,
       waitsFor: after !== undefined && (found.get(after)?.lastRunAt ?? null) === null ? after : null,
       failedItems: items.get(stream)?.failed ?? 0,

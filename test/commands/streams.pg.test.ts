@@ -193,7 +193,7 @@ describe('the interval of a stream', () => {
     const reset = await ask('DELETE', '/interval?stream=deals')
     expect(reset.body.streams).toMatchObject([
       {},
-      { stream: 'deals', interval_seconds: 3_600, sync_interval_seconds: null },
+      { stream: 'deals', interval: expect.objectContaining({ seconds: 3_600 }), sync_interval_seconds: null },
     ])
     expect((await ask('PUT', '/interval', { stream: 'deals', seconds: 9 })).status).toBe(422)
     await expect(test.integrations.syncs.setInterval(id, 9, { stream: 'deals' })).rejects.toThrow('from 10 to')
@@ -242,7 +242,7 @@ describe('what is shown', () => {
         sync_cursor: 'c',
         consecutive_sync_failures: 2,
         stale_since: AT,
-        interval_seconds: 60,
+        interval: { seconds: 60, least: 60, most: 60, reason: 'set', age: 'data is at most 2 minutes old' },
         waits_for: null,
         failed_items: 1,
       },
@@ -252,7 +252,7 @@ describe('what is shown', () => {
         sync_cursor: null,
         consecutive_sync_failures: 0,
         stale_since: null,
-        interval_seconds: 3_600,
+        interval: expect.objectContaining({ seconds: 3_600 }),
         waits_for: 'contacts',
         failed_items: 0,
       },

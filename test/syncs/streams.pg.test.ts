@@ -253,6 +253,12 @@ describe('a provider', () => {
     ['no stream', {}, 'at least one is needed'],
     ['a name with a colon', { 'a:b': good }, 'a name is a letter, then letters'],
     ['an interval of 9 s', { a: { ...good, everySeconds: 9 } }, 'everySeconds is at least 10, or null; 9 was given'],
+    [
+      'bounds that cross',
+      { a: { ...good, everySeconds: { least: 60, most: 59 } } },
+      'everySeconds has least, from 10 on, and most, from least on; {"least":60,"most":59} was given',
+    ],
+    ['a least interval of 9 s', { a: { ...good, everySeconds: { least: 9, most: 60 } } }, 'everySeconds has least'],
     ['no sync()', { a: { reduceCheckpoints: () => null } }, 'it lacks sync'],
     ['a wait for itself', { a: { ...good, after: 'a' } }, 'after names another stream'],
     ['a wait in a circle', { a: { ...good, after: 'b' }, b: { ...good, after: 'a' } }, 'no circle of them'],

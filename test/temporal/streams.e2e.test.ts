@@ -115,7 +115,7 @@ describe('two streams', () => {
     await over('contacts', 'sync success')
     await over('deals', 'sync success')
     const standings = await test.integrations.admin.operator.streams(id)
-    expect(standings.map((each) => [each.stream, each.syncCursor, each.intervalSeconds])).toEqual([
+    expect(standings.map((each) => [each.stream, each.syncCursor, each.interval?.seconds])).toEqual([
       ['contacts', AT, 60],
       ['deals', AT, 60],
     ])

@@ -7,11 +7,11 @@ export const streamLines = (streams: readonly Columns<StreamStanding>[]): [strin
 
 function wordsOf(each: Columns<StreamStanding>): string {
   const at = (moment: Date | null) => moment?.toISOString() ?? 'never'
-  const { interval_seconds: every, consecutive_sync_failures: failures, stale_since: stale } = each
+  const { interval, consecutive_sync_failures: failures, stale_since: stale } = each
   return [
-    every === null ? 'by hand' : `every ${every} s`,
+    interval === null ? 'by hand' : `every ${interval.seconds} s: ${interval.age}`,
     `last clean ${at(each.last_synced_at)}`,
-    every === null && each.next_sync_at === null ? null : `next ${each.next_sync_at?.toISOString() ?? 'now'}`,
+    interval === null && each.next_sync_at === null ? null : `next ${each.next_sync_at?.toISOString() ?? 'now'}`,
     each.waits_for === null ? null : `waits for the first run of ${each.waits_for}`,
     stale === null ? null : `stale since ${at(stale)}`,
     failures === 0 ? null : `${failures} runs in a row with failures`,

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { index, integer, primaryKey } from 'drizzle-orm/pg-core'
+import { doublePrecision, index, integer, primaryKey } from 'drizzle-orm/pg-core'
 import { STREAM_LENGTH } from '../../syncs/stream-rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { json, moment, reference, string, timestamps } from './columns.ts'
@@ -36,6 +36,18 @@ export const streamsTable = (table: TableFactory, name: Name, integrations: Inte
       fullBegunAt: moment('full_begun_at'),
       /** End of the last run by `fullEvery` without failed items. */
       lastFullAt: moment('last_full_at'),
+      /** Where the stream declares an adaptive interval: what its clean runs have shown, older evidence faded. */
+      changesSeen: doublePrecision('changes_seen').notNull().default(0),
+      /** The time in which they happened. */
+      secondsSeen: doublePrecision('seconds_seen').notNull().default(0),
+      /** Smoothed; null: no run has shown it. */
+      callsPerRun: doublePrecision('calls_per_run'),
+      /** Beginning of the last run that counts in these; null: none does. */
+      observedAt: moment('observed_at'),
+      /** The interval that follows from them, by the end of the last run; null: none has ended. */
+      adaptiveSeconds: doublePrecision('adaptive_seconds'),
+      /** What decided about it. */
+      adaptiveReason: string('adaptive_reason', 20),
       ...timestamps(),
     },
     (column) => [
