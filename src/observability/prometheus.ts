@@ -6,7 +6,14 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { FailureClass } from '../calls/failure-class-rules.ts'
 import type { Metrics, Subject } from './metrics.ts'
-import { ENDED_RUNS, RECEIVED_OUTCOMES, REPLACEABLE_WORKFLOWS, SETTLED_ITEMS, SETTLED_WEBHOOKS } from './metrics.ts'
+import {
+  ECHOES,
+  ENDED_RUNS,
+  RECEIVED_OUTCOMES,
+  REPLACEABLE_WORKFLOWS,
+  SETTLED_ITEMS,
+  SETTLED_WEBHOOKS,
+} from './metrics.ts'
 import type { Standing } from './standing.ts'
 
 const PREFIX = 'integrations_'
@@ -60,6 +67,10 @@ export function prometheusMetrics({ byIntegration }: { readonly byIntegration: b
   const runs = counter('sync_runs_total', 'Sync runs and slices of backfills that ended', ['provider', 'status'])
   const items = counter('sync_items_total', 'Sync items that were settled', ['provider', 'status'])
   const deferrals = counter('sync_deferrals_total', 'Attempts of sync items put off until there is capacity', [])
+  const echoes = counter('echoes_total', 'Deliveries and sync items that said only what we wrote ourselves', [
+    'provider',
+    'kind',
+  ])
   const wakeUps = counter('wakeups_failed_total', 'Wake-ups of workflows that did not reach Temporal', [])
   const replaced = counter('workflows_replaced_total', 'Workflows ended since their task failed again and again', [
     'workflow',
@@ -75,6 +86,7 @@ export function prometheusMetrics({ byIntegration }: { readonly byIntegration: b
     for (const status of SETTLED_WEBHOOKS) processed.inc({ provider, status }, 0)
     for (const status of ENDED_RUNS) runs.inc({ provider, status }, 0)
     for (const status of SETTLED_ITEMS) items.inc({ provider, status }, 0)
+    for (const kind of ECHOES) echoes.inc({ provider, kind }, 0)
     for (const failure_class of [NO_FAILURE, ...Object.values(FailureClass)])
       requests.inc({ provider, failure_class }, 0)
   }
@@ -95,6 +107,7 @@ export function prometheusMetrics({ byIntegration }: { readonly byIntegration: b
     syncRunEnded: (of, status) => runs.inc({ provider: of.provider, status, ...ownerOf(of) }),
     syncItemSettled: (of, status, count = 1) => items.inc({ provider: of.provider, status, ...ownerOf(of) }, count),
     syncItemDeferred: (of) => deferrals.inc({ ...ownerOf(of) }),
+    echoArrived: (of, kind) => echoes.inc({ provider: of.provider, kind, ...ownerOf(of) }),
     wakeUpFailed: () => wakeUps.inc(),
     workflowReplaced: (workflow) => replaced.inc({ workflow }),
     async text(standing, providers) {

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { check, foreignKey, index, smallint, text } from 'drizzle-orm/pg-core'
+import { boolean, check, foreignKey, index, smallint, text } from 'drizzle-orm/pg-core'
 import { SYNC_ITEM_STATUSES } from '../../syncs/items/item-rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
@@ -40,6 +40,8 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       nextAttemptAt: moment('next_attempt_at'),
       /** How often a listener has put the item off with `NotYet`. Ours. */
       putOff: smallint('put_off').notNull().default(0),
+      /** Whether it said only what we wrote ourselves, when its last attempt began; null: not judged. Ours. */
+      isOwn: boolean('is_own'),
       ...timestamps(),
     },
     (column) => [

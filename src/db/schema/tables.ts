@@ -14,6 +14,7 @@ import { syncItemsTable } from './sync-items-table.ts'
 import { syncStartsTable } from './sync-starts-table.ts'
 import { tokensTable } from './tokens-table.ts'
 import { webhooksTable } from './webhooks-table.ts'
+import { writtenRecordsTable } from './written-records-table.ts'
 
 /**
  * The tables of one deployment.
@@ -37,6 +38,7 @@ export function createTables(prefix: string, schema = 'public') {
     syncItems: syncItemsTable(table, name, integrations, logs),
     syncStarts: syncStartsTable(table, name, integrations),
     streams: streamsTable(table, name, integrations),
+    writtenRecords: writtenRecordsTable(table, name, integrations),
     incidents: incidentsTable(table, name, integrations),
     webhooks: webhooksTable(table, name, integrations),
     cache: cacheTable(table, name),

@@ -12,6 +12,7 @@ export const {
   syncItems,
   syncStarts,
   streams,
+  writtenRecords,
   incidents,
   webhooks,
   cache,
