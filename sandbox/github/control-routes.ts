@@ -108,7 +108,7 @@ export function controlRoutes(state: SandboxState): Hono {
     return c.json(numberAndMoment(issue), 201)
   })
 
-  app.get('/ledger', (c) => c.json({ events: state.events.all() }))
+  app.get('/ledger', (c) => c.json({ events: state.events.all().slice(Number(c.req.query('from') ?? 0)) }))
   app.post('/events', async (c) => {
     const target = await input(c, targetSchema)
     if (target instanceof Response) return target

@@ -11,6 +11,7 @@ import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
 import type { IntegrationsOptions } from '../../src/create-integrations.ts'
 import type { IntegrationRow, LogRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
+import { hear } from '../../src/echoes/written-record-queries.ts'
 import { evaluateFailureRates } from '../../src/incidents/anomalies.ts'
 import { mappedTable } from '../../src/mappings/mapped-table.ts'
 import type { HandlesWebhooks } from '../../src/providers/contracts.ts'
@@ -866,6 +867,31 @@ describe('health', () => {
       })
     expect(await incidentsAt(true)).toEqual([{ source: 'health', reason: 'health_degraded' }])
     expect(await incidentsAt(false)).toEqual([])
+  })
+
+  const loopsAt = (echo_loop_writes: number, echo_loop_window: number, pauseMs = 0) => {
+    const providers = { mirrored: { toldRecord: () => ({ key: 'a', content: null }) } }
+    return withConfig(
+      { observability: { echo_loop_writes, echo_loop_window } },
+      async (test) => {
+        const { id, request } = await makeIntegration(test, 'mirrored')
+        for (let nth = 0; nth < 4; nth += 1) {
+          await request('things', 'PUT', () => ({}), { writes: { record: 'a' } })
+          await hear(test.framework.db, test.framework.tables, id, { key: 'a', hash: `${nth}` }, true)
+          if (nth === 2) await sleep(pauseMs)
+        }
+        return (await test.sql`select reason from integration_incidents where integration_id = ${id}`).length
+      },
+      { providers },
+    )
+  }
+
+  effect('observability.echo_loop_writes', 'is how many answering writes are a loop', async () => {
+    expect([await loopsAt(3, 60), await loopsAt(4, 60)]).toEqual([1, 0])
+  })
+
+  effect('observability.echo_loop_window', 'is within how long they come', async () => {
+    expect([await loopsAt(3, 60, 1_100), await loopsAt(3, 1, 1_100)]).toEqual([1, 0])
   })
 
   effect('notifications.targets', 'says who is told of trouble, and of which', async () => {

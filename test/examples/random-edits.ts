@@ -5,11 +5,13 @@ import type { Change, World } from './two-way-world.ts'
 export interface RandomEdits {
   readonly edits: number
   readonly records: number
+  /** Edits while one batch of webhooks is handled, at most. */
+  readonly burst: number
   readonly seed: number
 }
 
 /** @returns what was seen, for a line of a report */
-export async function editAtRandom(world: World, { edits, records, seed }: RandomEdits) {
+export async function editAtRandom(world: World, { edits, records, burst, seed }: RandomEdits) {
   const random = randomOf(seed)
   const below = (limit: number): number => Math.floor(random() * limit)
   for (let nth = 0; nth < records; nth += 1)
@@ -22,21 +24,21 @@ export async function editAtRandom(world: World, { edits, records, seed }: Rando
   let seenOfLedger = 0
   /** Puts a label on, and a mark behind, what our handlers have written: once each time. */
   const automate = async (): Promise<void> => {
-    const changes = await world.ledger()
-    for (const change of changes.slice(seenOfLedger)) {
-      if (change.side !== 'github' || change.by !== 'api' || !change.record.startsWith('issue:')) continue
+    const changes = await world.githubLedger(seenOfLedger)
+    for (const change of changes) {
+      if (change.by !== 'api' || !change.record.startsWith('issue:')) continue
       const [title = ''] = JSON.parse(change.content) as [string]
       if (title.endsWith('*') || below(3) > 0) continue
       rewritten += 1
       await world.editIssue(Number(change.record.slice('issue:'.length)), { title: `${title}*` })
     }
-    seenOfLedger = changes.length
+    seenOfLedger += changes.length
   }
 
   for (let nth = 0; nth < edits; ) {
-    const burst = 1 + below(20)
+    const last = Math.min(edits, nth + 1 + below(burst))
     const working = world.send().then(() => world.work())
-    for (const last = Math.min(edits, nth + burst); nth < last; nth += 1) {
+    for (; nth < last; nth += 1) {
       const { issue, ticket } = mirrors[below(records)] as { issue: number; ticket: string }
       // Few texts: the same one comes again, also one that we have written (ABA).
       const text = `Says ${below(4)}`

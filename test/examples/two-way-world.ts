@@ -55,6 +55,8 @@ export interface World {
   /** Until nothing happens any more. @returns rounds; throws above `most` */
   settle(most: number): Promise<number>
   ledger(): Promise<readonly Change[]>
+  /** GitHub's alone, from the nth on. */
+  githubLedger(from: number): Promise<readonly Change[]>
   mirrors(): Promise<readonly { issue: number; ticket: string }[]>
   /** Both sides of each mirror. */
   compare(): Promise<void>
@@ -160,35 +162,16 @@ export async function startWorld(): Promise<World> {
       }
     },
     async ledger() {
-      const hubLedger = await control<{ events: IssueEvent[] }>(hub.url, 'GET', '/ledger')
-      const deskLedger = await control<{ events: (TicketEvent & { by: 'api' | 'person' })[] }>(
+      const { events } = await control<{ events: (TicketEvent & { by: 'api' | 'person' })[] }>(
         desk.url,
         'GET',
         '/ledger',
       )
-      return [
-        ...hubLedger.events.map(({ guid, by, payload }): Change => {
-          const { issue, comment } = payload as unknown as {
-            issue: { number: number; title: string; state: string; comments: number; labels: { name: string }[] }
-            comment?: { id: number; body: string }
-          }
-          const { title, state, comments, labels } = issue
-          return comment === undefined
-            ? {
-                side: 'github',
-                by,
-                deliveryId: guid,
-                record: `issue:${issue.number}`,
-                content: JSON.stringify([title, state, comments, labels.map(({ name }) => name)]),
-              }
-            : { side: 'github', by, deliveryId: guid, record: `comment:${comment.id}`, content: comment.body }
-        }),
-        ...deskLedger.events.map(({ id, by, ticket, comment }): Change => {
-          const record = comment === undefined ? `ticket:${ticket.id}` : `comment:${comment.id}`
-          const content = comment === undefined ? JSON.stringify([ticket.subject, ticket.status]) : comment.body
-          return { side: 'deskline', by, deliveryId: id, record, content }
-        }),
-      ]
+      return [...(await world.githubLedger(0)), ...events.map(changeOfTicket)]
+    },
+    async githubLedger(from) {
+      const { events } = await control<{ events: IssueEvent[] }>(hub.url, 'GET', `/ledger?from=${from}`)
+      return events.map(changeOfIssue)
     },
     mirrors: async () => [
       ...(await sql<{ issue: number; ticket: string }[]>`select issue, ticket from mirrored_issues order by id`),
@@ -225,6 +208,24 @@ export async function startWorld(): Promise<World> {
     },
   }
   return world
+}
+
+function changeOfIssue({ guid, by, payload }: IssueEvent): Change {
+  const { issue, comment } = payload as unknown as {
+    issue: { number: number; title: string; state: string; comments: number; labels: { name: string }[] }
+    comment?: { id: number; body: string }
+  }
+  const of = { side: 'github', by, deliveryId: guid } as const
+  if (comment !== undefined) return { ...of, record: `comment:${comment.id}`, content: comment.body }
+  const { number, title, state, comments, labels } = issue
+  const content = JSON.stringify([title, state, comments, labels.map(({ name }) => name)])
+  return { ...of, record: `issue:${number}`, content }
+}
+
+function changeOfTicket({ id, by, ticket, comment }: TicketEvent & { by: 'api' | 'person' }): Change {
+  const of = { side: 'deskline', by, deliveryId: id } as const
+  if (comment !== undefined) return { ...of, record: `comment:${comment.id}`, content: comment.body }
+  return { ...of, record: `ticket:${ticket.id}`, content: JSON.stringify([ticket.subject, ticket.status]) }
 }
 
 /** A person allows it in a browser. */
