@@ -23,7 +23,7 @@ const ARROWS = {
   claims: [],
   credentials: ['events', 'integrations', 'observability', 'providers'],
   events: ['calls', 'claims', 'credentials', 'providers'],
-  explain: ['calls', 'incidents', 'syncs'],
+  explain: ['calls', 'events', 'incidents', 'syncs'],
   failures: ['observability', 'webhooks'],
   incidents: ['calls', 'events', 'integrations', 'observability'],
   integrations: [

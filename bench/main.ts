@@ -11,6 +11,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
   operator: async () => (await import('./operator/bench.ts')).benchOperator,
   redaction: async () => (await import('./redaction/bench.ts')).benchRedaction,
   request: async () => (await import('./request/bench.ts')).benchRequest,
+  streams: async () => (await import('./streams/bench.ts')).benchStreams,
   sync: async () => (await import('./sync/bench.ts')).benchSync,
   tenants: async () => (await import('./tenants/bench.ts')).benchTenants,
   webhooks: async () => (await import('./webhooks/bench.ts')).benchWebhooks,

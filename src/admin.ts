@@ -57,7 +57,7 @@ import { describeProviders } from './integrations/provider-list.ts'
 import type { Readiness } from './integrations/readiness.ts'
 import { createReadiness } from './integrations/readiness.ts'
 import type { MappingActor, RepointMapping } from './mappings/mapping-acts.ts'
-import { forgetMapping, repointMapping } from './mappings/mapping-acts.ts'
+import { forgetMapping, repointByHand } from './mappings/mapping-acts.ts'
 import type { FindOrphansInput, FindOrphansResult } from './mappings/mapping-jobs.ts'
 import type { ListMappings, MappingSummary } from './mappings/mapping-list.ts'
 import { getMapping, listMappings } from './mappings/mapping-list.ts'
@@ -331,7 +331,7 @@ export function createAdmin(
     mappings: {
       list: (filter) => listMappings(framework, filter),
       get: (id) => getMapping(framework, id),
-      repoint: (id, act) => repointMapping(framework, id, act),
+      repoint: (id, act) => repointByHand(framework, id, act),
       forget: (id, act) => forgetMapping(framework, id, act),
     },
     idempotencyKeys: {

@@ -12,6 +12,8 @@ export {
   isIntegrationsError,
   NonRetryable,
   NotYet,
+  PaginationFailed,
+  type PaginationFault,
   RateLimitExceededException,
   ReauthRequiredException,
   SchemaDrift,
@@ -46,6 +48,22 @@ export {
   OAuth2Provider,
 } from './providers/oauth2-provider.ts'
 export type { OAuth2Discovery, OAuth2Endpoints, OAuth2Server } from './providers/oauth2-server.ts'
+export { eachPage, type PagedList } from './providers/pagination/each-page.ts'
+export { linkTo } from './providers/pagination/link-header.ts'
+export {
+  type At,
+  byKeyset,
+  nextByCursor,
+  nextByLink,
+  nextByOffset,
+  nextByPage,
+  type Paging,
+  type PagingSteps,
+  type Place,
+  type SeenPage,
+} from './providers/pagination/next-page.ts'
+export { type PagedListing, paginate, requestWithLink } from './providers/pagination/paginate.ts'
+export { byTimeWindows, type TimeWindow } from './providers/pagination/time-windows.ts'
 export {
   ProviderEvent,
   type ProviderEventClass,

@@ -1,6 +1,7 @@
-/** A thousand integrations that are due at the same moment. */
+/** A thousand integrations that are due at the same moment, with one stream each or with several. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Figure } from '../frame.ts'
+import type { ProviderKey } from './ours.ts'
 import { PROVIDER } from './ours.ts'
 import type { Stage } from './stage.ts'
 import { createIntegration } from './stage.ts'
@@ -17,22 +18,28 @@ export interface ManyIntegrationsFigures {
   readonly finalised: Figure
 }
 
-export async function measureManyIntegrations(stage: Stage): Promise<ManyIntegrationsFigures> {
+/** @param streams of the provider, each with its own items */
+export async function measureManyIntegrations(
+  stage: Stage,
+  provider: ProviderKey = PROVIDER.scheduled,
+  streams = 1,
+): Promise<ManyIntegrationsFigures> {
   const { integrations, tables } = stage
   const { sql } = tables
-  stage.say(`${INTEGRATIONS} integrations with ${ITEMS} items each`)
+  const runs = INTEGRATIONS * streams
+  stage.say(`${INTEGRATIONS} integrations with ${streams} x ${ITEMS} items each`)
   await tables.clear()
   // Switched off until all of them are there: the Schedule of the deployment dispatches once a minute.
   let created = 0
   const create = async () => {
     for (; created < INTEGRATIONS; ) {
       created += 1
-      await createIntegration(integrations, PROVIDER.scheduled, ITEMS, { isActive: false })
+      await createIntegration(integrations, provider, ITEMS, { isActive: false })
     }
   }
   await Promise.all(Array.from({ length: CREATED_AT_ONCE }, create))
   await sql`analyze integrations`
-  await sql`update integrations set is_active = true, switched_off_at = null where provider = ${PROVIDER.scheduled}`
+  await sql`update integrations set is_active = true, switched_off_at = null where provider = ${provider}`
 
   const startedAt = Date.now()
   await integrations.syncs.dispatch()
@@ -41,11 +48,11 @@ export async function measureManyIntegrations(stage: Stage): Promise<ManyIntegra
   for (;;) {
     const [row] = await sql<{ synced: number; lastAt: number | null }[]>`
       select count(last_synced_at)::int as synced, extract(epoch from max(last_synced_at))::float8 * 1000 as "lastAt"
-      from integrations where provider = ${PROVIDER.scheduled}`
-    if (row !== undefined && row.synced >= INTEGRATIONS) {
-      await assertAllDone(stage)
+      from ${streams === 1 ? sql`integrations where provider = ${provider}` : sql`integration_streams`}`
+    if (row !== undefined && row.synced >= runs) {
+      await assertAllDone(stage, runs)
       const figure = (name: string, ms: number): Figure => ({
-        name: `${INTEGRATIONS} due integrations: ${name}`,
+        name: `${INTEGRATIONS} due integrations${streams === 1 ? '' : ` with ${streams} streams`}: ${name}`,
         value: ms / 1_000,
         unit: 's',
       })
@@ -54,21 +61,18 @@ export async function measureManyIntegrations(stage: Stage): Promise<ManyIntegra
         finalised: figure('all are finalised after', (row.lastAt ?? Number.NaN) - startedAt),
       }
     }
-    if (performance.now() > deadline)
-      throw new Error(`${INTEGRATIONS} should be finalised; found ${JSON.stringify(row)}`)
+    if (performance.now() > deadline) throw new Error(`${runs} should be finalised; found ${JSON.stringify(row)}`)
     await sleep(POLL_MS)
   }
 }
 
-async function assertAllDone({ tables: { sql } }: Stage): Promise<void> {
+async function assertAllDone({ tables: { sql } }: Stage, runs: number): Promise<void> {
   const [row] = await sql<{ runs: number; clean: number; items: number; done: number }[]>`
     select (select count(*)::int from integration_logs where operation = 'sync') as runs,
            (select count(*)::int from integration_logs where operation = 'sync' and status = 'success') as clean,
            (select count(*)::int from integration_sync_items) as items,
            (select count(*)::int from integration_sync_items where status = 'success') as done`
-  const items = INTEGRATIONS * ITEMS
-  if (row?.runs !== INTEGRATIONS || row.clean !== INTEGRATIONS || row.items !== items || row.done !== items)
-    throw new Error(
-      `${INTEGRATIONS} runs with ${ITEMS} items each should have ended well; found ${JSON.stringify(row)}`,
-    )
+  const items = runs * ITEMS
+  if (row?.runs !== runs || row.clean !== runs || row.items !== items || row.done !== items)
+    throw new Error(`${runs} runs with ${ITEMS} items each should have ended well; found ${JSON.stringify(row)}`)
 }

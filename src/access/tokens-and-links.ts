@@ -4,7 +4,8 @@ import type { TokenRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { errorLine } from '../framework/logger.ts'
-import { recordAct } from '../observability/audit.ts'
+import type { AuditedAct } from '../observability/audit.ts'
+import { noteActs } from '../observability/audit.ts'
 import { goodToken, goodTokenOf, limitsOfToken, noteTokenUse } from './operator-tokens.ts'
 import type { Limits, Principal, Scope } from './rules.ts'
 import { isSameSecret, linkProofOf, MAX_LINK_SECONDS, sha256Hex, signedLinkText } from './rules.ts'
@@ -31,7 +32,7 @@ export interface Access {
   byToken(token: string): Promise<Principal | null>
   /** A new session for a token's holder; null as above. @param from IP address, for the audit */
   signIn(token: string, from?: string): Promise<Session | null>
-  /** The session of a cookie; null when it is over, or its token is not good any more. */
+  /** The session of a cookie; null when it is over, or its token is expired or revoked. */
   bySession(id: string): Promise<Session | null>
   signOut(id: string): Promise<void>
   /** The query string (`expires=…&signature=…`) that opens one method and path for this long. */
@@ -109,16 +110,8 @@ export function createAccess(framework: Framework, dev: boolean): Access {
   }
 
   /** Never throws: signing in does not depend on its record. */
-  async function audit(act: { by: string; action: string; from: string | undefined; detail?: string }): Promise<void> {
-    try {
-      await recordAct(db, tables, null, { ...act, target: 'operator' })
-    } catch (error) {
-      logger.error(
-        { ...act, event: 'operator.change_not_recorded', error: errorLine(error, 500) },
-        'A sign-in could not be written into the audit.',
-      )
-    }
-  }
+  const audit = (act: Omit<AuditedAct, 'target'>): Promise<void> =>
+    noteActs(framework, [{ ...act, target: 'operator', integrationId: null }])
 
   async function noteRefusal(from: string | undefined): Promise<void> {
     refusedSince += 1
@@ -162,7 +155,7 @@ export function createAccess(framework: Framework, dev: boolean): Access {
       if (owner === null) {
         logger.warn(
           { event: 'access.sign_in_refused' },
-          'Somebody tried to sign in with a token that is not configured.',
+          'Somebody tried to sign in with a token that is unknown, revoked or expired.',
         )
         await noteRefusal(from)
         return null

@@ -1,10 +1,11 @@
 /** The ledger of spent idempotency keys, and how one is freed. Rule: docs/behaviour/requests.md, "The ledger". */
 
 import { randomUUID } from 'node:crypto'
-import { and, desc, eq, gte, lt, sql } from 'drizzle-orm'
+import { and, desc, eq, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import type { OfIntegrations } from '../db/integrations-of.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
+import { isOlderThan } from '../db/is-older-than.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IdempotencyKeyInUse, IdempotencyKeyNotFound, InvalidArgumentException } from '../framework/errors.ts'
@@ -85,26 +86,23 @@ export function listIdempotencyKeys(
     throw new InvalidArgumentException('key', 'it is looked for in one integration: give integrationId, too')
   const isSearched = key === undefined && [integrationId, provider, owner, state].some((value) => value !== undefined)
   const since = filter.since ?? (isSearched ? searchedSince(until, clock.now()) : undefined)
-  return newestFirst((page) => pageOfKeys(db, tables, { ...filter, since }, page), { after, limit })
+  const read = async (page: Page) => (await pageOfKeys(db, tables, { ...filter, since }, page)).map(summaryOf)
+  return newestFirst(read, { after, limit })
 }
 
 /** By the time at which they were spent, which an index has. */
-export function pageOfKeys(db: Database, tables: Tables, filter: IdempotencyKeyFilter, { below, limit }: Page) {
+function pageOfKeys(db: Database, tables: Tables, filter: IdempotencyKeyFilter, { below, limit }: Page) {
   const { idempotencyKeys: keys } = tables
   const { key, state, since, until } = filter
-  const answer = answerTo(tables)
-  const at = sql`(select ${keys.createdAt} from ${keys} where ${keys.id} <= ${below} order by ${keys.id} desc limit 1)`
   return summaries(db, tables)
     .where(
       and(
         belongsToThem(tables, sql`${keys.integrationId}`, filter),
         key === undefined ? undefined : eq(keys.key, key),
-        state === undefined ? undefined : sql`${answer} is ${sql.raw(state === 'answered' ? 'not null' : 'null')}`,
+        state === undefined ? undefined : (state === 'answered' ? isNotNull : isNull)(answerTo(tables)),
         since === undefined ? undefined : gte(keys.createdAt, since),
         until === undefined ? undefined : lt(keys.createdAt, until),
-        below === undefined
-          ? undefined
-          : sql`${keys.createdAt} <= ${at} and (${keys.createdAt} < ${at} or ${keys.id} < ${below})`,
+        below === undefined ? undefined : isOlderThan(keys, below),
       ),
     )
     .orderBy(desc(keys.createdAt), desc(keys.id))
@@ -118,7 +116,7 @@ export async function getIdempotencyKey(framework: Framework, id: number): Promi
   const prior = row === undefined ? null : await idempotencyRecord(framework, row.integrationId, row.key)
   if (row === undefined || prior === null) throw new IdempotencyKeyNotFound(id)
   const { priorState, priorResponse, priorRequestId } = prior
-  return { ...row, state: priorRequestId === null ? 'unknown' : 'answered', priorState, priorResponse, priorRequestId }
+  return { ...summaryOf({ ...row, priorRequestId }), priorState, priorResponse }
 }
 
 /** Shorter than any wait that a caller would notice: the time of one transaction. */
@@ -194,9 +192,12 @@ async function lastSign(tx: Transaction, tables: Tables, id: number): Promise<Da
   return row.triedAt ?? row.spentAt
 }
 
+function summaryOf(row: Omit<IdempotencyKeySummary, 'state'>): IdempotencyKeySummary {
+  return { ...row, state: row.priorRequestId === null ? 'unknown' : 'answered' }
+}
+
 function summaries(db: Database, tables: Tables) {
   const { idempotencyKeys: keys, integrations } = tables
-  const answer = answerTo(tables)
   return db
     .select({
       id: keys.id,
@@ -205,8 +206,9 @@ function summaries(db: Database, tables: Tables) {
       integrationName: integrations.name,
       key: keys.key,
       reservedAt: keys.createdAt,
-      state: sql<IdempotencyKeySummary['state']>`case when ${answer} is null then 'unknown' else 'answered' end`,
-      priorRequestId: sql<number | null>`${answer}`.mapWith((id: unknown) => (id === null ? null : Number(id))),
+      priorRequestId: sql<number | null>`${answerTo(tables)}`.mapWith((id: unknown) =>
+        id === null ? null : Number(id),
+      ),
     })
     .from(keys)
     .innerJoin(integrations, eq(integrations.id, keys.integrationId))

@@ -5,6 +5,7 @@ import { and, asc, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } 
 import type { Database } from '../db/client.ts'
 import type { OfIntegrations } from '../db/integrations-of.ts'
 import { belongsToThem, bigints, fewIntegrations } from '../db/integrations-of.ts'
+import { isOlderThan } from '../db/is-older-than.ts'
 import { FAILURE_CLASSES } from '../db/schema/requests-table.ts'
 import type { IntegrationRow, RequestRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -198,7 +199,7 @@ function conditionsOf(requests: Tables['requests'], filter: RequestFilter, below
     chain === undefined ? undefined : sql`${requests.id} in (${chainOf(requests, chain)})`,
     since === undefined ? undefined : gte(requests.createdAt, since),
     until === undefined ? undefined : lt(requests.createdAt, until),
-    below === undefined ? undefined : isOlder(requests, below),
+    below === undefined ? undefined : isOlderThan(requests, below),
   ]
 }
 
@@ -206,12 +207,6 @@ function isOfStatus({ statusCode }: Tables['requests'], status: number | StatusC
   if (typeof status === 'number') return eq(statusCode, status)
   const first = Number(status[0]) * 100
   return sql`${statusCode} between ${first} and ${first + 99}`
-}
-
-/** Than the row of this id; pruned meanwhile: than the next older one. */
-function isOlder(requests: Tables['requests'], id: number): SQL {
-  const at = sql`(select ${requests.createdAt} from ${requests} where ${requests.id} <= ${id} order by ${requests.id} desc limit 1)`
-  return sql`${requests.createdAt} <= ${at} and (${requests.createdAt} < ${at} or ${requests.id} < ${id})`
 }
 
 /** Ids: back to the row that the others repeat, then all that lead there. Of the row's own integration, whatever a caller has named. */

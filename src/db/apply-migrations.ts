@@ -7,8 +7,7 @@ import type { Statements } from './pool.ts'
 import { Pool } from './pool.ts'
 import { PREFIX_TOKEN, SCHEMA_TOKEN } from './schema/columns.ts'
 
-/** Two folders up, from `src/db` and from `dist/db` alike. */
-/** Migrations of the tables; below it, in `functions/`, the functions. */
+/** Migrations of the tables; below it, in `functions/`, the functions. Two folders up, from `src/db` and from `dist/db` alike. */
 const DRIZZLE = new URL('../../drizzle/', import.meta.url)
 
 /** For the look at what is applied. A migration has no limit: it may have to write a large table again. */

@@ -17,17 +17,24 @@ export type ConsumerOutcome =
       readonly at: string
     }
   | { readonly status: 'given_up'; readonly attempts: number; readonly error: string; readonly at: string }
+  /** Never sent: a person had silenced the trouble that the event repeats. `attempts` were made before that. */
+  | { readonly status: 'silenced'; readonly attempts: number; readonly at: string }
 
 /** By the key of a listener or target. */
 export type Outcomes = Readonly<Record<string, ConsumerOutcome>>
 
 /** One try. `gone` and `lost` end it: the target takes nothing any more, or its worker died with it too often. */
-export type Try = { readonly kind: 'delivered' } | { readonly kind: 'failed' | 'gone' | 'lost'; readonly error: string }
+export type Try =
+  | { readonly kind: 'delivered' }
+  | { readonly kind: 'silenced' }
+  | { readonly kind: 'failed' | 'gone' | 'lost'; readonly error: string }
 
 /** @param before what there was; undefined: this was the first try */
 export function outcomeOf(tried: Try, before: ConsumerOutcome | undefined, nowMs: number): ConsumerOutcome {
-  const attempts = (before?.attempts ?? 0) + 1
   const at = new Date(nowMs).toISOString()
+  const earlier = before?.attempts ?? 0
+  if (tried.kind === 'silenced') return { status: 'silenced', attempts: earlier, at }
+  const attempts = earlier + 1
   if (tried.kind === 'delivered') return { status: 'delivered', attempts, at }
   const { error } = tried
   if (tried.kind !== 'failed' || attempts >= MAX_TRIES) return { status: 'given_up', attempts, error, at }
@@ -45,7 +52,7 @@ export function isDue(outcome: ConsumerOutcome | undefined, nowMs: number): bool
 }
 
 /**
- * When the first consumer is due, in milliseconds; null: each has had the event or was given up.
+ * When the first consumer is due, in milliseconds; null: each has had the event, was given up or is silenced.
  *
  * @param keys of the consumers
  */

@@ -72,7 +72,7 @@ export interface StoredEventSummary {
   readonly lostWorkers: number
   /** A worker has it at this moment. */
   readonly isBeingDelivered: boolean
-  /** Not taken earlier; null once every listener and target had it, or was given up. */
+  /** Not taken earlier; null once every listener and target had it, was given up or is silenced. */
   readonly dueAt: Date | null
   readonly deliveredAt: Date | null
   /** Of the listeners and targets that were tried, by their keys. */
@@ -103,19 +103,43 @@ export function listStoredEvents(
 
 /** @throws StoredEventNotFound */
 export async function getStoredEvent({ db, tables }: Framework, id: number): Promise<StoredEventDetail> {
-  const { events } = tables
-  const [row] = isId(id) ? await summaries(db, tables).where(eq(events.id, id)) : []
-  const [more] =
-    row === undefined ? [] : await db.select({ payload: events.payload }).from(events).where(eq(events.id, id))
-  if (row === undefined || more === undefined) throw new StoredEventNotFound(id)
-  return { ...summaryOf(row), payload: more.payload }
+  const { events, integrations } = tables
+  const [row] = isId(id)
+    ? await db
+        .select({ ...summaryColumns(tables), payload: events.payload })
+        .from(events)
+        .innerJoin(integrations, eq(integrations.id, events.integrationId))
+        .where(eq(events.id, id))
+    : []
+  if (row === undefined) throw new StoredEventNotFound(id)
+  const { payload, ...summary } = row
+  return { ...summaryOf(summary), payload }
+}
+
+/** With the record that it tells of; null: there is no such event. */
+export async function findStoredEvent(
+  { db, tables }: Framework,
+  id: number,
+): Promise<(StoredEventSummary & { readonly origin: string | null }) | null> {
+  const { events, integrations } = tables
+  const [row] = await db
+    .select({ ...summaryColumns(tables), origin: events.origin })
+    .from(events)
+    .innerJoin(integrations, eq(integrations.id, events.integrationId))
+    .where(eq(events.id, id))
+  if (row === undefined) return null
+  const { origin, ...summary } = row
+  return { ...summaryOf(summary), origin }
 }
 
 /** Delivered rows are kept for seven days, which is what a question without an index of its own looks through. */
 export function pageOfEvents(db: Database, tables: Tables, filter: StoredEventFilter, { below, limit }: Page) {
-  const { events } = tables
+  const { events, integrations } = tables
   const { name, consumer, status, since, until } = filter
-  return summaries(db, tables)
+  return db
+    .select(summaryColumns(tables))
+    .from(events)
+    .innerJoin(integrations, eq(integrations.id, events.integrationId))
     .where(
       and(
         belongsToThem(tables, sql`${events.integrationId}`, filter),
@@ -145,26 +169,23 @@ function isUnsettled(events: Tables['events']): SQL {
   return sql`${events.id} in (${half(sql`claim is null`)} union all ${half(sql`claim is not null`)})`
 }
 
-function summaries(db: Database, { events, integrations }: Tables) {
-  return db
-    .select({
-      id: events.id,
-      integrationId: events.integrationId,
-      provider: integrations.provider,
-      integrationName: integrations.name,
-      name: events.name,
-      createdAt: events.createdAt,
-      attempts: events.attempts,
-      lostWorkers: events.lostWorkers,
-      isBeingDelivered: sql<boolean>`${events.claim} is not null`,
-      dueAt: events.dueAt,
-      deliveredAt: events.deliveredAt,
-      isGivenUp: sql<boolean>`coalesce(${hasGivenUp(events.outcomes)}, false)`,
-      isRetried: sql<boolean>`coalesce(${isRetried(events)}, false)`,
-      outcomes: events.outcomes,
-    })
-    .from(events)
-    .innerJoin(integrations, eq(integrations.id, events.integrationId))
+function summaryColumns({ events, integrations }: Tables) {
+  return {
+    id: events.id,
+    integrationId: events.integrationId,
+    provider: integrations.provider,
+    integrationName: integrations.name,
+    name: events.name,
+    createdAt: events.createdAt,
+    attempts: events.attempts,
+    lostWorkers: events.lostWorkers,
+    isBeingDelivered: sql<boolean>`${events.claim} is not null`,
+    dueAt: events.dueAt,
+    deliveredAt: events.deliveredAt,
+    isGivenUp: sql<boolean>`coalesce(${hasGivenUp(events.outcomes)}, false)`,
+    isRetried: sql<boolean>`coalesce(${isRetried(events)}, false)`,
+    outcomes: events.outcomes,
+  }
 }
 
 function summaryOf({
@@ -185,7 +206,7 @@ function summaryOf({
         attempts: outcome.attempts,
         at: new Date(outcome.at),
         dueAt: outcome.status === 'waiting' ? new Date(outcome.dueAt) : null,
-        error: outcome.status === 'delivered' ? null : outcome.error,
+        error: 'error' in outcome ? outcome.error : null,
       }))
       .sort((a, b) => (a.consumer < b.consumer ? -1 : 1)),
   }

@@ -38,8 +38,6 @@ interface Telling {
   readonly signal: AbortSignal
   /** Given when the row has lost too many workers: no consumer is told any more. */
   readonly lostWorkers?: number
-  /** A person has silenced the incident whose trouble the event repeats: targets are not told. */
-  readonly isSilenced?: boolean
 }
 
 /** The outcome for one consumer. */
@@ -61,7 +59,7 @@ type Tries = ReadonlyMap<string, () => Promise<Try | null>>
 /** Never throws. Null: the worker stopped before the first answer. */
 async function tellEvent(framework: Framework, row: EventRow, telling: Telling): Promise<ToldEvent | null> {
   const { [UNREADABLE]: unreadable, ...known } = readOutcomes(row.outcomes)
-  const tries = triesOf(framework, row, { ...telling, isSilenced: await isSilenced(framework, row) })
+  const tries = triesOf(framework, row, telling, await isSilenced(framework, row))
   const before: Outcomes = tries.has(UNREADABLE) && unreadable !== undefined ? { [UNREADABLE]: unreadable } : known
   const due = [...tries].filter(([key]) => isDue(before[key], telling.nowMs()))
   const ended = await Promise.all(
@@ -92,7 +90,8 @@ async function tellEvent(framework: Framework, row: EventRow, telling: Telling):
   }
 }
 
-function triesOf(framework: Framework, row: EventRow, telling: Telling): Tries {
+/** @param silenced a person has silenced the incident whose trouble the event repeats: targets are not told, now or later */
+function triesOf(framework: Framework, row: EventRow, telling: Telling, silenced: boolean): Tries {
   const failed = (error: unknown): Try => ({
     kind: 'failed',
     error: redactedErrorLine(error, secretsIn(telling.integration), MAX_ERROR_LENGTH),
@@ -100,15 +99,19 @@ function triesOf(framework: Framework, row: EventRow, telling: Telling): Tries {
   try {
     const event = eventOf(row, telling.integration)
     return new Map(
-      consumersOf(framework, event, telling.isSilenced ?? false).map((consumer) => [
+      consumersOf(framework, event).map((consumer) => [
         consumer.key,
-        () => tryOnce(consumer, event, { ...telling, failed }),
+        silenced && isTarget(consumer.key)
+          ? async () => ({ kind: 'silenced' })
+          : () => tryOnce(consumer, event, { ...telling, failed }),
       ]),
     )
   } catch (error) {
     return new Map([[UNREADABLE, async () => failed(error)]])
   }
 }
+
+const isTarget = (key: string): boolean => key.startsWith('target:')
 
 /** @throws what this release can't read */
 function eventOf({ id, name, createdAt, payload }: EventRow, integration: Integration): DeliveredEvent {
@@ -145,7 +148,7 @@ async function tryOnce(
 
 /** A listener is the host's own code, so only its failures are logged; a target is another party. */
 function logOf({ name }: EventRow, { key, outcome, durationMs }: Told): DeliveryLog[] {
-  const operation = key.startsWith('target:') ? 'notification' : 'event'
+  const operation = isTarget(key) ? 'notification' : 'event'
   const summary = `${name} to ${key}`
   if (outcome.status === 'given_up') return [{ operation, status: 'failed', summary, error: outcome.error, durationMs }]
   if (outcome.status === 'delivered' && operation === 'notification')
@@ -163,10 +166,10 @@ async function isSilenced(framework: Framework, { name, integrationId }: EventRo
 const LISTENER_TIMEOUT_MS = 60_000
 
 /** The consumers of a durable event: queued listeners of this process, and targets of its configuration. */
-function consumersOf(framework: Framework, event: DeliveredEvent, isSilenced: boolean): readonly Consumer[] {
+function consumersOf(framework: Framework, event: DeliveredEvent): readonly Consumer[] {
   return [
     ...framework.listeners.queuedFor(event.name).map((listener) => listenerConsumer(framework.tables, listener)),
-    ...(isSilenced ? [] : notificationConsumers(framework, event)),
+    ...notificationConsumers(framework, event),
   ]
 }
 
@@ -189,6 +192,7 @@ const StoredOutcome = z.discriminatedUnion('status', [
   StoredTold.extend({ status: z.literal('delivered') }),
   StoredFailed.extend({ status: z.literal('waiting'), dueAt: z.iso.datetime() }),
   StoredFailed.extend({ status: z.literal('given_up') }),
+  StoredTold.extend({ status: z.literal('silenced') }),
 ])
 
 /**
@@ -270,6 +274,8 @@ function logDelivery(
   const logger = integrationLogger(framework, subject)
   const fields = { id, name, to: key, attempt: outcome.attempts, duration_ms: durationMs }
   if (outcome.status === 'delivered') logger.info({ event: 'event.delivered', ...fields }, 'an event was delivered')
+  else if (outcome.status === 'silenced')
+    logger.info({ event: 'event.silenced', ...fields }, 'a repeat was not sent: a person has silenced its incident')
   else if (outcome.status === 'waiting')
     logger.warn(
       { event: 'event.failed', ...fields, error: outcome.error, due_at: outcome.dueAt },

@@ -1,6 +1,6 @@
 /** Any id → the life of its record. Rule: docs/behaviour/explain.md. */
 import type { SQL } from 'drizzle-orm'
-import { and, desc, eq, inArray, sql } from 'drizzle-orm'
+import { and, desc, eq, inArray } from 'drizzle-orm'
 import type { Limits } from '../access/rules.ts'
 import { isWithin } from '../access/rules.ts'
 import type { Framework } from '../framework/context.ts'
@@ -8,7 +8,7 @@ import { InvalidArgumentException, RecordNotFound } from '../framework/errors.ts
 import { checkOwnerFilter } from '../integrations/rules.ts'
 import type { Life, LifeLine, Origin, RecordRef } from './lives.ts'
 import { headOfRow, lifeOfExternal, lifeOfKey, lifeOfModel, lifeOfRow } from './lives.ts'
-import { MAX_MATCHES, matchesOf, withinLimits } from './matches.ts'
+import { MAX_MATCHES, matchesOf } from './matches.ts'
 import type { Reference, RowKind } from './reference-rules.ts'
 import { ALLOWED_REFERENCES, parseReference, ROW_KINDS, shownReference } from './reference-rules.ts'
 
@@ -147,11 +147,7 @@ const isRow = (ref: RecordRef): ref is RecordRef & { readonly kind: RowKind; rea
 async function lifeOf(framework: Framework, ref: RecordRef, limits: Limits): Promise<Life | null> {
   if (isRow(ref)) return lifeOfRow(framework, ref.kind, ref.id)
   const text = String(ref.id)
-  if (ref.kind === 'model') {
-    const isUnlimited = limits.provider === undefined && limits.owner === undefined
-    const visible = sql`(select i.id from ${framework.tables.integrations} i where ${withinLimits(limits)})`
-    return lifeOfModel(framework, text, isUnlimited ? null : visible)
-  }
+  if (ref.kind === 'model') return lifeOfModel(framework, text, limits)
   return (ref.kind === 'external' ? lifeOfExternal : lifeOfKey)(framework, text, ref.integrationId ?? 0)
 }
 

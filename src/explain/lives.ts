@@ -1,9 +1,12 @@
 /** The life of one record of each kind, as the rows tell it. Rule: docs/behaviour/explain.md, "The life of a record". */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, desc, eq, getTableColumns, gt, inArray, isNotNull, lte, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, gt, isNotNull, lte, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { Limits } from '../access/rules.ts'
 import { pageOfRequests } from '../calls/request-list.ts'
+import { belongsToThem } from '../db/integrations-of.ts'
 import type { LogRow, Tables } from '../db/schema/tables.ts'
+import { findStoredEvent } from '../events/event-list.ts'
 import type { Framework } from '../framework/context.ts'
 import { searchedSince } from '../framework/list-filter.ts'
 import { annotationsOf } from '../incidents/list.ts'
@@ -120,30 +123,44 @@ function reader<Row extends { readonly id: number; readonly integrationId: numbe
 }
 
 /** What was written by the work of a record. */
-async function causedBy({ db, tables }: Framework, { kind, id, integrationId }: RecordRef) {
-  const { requests, logs, mappings, events } = tables
-  const origin = `${kind}:${id}`
-  const of = <T extends { readonly origin: PgColumn; readonly integrationId: PgColumn }>(table: T): SQL | undefined =>
-    and(eq(table.origin, origin), eq(table.integrationId, integrationId))
+async function causedBy(framework: Framework, ref: RecordRef) {
+  const { db, tables } = framework
+  const { integrationId } = ref
+  const { requests, logs, mappings } = tables
+  const of = (table: Originated) => cameFrom(table, ref)
   const limit = MAX_CAUSED + 1
   const [calls, operations, mapped, told] = await Promise.all([
     db.select(requestColumns(tables)).from(requests).where(of(requests)).orderBy(desc(requests.id)).limit(limit),
     db.select(logColumns(tables)).from(logs).where(of(logs)).orderBy(desc(logs.id)).limit(limit),
     db.select().from(mappings).where(of(mappings)).orderBy(desc(mappings.id)).limit(limit),
-    db
-      .select({ id: events.id, name: events.name, createdAt: events.createdAt })
-      .from(events)
-      .where(of(events))
-      .orderBy(desc(events.id))
-      .limit(limit),
+    eventsOf(framework, ref),
   ])
   return bounded(
     calls.flatMap((row) => line(row.createdAt, requestText(row), { kind: 'request', id: row.id, integrationId })),
     operations.flatMap((row) => line(row.createdAt, logText(row), { kind: 'log', id: row.id, integrationId })),
     mapped.flatMap((row) => line(row.createdAt, mappingText(row), { kind: 'mapping', id: row.id, integrationId })),
-    told.flatMap((row) => line(row.createdAt, `event ${row.name}`, { kind: 'event', id: row.id, integrationId })),
+    told,
   )
 }
+
+/** Events that tell of a record, or that its work has sent. */
+async function eventsOf({ db, tables: { events } }: Framework, ref: RecordRef): Promise<LifeLine[]> {
+  const { integrationId } = ref
+  const told = await db
+    .select({ id: events.id, name: events.name, createdAt: events.createdAt })
+    .from(events)
+    .where(cameFrom(events, ref))
+    .orderBy(desc(events.id))
+    .limit(MAX_CAUSED + 1)
+  return told.flatMap(({ id, name, createdAt }) =>
+    line(createdAt, `event ${name}`, { kind: 'event', id, integrationId }),
+  )
+}
+
+type Originated = { readonly origin: PgColumn; readonly integrationId: PgColumn }
+
+const cameFrom = (table: Originated, { kind, id, integrationId }: RecordRef): SQL | undefined =>
+  and(eq(table.origin, `${kind}:${id}`), eq(table.integrationId, integrationId))
 
 /** Each list was asked for one more than is shown. */
 function bounded(...lists: readonly (readonly LifeLine[])[]): {
@@ -320,6 +337,8 @@ async function restOfRun(framework: Framework, row: LogHead, ref: RecordRef) {
       })
       .from(syncItems)
       .where(and(eq(syncItems.syncLogId, row.id), status))
+      // The sum: else a plan may walk back from the newest item of all, past those of later runs.
+      .orderBy(sql`${syncItems.id} + 0 desc`)
       .limit(MAX_CAUSED + 1)
   const [{ lines, ...caused }, failed, others] = await Promise.all([
     causedBy(framework, ref),
@@ -485,8 +504,9 @@ const incident = reader(
     const { db, tables } = framework
     const { requests } = tables
     const { integrationId } = row
-    const [{ lines, ...caused }, before] = await Promise.all([
-      causedBy(framework, ref),
+    const [told, before] = await Promise.all([
+      // No work is an incident's own: events alone have it as their origin.
+      eventsOf(framework, ref),
       db
         .select(requestColumns(tables))
         .from(requests)
@@ -502,6 +522,7 @@ const incident = reader(
         .limit(CALLS_BEFORE_INCIDENT),
     ])
     const calls = before.map(({ id }): RecordRef => ({ kind: 'request', id, integrationId }))
+    const { lines, ...caused } = bounded(told)
     return {
       ...caused,
       status: row.status,
@@ -522,28 +543,22 @@ const incident = reader(
 
 const event = reader(
   'event',
-  async ({ db, tables: { events } }, id) => {
-    const { payload: _payload, claim: _claim, ...columns } = getTableColumns(events)
-    return (await db.select(columns).from(events).where(eq(events.id, id)))[0]
-  },
+  findStoredEvent,
   ({ origin, integrationId }): Origin =>
     workOf(origin, integrationId) ?? { ...HOST, text: 'a change of its integration' },
   async (framework, row, ref) => {
     const { lines, ...caused } = await causedBy(framework, ref)
-    const outcomes = Object.entries((row.outcomes ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>>>>)
     return {
       ...caused,
-      status: row.deliveredAt === null ? 'waiting' : 'delivered',
+      status: row.status,
       lines: [
         ...line(row.createdAt, `event ${row.name} stored`),
         ...lines,
-        ...outcomes.flatMap(([consumer, { at, status, attempts, error }]) => {
-          const moment = new Date(String(at))
-          if (Number.isNaN(moment.getTime())) return []
-          const why = typeof error === 'string' ? error : null
-          return line(moment, `${short(consumer)}: ${String(status)} in attempt ${String(attempts)}${because(why)}`)
+        ...row.deliveries.flatMap(({ consumer, at, status, attempts, error }) => {
+          const attempt = status === 'silenced' ? '' : ` in attempt ${attempts}`
+          return line(at, `${short(consumer)}: ${status}${attempt}${because(error)}`)
         }),
-        ...line(row.deliveredAt, 'each consumer has had it, or was given up'),
+        ...line(row.deliveredAt, 'each consumer has had it, was given up or is silenced'),
       ],
       related: [],
     }
@@ -679,28 +694,31 @@ export async function lifeOfKey(framework: Framework, key: string, integrationId
       .from(idempotencyKeys)
       .where(and(eq(idempotencyKeys.key, key), eq(idempotencyKeys.integrationId, integrationId))),
     db
-      .select(requestColumns(tables))
+      .select({
+        ...requestColumns(tables),
+        // Also where it is older than those that are shown.
+        oldestOrigin: sql<string | null>`first_value(${requests.origin}) over (order by ${requests.id})`,
+      })
       .from(requests)
       .where(and(eq(requests.idempotencyKey, key), eq(requests.integrationId, integrationId)))
       .orderBy(desc(requests.id))
       .limit(MAX_CAUSED + 1),
   ])
-  const first = calls.at(-1)
   const { lines, ...caused } = bounded(
     calls.flatMap((row) => line(row.createdAt, requestText(row), { kind: 'request', id: row.id, integrationId })),
   )
   return {
     ref: { kind: 'key', id: key, integrationId },
     status: spent === undefined ? 'free' : 'spent',
-    origin: (first && workOf(first.origin, integrationId)) ?? HOST,
+    origin: workOf(calls[0]?.oldestOrigin ?? null, integrationId) ?? HOST,
     lines: [...line(spent?.createdAt ?? null, 'the key was reserved'), ...lines],
     ...caused,
     related: [],
   }
 }
 
-/** A host's row, as these integrations know it. @param visible integrations that the caller may know of; null: all */
-export async function lifeOfModel(framework: Framework, id: string, visible: SQL | null): Promise<Life> {
+/** A host's row, as the integrations within the limits know it. */
+export async function lifeOfModel(framework: Framework, id: string, limits: Limits): Promise<Life> {
   const { db, tables } = framework
   const { mappings } = tables
   const model = modelIn(id) ?? { type: id, id: '' }
@@ -711,7 +729,7 @@ export async function lifeOfModel(framework: Framework, id: string, visible: SQL
       and(
         eq(mappings.internalType, model.type),
         eq(mappings.internalId, model.id),
-        visible === null ? undefined : inArray(mappings.integrationId, visible),
+        belongsToThem(tables, sql`${mappings.integrationId}`, limits),
       ),
     )
     .orderBy(asc(mappings.id))

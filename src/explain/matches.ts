@@ -3,6 +3,7 @@ import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Limits } from '../access/rules.ts'
+import { isOneOfThem } from '../db/integrations-of.ts'
 import type { Framework } from '../framework/context.ts'
 import type { RecordRef } from './lives.ts'
 import type { Reference, TextKind } from './reference-rules.ts'
@@ -25,7 +26,7 @@ export async function matchesOf(
   limits: Limits,
 ): Promise<RecordRef[]> {
   const { webhooks, mappings, syncItems, requests, idempotencyKeys } = framework.tables
-  const within = withinLimits(limits, integrationId)
+  const within = isOneOfThem(framework.tables, { ...limits, integrationId: integrationId ?? undefined }) ?? sql`true`
   const inEach = (table: PgTable, column: PgColumn) => oneInEach(framework, table, column, text, within)
   const questions: Readonly<Record<TextKind, () => Promise<RecordRef[]>>> = {
     model: async () =>
@@ -49,36 +50,31 @@ function distinct(...found: readonly (readonly Found[])[]): number[] {
   return [...new Set(found.flat().map(({ integrationId }) => integrationId))].sort((a, b) => a - b)
 }
 
-/** A condition on the row `i` of an integration. */
-export function withinLimits({ provider, owner }: Limits, integrationId: number | null = null): SQL {
-  const conditions = [
-    ...(integrationId === null ? [] : [sql`i.id = ${integrationId}`]),
-    ...(provider === undefined ? [] : [sql`i.provider = ${provider}`]),
-    ...(owner === undefined ? [] : [sql`i.owner_type = ${owner.type} and i.owner_id = ${owner.id}`]),
-  ]
-  return conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `)
-}
-
 /** In each integration that knows the text, one of its rows: a probe of its index for each, as the limit within leaves no other plan. */
 async function oneInEach(
-  { db, tables }: Framework,
+  { db, tables: { integrations } }: Framework,
   table: PgTable,
   column: PgColumn,
   text: string,
   within: SQL,
 ): Promise<Found[]> {
   const found = await db.execute<{ id: string; integration_id: string }>(sql`
-    select one.id, i.id as integration_id from ${tables.integrations} i cross join lateral (
-      select t.id from ${table} t where t.integration_id = i.id and t.${sql.identifier(column.name)} = ${text} limit 1
-    ) one where ${within} order by i.id limit ${MAX_MATCHES + 1}`)
+    select one.id, ${integrations.id} as integration_id from ${integrations} cross join lateral (
+      select t.id from ${table} t
+      where t.integration_id = ${integrations.id} and t.${sql.identifier(column.name)} = ${text} limit 1
+    ) one where ${within} order by ${integrations.id} limit ${MAX_MATCHES + 1}`)
   return found.map((row) => ({ id: Number(row.id), integrationId: Number(row.integration_id) }))
 }
 
 /** The newest. */
-async function requestsKnownAs({ db, tables }: Framework, text: string, within: SQL): Promise<Found[]> {
+async function requestsKnownAs(
+  { db, tables: { requests, integrations } }: Framework,
+  text: string,
+  within: SQL,
+): Promise<Found[]> {
   const found = await db.execute<{ id: string; integration_id: string }>(sql`
-    select r.id, r.integration_id from ${tables.requests} r
-    join ${tables.integrations} i on i.id = r.integration_id and ${within}
+    select r.id, r.integration_id from ${requests} r
+    join ${integrations} on ${integrations.id} = r.integration_id and ${within}
     where r.provider_request_id = ${text}
     order by r.id desc limit ${MAX_MATCHES + 1}`)
   return found.map((row) => ({ id: Number(row.id), integrationId: Number(row.integration_id) }))
@@ -90,7 +86,7 @@ async function hasModel({ db, tables }: Framework, text: string, within: SQL): P
   if (model === null) return false
   const { mappings, integrations } = tables
   const [row] = await db.execute<{ found: boolean }>(sql`
-    select exists (select from ${mappings} m join ${integrations} i on i.id = m.integration_id and ${within}
+    select exists (select from ${mappings} m join ${integrations} on ${integrations.id} = m.integration_id and ${within}
                    where m.internal_type = ${model.type} and m.internal_id = ${model.id}) as found`)
   return row?.found === true
 }

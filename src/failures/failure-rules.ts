@@ -15,7 +15,8 @@ const VARIES: readonly (readonly [RegExp, string | ((found: string) => string)])
   [/\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s"'`<>)\]}]+/gi, '<url>'],
   [/\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi, '<uuid>'],
   [/\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?Z|[+-]\d\d:?\d\d)?)?(?!\w)/g, '<time>'],
-  [/[^\s"'`<>@(),:;]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,5}/gi, '<email>'],
+  // From the beginning of a word: from each of its characters it takes as long as all others together.
+  [/(?<![^\s"'`<>@(),:;])[^\s"'`<>@(),:;]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,5}/gi, '<email>'],
   [/"(?:[^"\\]|\\.)*"/g, '<text>'],
   [/`[^`]*`/g, '<text>'],
   // Not the apostrophe of a word, as in "can't".

@@ -3,7 +3,8 @@ import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, isIntegrationsError, RecordNotFound } from '../framework/errors.ts'
 import { checkIds, checkTexts } from '../framework/list-filter.ts'
 import { errorLine } from '../framework/logger.ts'
-import { recordAct } from '../observability/audit.ts'
+import { noteActs } from '../observability/audit.ts'
+import type { ChangedRow } from '../webhooks/bulk.ts'
 import { replayAmong } from '../webhooks/replay.ts'
 import type { FailureKind } from './failure-rules.ts'
 import { isGroupId } from './failure-rules.ts'
@@ -83,40 +84,56 @@ export async function retryGroup(
   startRetry: (itemId: number) => Promise<unknown>,
 ): Promise<RetriedGroup> {
   checkTexts({ by: by ?? '', from })
-  const { db, tables } = framework
   const { kind, error, rows, more } = await rowsOfGroup(framework, group, given)
-  const retried: number[] = []
+  const retried: ChangedRow[] = []
   const refused: { id: number; code: string; message: string }[] = []
   let stopped: string | null = null
-  const note = async (id: number, integrationId: number): Promise<void> => {
-    retried.push(id)
-    const act =
-      kind === 'item' ? { action: 'retry', target: `sync-item:${id}` } : { action: 'replay', target: `webhook:${id}` }
-    await recordAct(db, tables, integrationId, { by, from, ...act, detail: `with its group ${group}` })
-  }
-  if (kind === 'webhook')
-    for (const { id, integrationId } of await replayAmong(
-      framework,
-      rows.map(({ id }) => id),
-    ))
-      await note(id, integrationId)
-  else
-    for (const { id, integrationId } of rows)
-      try {
-        await startRetry(id)
-        await note(id, integrationId)
-      } catch (thrown) {
-        if (!isIntegrationsError(thrown)) throw thrown
-        if (thrown.code === 'backend_unreachable' && retried.length === 0) throw thrown
-        if (thrown.code === 'backend_unreachable') {
-          stopped = errorLine(thrown, 300)
-          break
+  try {
+    if (kind === 'webhook') {
+      const ids = rows.map(({ id }) => id)
+      await replayAmong(framework, ids, (replayed) => retried.push(...replayed))
+    } else
+      for (const row of rows)
+        try {
+          await startRetry(row.id)
+          retried.push(row)
+        } catch (thrown) {
+          if (!isIntegrationsError(thrown)) throw thrown
+          if (thrown.code === 'backend_unreachable' && retried.length === 0) throw thrown
+          if (thrown.code === 'backend_unreachable') {
+            stopped = errorLine(thrown, 300)
+            break
+          }
+          refused.push({ id: row.id, code: thrown.code, message: thrown.message })
         }
-        refused.push({ id, code: thrown.code, message: thrown.message })
-      }
-  const detail = `${retried.length} of ${rows.length} ${kind}s: ${error}`
-  await recordAct(db, tables, null, { by, from, action: 'retry-group', target: `failures:${group}`, detail })
-  return { group, kind, retried, refused, stopped, more }
+  } finally {
+    // Also where it was broken off: what was done by then is done.
+    await noteRetries(framework, { by, from }, { group, kind, retried, whole: `${rows.length} ${kind}s: ${error}` })
+  }
+  return { group, kind, retried: retried.map(({ id }) => id), refused, stopped, more }
+}
+
+async function noteRetries(
+  framework: Framework,
+  who: GroupActor,
+  {
+    group,
+    kind,
+    retried,
+    whole,
+  }: Pick<RetryGroupPreview, 'group' | 'kind'> & {
+    readonly retried: readonly ChangedRow[]
+    readonly whole: string
+  },
+): Promise<void> {
+  const [action, record] = kind === 'item' ? ['retry', 'sync-item'] : ['replay', 'webhook']
+  const each = { ...who, action, detail: `with its group ${group}` }
+  await noteActs(
+    framework,
+    retried.map(({ id, integrationId }) => ({ ...each, target: `${record}:${id}`, integrationId })),
+  )
+  const all = { ...who, action: 'retry-group', detail: `${retried.length} of ${whole}` }
+  await noteActs(framework, [{ ...all, target: `failures:${group}`, integrationId: null }])
 }
 
 async function rowsOfGroup(framework: Framework, group: string, { limit = DEFAULT_ROWS, ...filter }: RetryGroup) {
@@ -127,15 +144,16 @@ async function rowsOfGroup(framework: Framework, group: string, { limit = DEFAUL
     )
   checkIds({ limit })
   if (limit > MAX_ROWS) throw new InvalidArgumentException('limit', `1 to ${MAX_ROWS} are allowed, ${limit} was given`)
-  const { scans } = await scanned(framework, filter, { withIds: true })
+  const { scans } = await scanned(framework, filter)
   const found: ScannedGroup | undefined = scans.flatMap(({ groups }) => groups).find((one) => one.group === group)
   if (found === undefined)
     throw new RecordNotFound(`"failures:${group}"`, 'the groups that failures() names with the same filter')
-  const { kind, error, ids } = found
+  const { kind, error, failures } = found
   if (kind === 'request')
     throw new InvalidArgumentException(
       'group',
       'groups of items and webhooks are allowed; a request is sent again by the item or the webhook that it is part of',
     )
-  return { kind, error, rows: ids.slice(0, limit), more: ids.length > limit }
+  const rows = failures.map(([id, integrationId]): ChangedRow => ({ id, integrationId })).sort((a, b) => a.id - b.id)
+  return { kind, error, rows: rows.slice(0, limit), more: rows.length > limit }
 }

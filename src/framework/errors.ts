@@ -433,6 +433,28 @@ export class SyncSessionClosed extends IntegrationsError {
   }
 }
 
+/** Why `paginate()` goes no further. Rule: docs/behaviour/sync-listing.md, "Lists of pages". */
+export type PaginationFault =
+  | 'loop'
+  | 'repeated'
+  | 'too_many_pages'
+  | 'other_origin'
+  | 'tied'
+  | 'unsorted'
+  | 'window_full'
+  | 'unreadable'
+
+/** A list repeats, loops, has no end, or can't be listed without losing rows. The bookmark stays at the page before. */
+export class PaginationFailed extends IntegrationsError {
+  override readonly code = 'pagination_failed'
+  constructor(
+    readonly fault: PaginationFault,
+    reason: string,
+  ) {
+    super(`The list can't be listed to its end: ${reason}.`)
+  }
+}
+
 /** A later try of the listing has begun: what this one still has to say is not wanted any more. */
 export class ListingSuperseded extends IntegrationsError {
   override readonly code = 'listing_superseded'

@@ -49,7 +49,7 @@ export function checkBooleans(given: Readonly<Record<string, boolean | undefined
 }
 
 /** How far back is looked for what no index has, unless the caller says `since`. */
-export const SEARCHED_HOURS = 24
+const SEARCHED_HOURS = 24
 
 /** That long before the end of the period, or before now. */
 export function searchedSince(until: Date | undefined, now: Date): Date {

@@ -3,6 +3,8 @@
 import { and, desc, eq, gte, lt } from 'drizzle-orm'
 import { z } from 'zod'
 import type { Database } from '../db/client.ts'
+import type { OfIntegrations } from '../db/integrations-of.ts'
+import { isOneOfThem } from '../db/integrations-of.ts'
 import type { IncidentRow, IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IncidentNotFound } from '../framework/errors.ts'
@@ -14,16 +16,13 @@ import { incidentColumns } from './queries.ts'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from './rules.ts'
 
 /** Selects rows; all that is given must hold. */
-export interface IncidentFilter {
-  readonly integrationId?: number | undefined
+export interface IncidentFilter extends OfIntegrations {
   readonly status?: IncidentRow['status'] | undefined
   readonly source?: IncidentRow['source'] | undefined
   /** Opened at this moment or after it. */
   readonly since?: Date | undefined
   /** Opened before this moment. */
   readonly until?: Date | undefined
-  readonly provider?: string | undefined
-  readonly owner?: { readonly type: string; readonly id: number } | undefined
 }
 
 export interface IncidentSummary {
@@ -97,25 +96,17 @@ function summaryOf(row: Omit<IncidentSummary, 'annotations'> & { readonly annota
 }
 
 /** Newest id first, below the id given. */
-export function pageOfIncidents(
-  db: Database,
-  tables: Tables,
-  filter: IncidentFilter,
-  { below, limit }: { below: number | undefined; limit: number },
-) {
-  const { incidents, integrations } = tables
-  const { integrationId, status, source, since, until, provider, owner } = filter
+export function pageOfIncidents(db: Database, tables: Tables, filter: IncidentFilter, { below, limit }: Page) {
+  const { incidents } = tables
+  const { status, source, since, until } = filter
   return summaries(db, tables)
     .where(
       and(
-        integrationId === undefined ? undefined : eq(incidents.integrationId, integrationId),
+        isOneOfThem(tables, filter),
         status === undefined ? undefined : eq(incidents.status, status),
         source === undefined ? undefined : eq(incidents.source, source),
         since === undefined ? undefined : gte(incidents.openedAt, since),
         until === undefined ? undefined : lt(incidents.openedAt, until),
-        provider === undefined ? undefined : eq(integrations.provider, provider),
-        owner === undefined ? undefined : eq(integrations.ownerType, owner.type),
-        owner === undefined ? undefined : eq(integrations.ownerId, owner.id),
         below === undefined ? undefined : lt(incidents.id, below),
       ),
     )

@@ -35,7 +35,7 @@ export interface RepointMapping extends MappingActor {
  * @throws MappingNotFound, MappedRowNotFound; MappingAlreadyClaimed when the external id is mapped in the other model already;
  *   InvalidArgumentException, also naming the registered models
  */
-export async function repointMapping(
+export async function repointByHand(
   framework: Framework,
   id: number,
   { internalId, internalType, by, from }: RepointMapping,
@@ -48,8 +48,7 @@ export async function repointMapping(
     const to = checkedModel({ type, id: internalId })
     if (((await modelOf(framework, type).find(tx, to.id)) ?? null) === null) throw new MappedRowNotFound(type, to.id)
     if (to.type === before.internalType && to.id === before.internalId) return requireMapping(tx, tables, id)
-    await refuseTwin(framework, tx, before, to)
-    await tx.update(tables.mappings).set({ internalType: to.type, internalId: to.id }).where(eq(tables.mappings.id, id))
+    await pointElsewhere(framework, tx, before, to)
     await note(framework, tx, before, to, { by, from, action: 'repoint-mapping' })
     return requireMapping(tx, tables, id)
   })
@@ -79,12 +78,27 @@ export async function forgetMapping(
 
 type Model = { readonly type: string; readonly id: string }
 
-/** One external id has one row of each model. */
-async function refuseTwin(framework: Framework, tx: Transaction, before: MappingRow, to: Model): Promise<void> {
-  if (to.type === before.internalType) return
-  const key = { integrationId: before.integrationId, externalId: before.externalId, internalType: to.type }
-  const twin = await findMapping(tx, framework.tables, key)
-  if (twin !== null) throw await claimed(framework, tx, key, twin.internalId, to.id)
+const UNIQUE_VIOLATION = '23505' // https://www.postgresql.org/docs/current/errcodes-appendix.html
+
+/** An external id has one row of each model: the index decides, also against a claim of the same moment. @throws MappingAlreadyClaimed */
+async function pointElsewhere(
+  framework: Framework,
+  tx: Transaction,
+  { id, integrationId, externalId }: MappingRow,
+  to: Model,
+): Promise<void> {
+  const { mappings } = framework.tables
+  try {
+    // An inner transaction, so that the outer one can still ask who was first.
+    await runInTransaction(framework, (inner) =>
+      inner.update(mappings).set({ internalType: to.type, internalId: to.id }).where(eq(mappings.id, id)),
+    )
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error
+    const key = { integrationId, externalId, internalType: to.type }
+    const holder = await findMapping(tx, framework.tables, key)
+    throw await claimed(framework, tx, key, holder?.internalId ?? null, to.id)
+  }
 }
 
 /** As `remapExternalId()` logs it, and in the audit. */

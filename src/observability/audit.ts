@@ -1,11 +1,13 @@
 /** What people have done, as one list over all integrations. Rule: docs/behaviour/audit.md. */
 
-import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, gte, lt, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
+import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
+import type { Page } from '../framework/list-filter.ts'
 import { checkIds, checkPeriod, checkTexts, newestFirst } from '../framework/list-filter.ts'
+import { errorLine } from '../framework/logger.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
 
 /** A change that a person has made. */
@@ -80,7 +82,7 @@ async function pageOfAudit(
   db: Database,
   { audit }: Tables,
   { by, action, target, integrationId, provider, owner, since, until }: AuditFilter,
-  { below, limit }: { below: number | undefined; limit: number },
+  { below, limit }: Page,
 ): Promise<AuditEntry[]> {
   const rows = await db
     .select()
@@ -118,18 +120,52 @@ async function pageOfAudit(
 const MAX_TEXT = 255
 const MAX_DETAIL = 500
 
+/** An act, and the integration that it was done to; null: none. */
+type ActOn = AuditedAct & { readonly integrationId: number | null }
+
 /** Writes an act down. @param integrationId null: on none */
 export async function recordAct(
   db: Database | Transaction,
-  { audit, integrations }: Tables,
+  tables: Tables,
   integrationId: number | null,
-  { by, action, target, from, detail }: AuditedAct,
+  act: AuditedAct,
 ): Promise<void> {
-  const cut = (value: string | undefined, length = MAX_TEXT): SQL =>
-    sql`${value?.replaceAll('\u0000', '').slice(0, length) ?? null}::text`
+  await recordActs(db, tables, [{ ...act, integrationId }])
+}
+
+/** Writes acts down in this order: one statement, however many there are. */
+export async function recordActs(
+  db: Database | Transaction,
+  { audit, integrations }: Tables,
+  acts: readonly ActOn[],
+): Promise<void> {
+  if (acts.length === 0) return
+  const cut = (text: string | undefined, length = MAX_TEXT) => text?.replaceAll('\u0000', '').slice(0, length)
+  const given = acts.map(({ by, action, target, from, detail, integrationId: id }) => ({
+    ...{ id, actor: cut(by), action: cut(action), target: cut(target), origin: cut(from) },
+    detail: cut(detail, MAX_DETAIL),
+  }))
   await db.execute(sql`
     insert into ${audit} (actor, action, target, origin, detail, integration_id, integration_name, provider, owner_type, owner_id)
-    select ${cut(by)}, ${cut(action)}, ${cut(target)}, ${cut(from)}, ${cut(detail, MAX_DETAIL)}, given.id, i.name, i.provider,
-           i.owner_type, i.owner_id
-    from (values (${integrationId}::bigint)) given (id) left join ${integrations} i on i.id = given.id`)
+    select given.actor, given.action, given.target, given.origin, given.detail, given.id, i.name, i.provider, i.owner_type, i.owner_id
+    from rows from (jsonb_to_recordset(${jsonText(given)}::jsonb)
+      as (id bigint, actor text, action text, target text, origin text, detail text)
+    ) with ordinality as given (id, actor, action, target, origin, detail, position)
+    left join ${integrations} i on i.id = given.id order by given.position`)
+}
+
+/** The same for acts that are done. Never throws: a failing record is no failure of the act, and is a line of the log instead. */
+export async function noteActs(
+  { db, tables, logger }: Pick<Framework, 'db' | 'tables' | 'logger'>,
+  acts: readonly ActOn[],
+): Promise<void> {
+  try {
+    await recordActs(db, tables, acts)
+  } catch (error) {
+    for (const act of acts)
+      logger.error(
+        { ...act, event: 'operator.change_not_recorded', error: errorLine(error, 500) },
+        "An operator's act could not be written into the audit.",
+      )
+  }
 }

@@ -5,6 +5,7 @@ import { and, asc, desc, eq, getTableColumns, gte, isNull, lt, sql } from 'drizz
 import type { Database } from '../db/client.ts'
 import type { OfIntegrations } from '../db/integrations-of.ts'
 import { belongsToThem, bigints, fewIntegrations } from '../db/integrations-of.ts'
+import { isOlderThan } from '../db/is-older-than.ts'
 import { LOG_DIRECTIONS } from '../db/schema/logs-table.ts'
 import type { IntegrationRow, LogRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -121,7 +122,7 @@ export function pageOfLogs(
       conditions,
       filter.operation === undefined ? undefined : eq(logs.operation, filter.operation),
       belongsToThem(tables, sql`${logs.integrationId}`, filter),
-      below === undefined ? undefined : isOlder(logs, below),
+      below === undefined ? undefined : isOlderThan(logs, below),
     )
     return summaries(db, tables)
       .where(sql`${logs.id} in (select ${logs.id} from ${logs} where ${ofAll} ${newest})`)
@@ -170,12 +171,6 @@ function conditionsOf(logs: Tables['logs'], filter: LogFilter): readonly (SQL | 
   ]
 }
 
-/** Than the row of this id; pruned meanwhile: than the next older one. */
-function isOlder(logs: Tables['logs'], id: number): SQL {
-  const at = sql`(select ${logs.createdAt} from ${logs} where ${logs.id} <= ${id} order by ${logs.id} desc limit 1)`
-  return sql`${logs.createdAt} <= ${at} and (${logs.createdAt} < ${at} or ${logs.id} < ${id})`
-}
-
 /**
  * An operation with all that was part of it: ten levels and 1,000 operations at most, level by level.
  *
@@ -184,12 +179,18 @@ function isOlder(logs: Tables['logs'], id: number): SQL {
 export async function logTree({ db, tables }: Framework, id: number, of: LogTreeOptions = {}): Promise<LogTree> {
   checkTexts({ provider: of.provider })
   checkOwnerFilter(of.owner)
-  const { logs } = tables
+  const { logs, integrations } = tables
   const isShown = belongsToThem(tables, sql`${logs.integrationId}`, of)
-  const [root] = isId(id) ? await summaries(db, tables).where(and(eq(logs.id, id), isShown)) : []
-  const [more] = root === undefined ? [] : await db.select().from(logs).where(eq(logs.id, id))
-  if (root === undefined || more === undefined) throw new LogNotFound(id)
+  const [found] = isId(id)
+    ? await db
+        .select({ ...summaryColumns(tables), metadata: logs.metadata, resultData: logs.resultData })
+        .from(logs)
+        .innerJoin(integrations, eq(integrations.id, logs.integrationId))
+        .where(and(eq(logs.id, id), isShown))
+    : []
+  if (found === undefined) throw new LogNotFound(id)
 
+  const { metadata, resultData, ...root } = found
   const tree = growing(root)
   let shown = 1
   for (let depth = 1, level = [tree]; level.length > 0; depth++) {
@@ -206,7 +207,7 @@ export async function logTree({ db, tables }: Framework, id: number, of: LogTree
     level = parts
   }
   // As where runs are shown: a bookmark is a provider's text, such as the address of its next page.
-  return { ...tree, metadata: withoutBookmark(more.metadata), resultData: more.resultData, shown }
+  return { ...tree, metadata: withoutBookmark(metadata), resultData, shown }
 }
 
 type GrowingNode = LogSummary & { readonly parts: GrowingNode[]; isCut: boolean }
@@ -235,15 +236,17 @@ function withoutBookmark(metadata: unknown): unknown {
   return rest
 }
 
-function summaries(db: Database, { logs, integrations }: Tables) {
+function summaries(db: Database, tables: Tables) {
+  const { logs, integrations } = tables
+  return db.select(summaryColumns(tables)).from(logs).innerJoin(integrations, eq(integrations.id, logs.integrationId))
+}
+
+function summaryColumns({ logs, integrations }: Tables) {
   const { metadata: _metadata, resultData: _resultData, ...columns } = getTableColumns(logs)
-  return db
-    .select({
-      ...columns,
-      provider: integrations.provider,
-      integrationName: integrations.name,
-      hasParts: sql<boolean>`exists (select from ${logs} part where part.parent_id = ${logs}.id)`,
-    })
-    .from(logs)
-    .innerJoin(integrations, eq(integrations.id, logs.integrationId))
+  return {
+    ...columns,
+    provider: integrations.provider,
+    integrationName: integrations.name,
+    hasParts: sql<boolean>`exists (select from ${logs} part where part.parent_id = ${logs}.id)`,
+  }
 }

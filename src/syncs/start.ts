@@ -81,8 +81,8 @@ export async function startRun(framework: Framework, of: SyncOf, input: StartInp
       ? ({ kind: 'reclaimed', syncLogIds: reclaimed } as const)
       : await settleLeftovers(framework, opening, runId))
   if (left !== null && left.kind !== 'failed') {
-    // No listing begins now, so what was asked for is still to be done.
-    if (input.onlyIfDue !== true) await rememberStart(framework.db, framework.tables, of)
+    // No listing begins now, so what this start asks for is still to be done. A remembered ask is still a row, or is forgotten.
+    if (input.onlyIfDue !== true && input.onlyIfAsked !== true) await rememberStart(framework.db, framework.tables, of)
     return left
   }
   // The plan that a failed run leaves is not meant for the run that takes its place.

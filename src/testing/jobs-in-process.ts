@@ -118,7 +118,7 @@ export async function processPending(
 }
 
 export interface DeliveredEvents {
-  /** Events that are done with: each listener and target had them, or was given up. */
+  /** Events that are done with: each listener and target had them, was given up or is silenced. */
   readonly processed: number
   /** Tries after which an event waits for another one. */
   readonly failed: number

@@ -4,22 +4,22 @@ import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import { storedSecrets } from '../credentials/integration-secrets.ts'
 import type { Database } from '../db/client.ts'
+import type { OfIntegrations } from '../db/integrations-of.ts'
+import { belongsToThem } from '../db/integrations-of.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { InvalidArgumentException, WebhookNotFound } from '../framework/errors.ts'
+import { WebhookNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import type { Page } from '../framework/list-filter.ts'
-import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../framework/list-filter.ts'
+import { checkBooleans, checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../framework/list-filter.ts'
 import { REDACTED, redactBody } from '../framework/redaction.ts'
 import { redacted } from '../framework/redaction-thread.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
 import { PSEUDO_HEADER, WEBHOOK_STATUSES } from './rules.ts'
 
 /** Which rows are meant; what is given adds up. */
-export interface WebhookFilter {
+export interface WebhookFilter extends Omit<OfIntegrations, 'integrationId'> {
   readonly integration?: number | undefined
-  readonly provider?: string | undefined
-  readonly owner?: { readonly type: string; readonly id: number } | undefined
   readonly status?: WebhookRow['status'] | undefined
   /** True: failed ones that were dismissed, and no others. Default false: those are left out. */
   readonly dismissed?: boolean | undefined
@@ -100,8 +100,7 @@ export function checkFilter(filter: WebhookFilter): void {
   checkTexts({ provider, event })
   checkOwnerFilter(owner)
   checkChoice('status', status, WEBHOOK_STATUSES)
-  if (dismissed !== undefined && typeof dismissed !== 'boolean')
-    throw new InvalidArgumentException('dismissed', `true and false are allowed, ${String(dismissed)} was given`)
+  checkBooleans({ dismissed })
   checkPeriod(since, until)
 }
 
@@ -129,23 +128,20 @@ async function findWebhook(db: Database, { webhooks }: Tables, id: number): Prom
 
 /** The conditions of a filter. Those on the integration are a question of their own, so that its row is never locked along. */
 export function selected(
-  { webhooks, integrations }: Tables,
+  tables: Tables,
   { integration, provider, owner, status, dismissed = false, event, since, until }: WebhookFilter,
 ): SQL[] {
+  const { webhooks } = tables
   const conditions: SQL[] = [dismissed ? isNotNull(webhooks.dismissedAt) : isNull(webhooks.dismissedAt)]
-  if (integration !== undefined) conditions.push(eq(webhooks.integrationId, integration))
   if (status !== undefined) conditions.push(eq(webhooks.status, status))
   if (event !== undefined) conditions.push(eq(webhooks.eventType, event))
   if (since !== undefined) conditions.push(gte(webhooks.createdAt, since))
   if (until !== undefined) conditions.push(lt(webhooks.createdAt, until))
-  const ofIntegration = and(
-    provider === undefined ? undefined : eq(integrations.provider, provider),
-    owner === undefined ? undefined : eq(integrations.ownerType, owner.type),
-    owner === undefined ? undefined : eq(integrations.ownerId, owner.id),
-  )
-  if (ofIntegration !== undefined)
-    conditions.push(
-      sql`${webhooks.integrationId} in (select ${integrations.id} from ${integrations} where ${ofIntegration})`,
-    )
+  const isOfThem = belongsToThem(tables, sql`${webhooks.integrationId}`, {
+    integrationId: integration,
+    provider,
+    owner,
+  })
+  if (isOfThem !== undefined) conditions.push(isOfThem)
   return conditions
 }

@@ -85,18 +85,20 @@ export async function replayWebhooks(framework: Framework, given: ReplayWebhooks
   return { replayed, integrations, more: replayed === meant.limit && (await changed.areMore()) }
 }
 
-/** Replays those among these that are failed still. @returns the rows that wait again */
-export async function replayAmong(framework: Framework, ids: readonly number[]): Promise<ChangedRow[]> {
+/** Replays those among these that are failed still. @param onRows takes the rows that wait again, as they do */
+export async function replayAmong(
+  framework: Framework,
+  ids: readonly number[],
+  onRows: (rows: readonly ChangedRow[]) => void,
+): Promise<void> {
   const { tables } = framework
   const conditions = [
     ...selected(tables, { status: 'failed' }),
     isNotErased(tables.webhooks),
     inArray(tables.webhooks.id, [...ids]),
   ]
-  const replayed: ChangedRow[] = []
-  await replayMeant(framework, { conditions, limit: ids.length }, (rows) => replayed.push(...rows))
-  framework.logger.info({ event: 'webhook.replayed', webhooks: replayed.length }, 'webhooks replayed')
-  return replayed
+  const { count } = await replayMeant(framework, { conditions, limit: ids.length }, onRows)
+  framework.logger.info({ event: 'webhook.replayed', webhooks: count }, 'webhooks replayed')
 }
 
 function replayMeant(framework: Framework, meant: Meant, onRows: (rows: readonly ChangedRow[]) => void = () => {}) {

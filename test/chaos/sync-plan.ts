@@ -35,3 +35,10 @@ export function kindOf({ poison }: Pick<Plan, 'poison'>, n: number): Kind {
 export function checkpointOf(n: number): string {
   return new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString()
 }
+
+/** Of the chaos test about streams. */
+export const STREAMS = ['contacts', 'deals', 'notes', 'calls', 'files'] as const
+/** Its 17th item fails always. */
+export const POISONED = 'notes'
+/** Of each stream. */
+export const STREAM_ITEMS = 40

@@ -1,5 +1,6 @@
 /** What each configuration key changes, shown with two values of it. The table of all keys: effects.test.ts. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { eq } from 'drizzle-orm'
 import { bigint, pgTable, text } from 'drizzle-orm/pg-core'
 import type { MiddlewareHandler } from 'hono'

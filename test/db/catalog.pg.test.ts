@@ -125,7 +125,7 @@ const ADDED: typeof SPECIFIED = {
     request_hash: 'string(64), nullable',
     origin: 'string(32), nullable',
   },
-  _logs: { origin: 'string(32), nullable' },
+  _logs: { origin: 'string(32), nullable', stream: 'string(60), nullable' },
   _mappings: { origin: 'string(32), nullable' },
   _sync_items: {
     payload: 'json, nullable',
@@ -134,6 +134,18 @@ const ADDED: typeof SPECIFIED = {
     next_attempt_at: 'timestamp, nullable',
     put_off: 'smallint, default 0',
     is_own: 'boolean, nullable',
+    stream: 'string(60), nullable',
+  },
+  _streams: {
+    integration_id: 'bigint',
+    stream: 'string(60)',
+    last_synced_at: 'timestamp, nullable',
+    last_run_at: 'timestamp, nullable',
+    next_sync_at: 'timestamp, nullable',
+    consecutive_sync_failures: 'int, default 0',
+    sync_stale_alerted_at: 'timestamp, nullable',
+    sync_interval_seconds: 'int, nullable',
+    sync_cursor: 'json, nullable',
   },
   _incidents: {
     followed_at: 'timestamp, nullable',
@@ -158,6 +170,7 @@ const ADDED: typeof SPECIFIED = {
   },
   _sync_starts: {
     integration_id: 'bigint',
+    stream: 'string(60), default ',
     again_at: 'timestamp, nullable',
     later_at: 'timestamp, nullable',
     later_since: 'timestamp, nullable',
@@ -258,6 +271,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'created_at',
     'parent_id where parent_id is not null',
     'origin, id where origin is not null',
+    'integration_id, stream, operation, id where stream is not null',
   ],
   _mappings: [
     'internal_type, internal_id, integration_id',
@@ -267,6 +281,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   _idempotency_keys: ['created_at'],
   _sync_items: [
     "(sync_log_id + 0), id where status = 'pending'",
+    'integration_id, stream, status where stream is not null',
     'id where next_attempt_at is not null',
     "id where status = 'failed'",
     "claim where status = 'processing'",
@@ -282,6 +297,10 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     "processed_at where status = 'failed' and dismissed_at is null",
   ],
   _incidents: ['id where followed_at is null or followed_at < updated_at', "closed_at where status = 'closed'"],
+  _streams: [
+    'next_sync_at NULLS FIRST, integration_id, stream',
+    'integration_id where sync_stale_alerted_at is not null',
+  ],
   _cache: ['expires_at where expires_at is not null'],
   _events: [
     'due_at, id where delivered_at is null and claim is null',
@@ -316,6 +335,7 @@ const FOREIGN_KEYS: Record<string, string[]> = {
       '_events',
       '_sync_starts',
       '_written_records',
+      '_streams',
     ].map((table) => [table, ['integration_id -> s, cascade']]),
   ),
   _sync_items: ['integration_id -> s, cascade', 'sync_log_id -> _logs, set null'],
@@ -337,7 +357,11 @@ const CHECKS: Record<string, Record<string, string[]>> = {
 }
 
 /** Of those that have no id. */
-const PRIMARY_KEYS: Record<string, string> = { _cache: 'unique key', _sync_starts: 'unique integration_id' }
+const PRIMARY_KEYS: Record<string, string> = {
+  _cache: 'unique key',
+  _sync_starts: 'unique integration_id, stream',
+  _streams: 'unique integration_id, stream',
+}
 
 const TABLES = [...new Set([...Object.keys(SPECIFIED), ...Object.keys(ADDED)])]
 

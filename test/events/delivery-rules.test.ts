@@ -38,6 +38,14 @@ describe('the next try of a delivery', () => {
     })
   })
 
+  it('does not come where it is silenced, which is no try', () => {
+    expect(outcomeOf({ kind: 'silenced' }, waiting(3), NOW)).toEqual({
+      status: 'silenced',
+      attempts: 3,
+      at: '2026-03-01T12:00:00.000Z',
+    })
+  })
+
   it('does not come after one that arrived', () => {
     expect(outcomeOf({ kind: 'delivered' }, waiting(3), NOW)).toEqual({
       status: 'delivered',
@@ -53,6 +61,7 @@ describe('who is told now', () => {
     ['whose time has come, to the millisecond', waiting(1, '2026-03-01T12:00:00.000Z'), true],
     ['whose time has not come', waiting(1, '2026-03-01T12:00:00.001Z'), false],
     ['who has had it', { status: 'delivered', attempts: 1, at: '' }, false],
+    ['who is silenced', { status: 'silenced', attempts: 0, at: '' }, false],
     ['who was given up', { status: 'given_up', attempts: 10, error: '', at: '' }, false],
   ])('%s: %#', (_, outcome, due) => {
     expect(isDue(outcome, NOW)).toBe(due)

@@ -305,6 +305,42 @@ describe('an incident that a person has', () => {
     expect(await newTypes(() => repeat(id))).toEqual(['sync.stale', 'sync.recovered'])
   })
 
+  it.each(['snoozed before the event', 'snoozed after a first failed try'] as const)(
+    '%s is never told of what was silent, though the event is delivered again later',
+    async (when) => {
+      const { id } = await makeIntegration(test, 'acme')
+      await fail(id)
+      await deliver()
+      const [{ incident = 0 } = {}] = await test.sql<{ incident: number }[]>`
+        select id::int as incident from integration_incidents`
+      const snooze = () =>
+        test.integrations.admin.incidents.snooze(incident, { by: 'ada', until: new Date(START.getTime() + 60_000) })
+      test.integrations.on('SyncBecameStale', () => Promise.reject(new Error('down')), { queued: true, name: 'pager' })
+      if (when === 'snoozed before the event') await snooze()
+      else ops.answer = (_request, response) => void response.writeHead(500).end()
+      await repeat(id)
+      ops.answer = (_request, response) => void response.writeHead(204).end()
+      await snooze()
+      forward(10)
+      expect(await newTypes(deliver)).not.toContain('sync.stale')
+      const attempts = when === 'snoozed before the event' ? 0 : 1
+      const [{ event = 0 } = {}] = await test.sql<{ event: number }[]>`
+        select id::int as event from integration_events where name = 'SyncBecameStale'`
+      expect((await test.integrations.admin.storedEvents.get(event)).deliveries).toMatchObject([
+        { consumer: 'listener:pager', status: 'waiting' },
+        { consumer: expect.stringMatching(/^target:/), status: 'silenced', attempts, dueAt: null, error: null },
+      ])
+
+      // The snooze is over, and the listener's tries go on.
+      expect(
+        await newTypes(async () => {
+          forward(60)
+          expect((await deliver()).failed).toBe(1)
+        }),
+      ).toEqual([])
+    },
+  )
+
   it('snoozed is told of again once the snooze is over', async () => {
     const { id } = await makeIntegration(test, 'acme')
     await fail(id)

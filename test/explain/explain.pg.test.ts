@@ -413,21 +413,37 @@ describe('the life of a record', () => {
     const id = await makeEvent({ outcomes })
     const request = await makeRequest({ origin: `event:${id}` })
     const { lines, caused, status } = await found(`evt_${id}`)
-    expect(status).toBe('waiting')
+    // As the list of events says it.
+    expect(status).toBe('retrying')
     expect(caused).toEqual([{ kind: 'request', id: request, integrationId: ours.id }])
     expect(lines.map(({ text }) => text)).toContain('listener:x: waiting in attempt 2: Error: no')
+    const quiet = await makeEvent({ outcomes: { 'target:1a': { status: 'silenced', attempts: 0, at } } })
+    expect((await found(`event:${quiet}`)).lines.map(({ text }) => text)).toContain('target:1a: silenced')
   })
 
-  it('of a run: the items, failed ones always among them', async () => {
+  it('of a run: the newest of its items, failed ones always among them', async () => {
     const run = await makeRun(test, ours.id, { listed: 60 }, { status: 'partial', durationMs: 5_000 })
-    await test.sql`
-      insert into integration_sync_items (integration_id, sync_log_id, event_class, payload, status)
-      select ${ours.id}, ${run.id}, 'test.thing', '{}', 'success' from generate_series(1, 60)`
     const failed = await makeItem(test, run, { status: 'failed', error: 'x' })
+    const succeeded = await test.sql<{ id: string }[]>`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, payload, status)
+      select ${ours.id}, ${run.id}, 'test.thing', '{}', 'success' from generate_series(1, 60) returning id`
     const { caused, more, lines } = await found(`run:${run.id}`)
-    expect(caused).toContainEqual({ kind: 'item', id: failed.id, integrationId: ours.id })
+    const newest = succeeded.map(({ id }) => Number(id)).sort((a, b) => b - a)
+    expect(caused).toEqual(
+      [failed.id, ...newest.slice(0, 25)].map((id) => ({ kind: 'item', id, integrationId: ours.id })),
+    )
     expect(more).toBe(true)
     expect(lines.at(-1)).toMatchObject({ text: 'sync run ended: partial, 60 items listed' })
+  })
+
+  it('of an idempotency key: its origin is that of the oldest call with it, shown or not', async () => {
+    const webhook = await makeWebhook(test, ours.id)
+    await makeRequest({ idempotencyKey: 'k-1', origin: `webhook:${webhook.id}` })
+    const later = { idempotencyKey: 'k-1', origin: 'log:1' }
+    for (let n = 0; n < 26; n += 1) await makeRequest(later)
+    const { origins, caused, more } = await found('key:k-1')
+    expect(origins[0]?.link).toEqual({ kind: 'webhook', id: webhook.id, integrationId: ours.id })
+    expect([caused.length, more]).toEqual([25, true])
   })
 
   it('of a record that is gone: the acts on it', async () => {

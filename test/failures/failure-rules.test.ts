@@ -47,6 +47,7 @@ describe('a normalised error', () => {
     ['postgres://user@db:5432/x is away', '<url> is away'],
     ['connect ECONNREFUSED 10.0.0.7:5432', 'connect ECONNREFUSED <address>'],
     ['no mailbox ada.l+1@acme.test', 'no mailbox <email>'],
+    ['(ada@acme.test, bob@acme.test)', '(<email>, …)'],
     ['expired at 2031-06-01T12:00:00.000Z', 'expired at <time>'],
     ['expired at 2031-06-01 12:00:00+02:00', 'expired at <time>'],
     ['expired on 2031-06-01', 'expired on <time>'],

@@ -144,6 +144,13 @@ describe('failures', () => {
     const all = await test.integrations.admin.failures()
     expect(all.truncated).toBe(true)
     expect(all.groups.map(({ error, count }) => [error, count])).toEqual([['new <n>', 4_000]])
+    await test.sql`delete from integration_requests where error like 'old %'`
+    // As many as are looked at: none is left out, but for the other integration's.
+    expect(await test.integrations.admin.failures({ provider: 'acme' })).toMatchObject({
+      truncated: false,
+      groups: [{ error: 'new <n>', count: 4_000 }],
+    })
+    await failedRequest('old', { at: ago(2) })
     expect(await test.integrations.admin.failures({ provider: 'other' })).toMatchObject({
       truncated: false,
       groups: [{ error: 'quiet' }],
@@ -263,6 +270,51 @@ describe('a group', () => {
     } finally {
       workflows.startProcessSyncItem = start
     }
+  })
+
+  it.each(['item', 'webhook'] as const)('of %ss is retried, also where the audit takes nothing', async (kind) => {
+    const make = kind === 'item' ? failedItem : failedWebhook
+    const ids = [(await make('x')).id, (await make('x')).id]
+    const group = groupId(kind, 'x')
+    await test.sql.unsafe(`
+      create function refuse_act() returns trigger language plpgsql as $$ begin raise 'the disk is full'; end $$;
+      create trigger refuse_act before insert on integration_audit for each row execute function refuse_act()`)
+    test.lines.length = 0
+    try {
+      expect(await retry(group)).toMatchObject({ retried: ids, refused: [], stopped: null })
+    } finally {
+      await test.sql.unsafe('drop function refuse_act() cascade')
+    }
+    const noted = test.lines.filter(({ fields }) => fields.event === 'operator.change_not_recorded')
+    const record = kind === 'item' ? 'sync-item' : 'webhook'
+    expect(noted.map(({ level, fields }) => [level, fields.by, fields.target, fields.error])).toEqual(
+      [...ids.map((id) => `${record}:${id}`), `failures:${group}`].map((target) => [
+        'error',
+        'ada',
+        target,
+        expect.stringContaining('the disk is full'),
+      ]),
+    )
+  })
+
+  it('whose retries break off is written down as far as it came', async () => {
+    const items = [await failedItem('x'), await failedItem('x', { of: theirs })]
+    const group = groupId('item', 'x')
+    const { workflows } = test.framework
+    const start = workflows.startProcessSyncItem
+    workflows.startProcessSyncItem = async (...given) => {
+      if (given[0].itemId === items[1]?.id) throw new TypeError('a fault of ours')
+      return start(...given)
+    }
+    try {
+      await expect(retry(group)).rejects.toThrow('a fault of ours')
+    } finally {
+      workflows.startProcessSyncItem = start
+    }
+    expect(await acts()).toEqual([
+      `ada retry sync-item:${items[0]?.id}: with its group ${group}`,
+      `ada retry-group failures:${group}: 1 of 2 items: x`,
+    ])
   })
 
   it('of requests cannot be retried, an unknown one neither', async () => {

@@ -109,6 +109,11 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'sync_session_closed',
     says: ['await', 'dispatch()'],
   },
+  PaginationFailed: {
+    error: new exported.PaginationFailed('loop', 'the list leads back to {"page":2}, where it has been before'),
+    code: 'pagination_failed',
+    says: ["can't be listed to its end", 'leads back', '{"page":2}'],
+  },
   ListingSuperseded: {
     error: new exported.ListingSuperseded(31),
     code: 'listing_superseded',

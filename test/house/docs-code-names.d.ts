@@ -2,7 +2,7 @@
 
 import type { Integration, Integrations, Json, SyncSession } from 'durable-integrations'
 import type { GitHubIssue } from 'durable-integrations/github'
-import type { HasScheduledSync, SyncItemEvent } from 'durable-integrations/provider'
+import type { HasScheduledSync, PagedListing, SyncItemEvent } from 'durable-integrations/provider'
 import type { StripeClient } from 'durable-integrations/stripe'
 import type { TestIntegrations, WebhookSigner } from 'durable-integrations/testing'
 import type StripeSdk from 'stripe'
@@ -66,6 +66,16 @@ declare global {
     query: Record<string, unknown>,
     signal: AbortSignal,
   ): Promise<{ tickets: { id: string; subject: string; updated_at: string }[]; next: string | null }>
+  interface Deals {
+    readonly deals: readonly ListedDeal[]
+    readonly meta: { readonly next: string | null }
+    readonly total_pages: number
+  }
+  type ListedDeal = { readonly id: string; readonly updated_at: string }
+  function deals(query: Record<string, unknown>): Promise<Deals>
+  const common: Pick<PagedListing<unknown, unknown, ListedDeal>, 'event' | 'checkpoint' | 'externalId'>
+  const since: string
+  const headers: Record<string, string>
   function fetchPage(
     integration: Integration,
     page: number,

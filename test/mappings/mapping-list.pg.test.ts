@@ -1,6 +1,6 @@
 /** Mappings as an operator lists and changes them. Rule: docs/behaviour/mappings.md, "Looking" and "Acts". */
 import { bigint, pgTable, text } from 'drizzle-orm/pg-core'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { mappedTable } from '../../src/mappings/mapped-table.ts'
 import type { ListMappings } from '../../src/mappings/mapping-list.ts'
 import { pageOfMappings } from '../../src/mappings/mapping-list.ts'
@@ -10,6 +10,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { logsOf, makeIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const OWNER = { type: 'team', id: 7 }
 const NOBODY = 9_999_999_999
@@ -145,6 +146,27 @@ describe('an act on a mapping', () => {
       ...{ code: 'mapping_already_claimed', externalId: 'x', internalType: 'task', claimedBy: '3', requestedBy: '4' },
     })
     expect(await acts()).toHaveLength(1)
+  })
+
+  it('is refused where another connection claims the external id at the same moment', async () => {
+    const id = await mapped(ours, 'x', 'note', '1')
+    const { repoint, get } = test.integrations.admin.mappings
+    let act: Promise<unknown> = Promise.resolve()
+    await test.sql.begin(async (tx) => {
+      await tx`insert into integration_mappings (integration_id, external_id, internal_type, internal_id)
+        values (${ours.id}, 'x', 'task', '3')`
+      act = repoint(id, { internalType: 'task', internalId: '4', ...by }).catch((error: unknown) => error)
+      await vi.waitFor(async () => {
+        const waiting = await tx`
+          select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+        expect(waiting).toHaveLength(1)
+      }, SOON)
+    })
+    expect(await act).toMatchObject({
+      ...{ code: 'mapping_already_claimed', externalId: 'x', internalType: 'task', claimedBy: '3', requestedBy: '4' },
+    })
+    expect(await get(id)).toMatchObject({ internalType: 'note', internalId: '1' })
+    expect(await acts()).toEqual([])
   })
 
   it('is refused for a row that is not there, a model that is not registered, and changes nothing at the same row', async () => {

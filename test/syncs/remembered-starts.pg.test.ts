@@ -128,6 +128,24 @@ it('a start that goes on with a run which listed before is remembered', async ()
   expect(await remembered()).toMatchObject({ again: true })
 })
 
+it.each([{ onlyIfAsked: true }, { onlyIfDue: true }])(
+  'a start with %o that goes on with such a run asks for nothing: what was forgotten meanwhile stays so',
+  async (only) => {
+    const run = await makeRun(test, id, { metadata: { run_id: 'dead', enumerated: true } })
+    await makeItem(test, run, { status: 'pending' })
+    expect(await open('adopts', only)).toMatchObject({ kind: 'adopted', syncLogId: run.id })
+    expect(await remembered()).toBeNull()
+  },
+)
+
+it('a remembered start that goes on with such a run stays remembered', async () => {
+  const run = await makeRun(test, id, { metadata: { run_id: 'dead', enumerated: true } })
+  await makeItem(test, run, { status: 'pending' })
+  await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
+  expect(await open('adopts', { onlyIfAsked: true })).toMatchObject({ kind: 'adopted', syncLogId: run.id })
+  expect(await remembered()).toMatchObject({ again: true })
+})
+
 describe('later', () => {
   it('waits for its moment, and says when that is', async () => {
     const notBefore = new Date(Date.now() + 90_000)

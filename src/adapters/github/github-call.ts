@@ -1,10 +1,9 @@
 /** One call to GitHub's REST API. Rule: docs/behaviour/github.md, "Calls". */
 import type { z } from 'zod'
 import type { Json, RequestOptions } from '../../provider.ts'
-import { HttpError, isIntegrationsError } from '../../provider.ts'
+import { HttpError, isIntegrationsError, linkTo } from '../../provider.ts'
 import type { CallLimits } from './app-token.ts'
 import { withAccessToken } from './app-token.ts'
-import { linkTo } from './link-header.ts'
 import type { Repository } from './repository.ts'
 
 /** The result of `repository.endpoint(route, parameters)`. */

@@ -6,8 +6,8 @@
 import type { RestEndpointMethodTypes } from '@octokit/rest'
 import { z } from 'zod'
 import type { Integration, Json, ListedWebhook } from '../../provider.ts'
-import { IntegrationsError } from '../../provider.ts'
-import type { GitHubAnswer, PreparedRequest } from './github-call.ts'
+import { eachPage, IntegrationsError } from '../../provider.ts'
+import type { GitHubAnswer } from './github-call.ts'
 import { callGitHub, nullWhenGone } from './github-call.ts'
 import { uuidOf } from './github-webhooks.ts'
 import { PAGE_SIZE } from './pages.ts'
@@ -58,10 +58,10 @@ export async function* missedWebhooks(
   if (hook === undefined) return
   const hookId = Number(hook)
   const within: Delivery[] = []
-  for await (const page of deliveryPages(integration, hookId, signal)) {
-    within.push(...page.filter(({ delivered_at: at }) => new Date(at) >= since && new Date(at) < until))
+  for await (const { items } of deliveryPages(integration, hookId, signal)) {
+    within.push(...items.filter(({ delivered_at: at }) => new Date(at) >= since && new Date(at) < until))
     // The list is newest first, so all further ones are older.
-    if (page.some(({ delivered_at: at }) => new Date(at) < since)) break
+    if (items.some(({ delivered_at: at }) => new Date(at) < since)) break
   }
   within.sort((a, b) => Date.parse(a.delivered_at) - Date.parse(b.delivered_at) || a.id - b.id)
   for (const { id, guid, event, delivered_at } of within)
@@ -73,11 +73,7 @@ export async function* missedWebhooks(
     }
 }
 
-async function* deliveryPages(
-  integration: Integration,
-  hookId: number,
-  signal: AbortSignal,
-): AsyncGenerator<Delivery[]> {
+function deliveryPages(integration: Integration, hookId: number, signal: AbortSignal) {
   const repository = repositoryOf(integration)
   const { owner, repo, path, endpoint } = repository
   const first = endpoint('GET /repos/{owner}/{repo}/hooks/{hook_id}/deliveries', {
@@ -86,16 +82,22 @@ async function* deliveryPages(
     hook_id: hookId,
     per_page: PAGE_SIZE,
   } satisfies Repos['listWebhookDeliveries']['parameters'])
-  let request: PreparedRequest = first
-  for (let page = 1; ; page += 1) {
-    const call = { endpoint: `${path}/hooks/${hookId}/deliveries?page=${page}`, request, signal }
-    const { data, next }: GitHubAnswer<Delivery[]> = await callGitHub(repository, z.array(Delivery), call)
-    yield data
-    if (next.kind === 'none') return
-    // The link is a cursor; there are no page numbers.
-    if (next.kind !== 'at') throw new GitHubDeliveriesCutShort(path)
-    request = { ...first, url: next.url }
-  }
+  return eachPage({
+    first: { page: 1, url: first.url as string },
+    page({ page, url }): Promise<GitHubAnswer<Delivery[]>> {
+      const endpointOfPage = `${path}/hooks/${hookId}/deliveries?page=${page}`
+      const call = { endpoint: endpointOfPage, request: { ...first, url }, signal }
+      return callGitHub(repository, z.array(Delivery), call)
+    },
+    next({ next }, { page }) {
+      if (next.kind === 'none') return null
+      // The link is a cursor; there are no page numbers.
+      if (next.kind !== 'at') throw new GitHubDeliveriesCutShort(path)
+      return { page: page + 1, url: next.url }
+    },
+    items: ({ data }) => data,
+    signal,
+  })
 }
 
 /** The delivery as GitHub sent it. Null: GitHub no longer has it. */

@@ -1,16 +1,13 @@
 /** One sync of a repository's issues. Rule: docs/behaviour/github.md, "Sync". */
-import { z } from 'zod'
 import type { Json, SyncSession } from '../../provider.ts'
-import { InvalidArgumentException } from '../../provider.ts'
+import { InvalidArgumentException, paginate } from '../../provider.ts'
 import { GitHubComments } from './comments.ts'
 import type { GitHubIssue, GitHubRawComment } from './data.ts'
 import { instantIn, instantText } from './github-arguments.ts'
 import { GitHubIssueSynced } from './github-events.ts'
-import { GitHubIssues, issuePages } from './issues.ts'
-import { bookmarkListing, dispatchIssue, resumedListing } from './listed-issue.ts'
-import type { PagePosition } from './pages.ts'
+import { GitHubIssues, issuePage } from './issues.ts'
+import { dispatchIssue, isPullRequest, issueItems } from './listed-issue.ts'
 import { FIRST_PAGE } from './pages.ts'
-import { repositoryOf } from './repository.ts'
 
 /** `updated_at` can trail its change, so each run looks back an hour; listeners see repeats. */
 const CURSOR_OVERLAP_SECONDS = 3_600
@@ -44,30 +41,20 @@ function isNone(cursor: Json): boolean {
 /** @returns the greatest update time on the first page; null: nothing was on it */
 async function listIssues(session: SyncSession, since: string): Promise<string | null> {
   const { integration, signal } = session
-  const resumed = resumedListing(session, Position)
-  let newest = resumed?.newest
-  for await (const { entries, next } of issuePages(integration, since, { signal, from: fromOf(session, resumed) })) {
-    if (newest === undefined) newest = newestOf(entries)
-    for (const issue of entries) await dispatchIssue(session, issue)
+  let newest: string | null = null
+  await paginate(session, {
+    first: { ...FIRST_PAGE, newest: null as string | null },
+    async page(at) {
+      const { entries, next } = await issuePage(integration, since, at, { signal })
+      newest = at.page === FIRST_PAGE.page ? newestOf(entries.filter((entry) => !isPullRequest(entry))) : at.newest
+      return { entries, next: next === null ? null : { ...next, newest } }
+    },
     // The newest update comes first, so a changed issue moves to the front. Issues of later pages stay there or move back.
-    if (next !== null) await bookmarkListing(session, { ...next, newest })
-  }
-  return newest ?? null
-}
-
-const Position = z.object({
-  page: z.number().int().min(1),
-  url: z.string().nullable(),
-  /** What `listIssues()` returns. */
-  newest: z.string().nullable(),
-})
-
-/** A link is followed on the API's own origin only. */
-function fromOf({ integration }: SyncSession, resumed: z.infer<typeof Position> | null): PagePosition {
-  if (resumed === null) return FIRST_PAGE
-  const { page, url } = resumed
-  const isOurs = url !== null && URL.canParse(url) && new URL(url).origin === repositoryOf(integration).origin
-  return { page, url: isOurs ? url : null }
+    next: ({ next }) => next,
+    items: ({ entries }) => entries,
+    ...issueItems(session),
+  })
+  return newest
 }
 
 function newestOf(issues: readonly GitHubIssue[]): string | null {
@@ -94,7 +81,7 @@ async function recoverIssues(session: SyncSession, since: string, newest: string
   const issues = new GitHubIssues(integration)
   for (const number of missing) {
     const issue = await issues.get(number, { signal })
-    if (issue === null || issue.pull_request !== undefined) continue
+    if (issue === null || isPullRequest(issue)) continue
     session.warn(
       { integration_id: integration.id, issue_number: number, since },
       'an issue was missing from the list of issues, and was found by a comment',

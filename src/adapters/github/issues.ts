@@ -6,8 +6,8 @@ import type { GitHubIssue } from './data.ts'
 import { AnsweredIssue } from './data.ts'
 import { checkBody, checkNumber, checkOneOf, checkText, checkTexts, instantText } from './github-arguments.ts'
 import { callGitHub, nullWhenGone } from './github-call.ts'
-import type { Callback, Page, PagedList, PagePosition, Reading } from './pages.ts'
-import { each, FIRST_PAGE, PAGE_SIZE, pagesFrom } from './pages.ts'
+import type { Callback, GitHubList, Page, PagePosition, Reading } from './pages.ts'
+import { each, entriesBy, PAGE_SIZE, pageAt } from './pages.ts'
 import { issueKey } from './records.ts'
 import { repositoryOf } from './repository.ts'
 import type { GitHubTimelineEvent } from './timeline.ts'
@@ -129,7 +129,8 @@ export class GitHubIssues {
   }
 
   async *#since(since: string | Date, options: Reading): AsyncGenerator<GitHubIssue> {
-    for await (const { entries } of issuePages(this.#integration, since, options)) yield* entries
+    for await (const issue of entriesBy((at) => issuePage(this.#integration, since, at, options), options))
+      if (issue.pull_request === undefined) yield issue
   }
 
   async #edit(
@@ -155,12 +156,13 @@ function isGiven<T>(value: T | null | undefined): value is T {
   return value !== null && value !== undefined
 }
 
-/** As {@link GitHubIssues.since}, page by page, so that an interrupted listing can go on at a page. */
-export async function* issuePages(
+/** A page of {@link GitHubIssues.since}, with its pull requests, so that an interrupted listing can go on at a page. */
+export async function issuePage(
   integration: Integration,
   given: string | Date,
-  { from = FIRST_PAGE, ...options }: Reading & { readonly from?: PagePosition } = {},
-): AsyncGenerator<Page<GitHubIssue>> {
+  at: PagePosition,
+  options: Reading,
+): Promise<Page<GitHubIssue>> {
   const since = instantText('since', given)
   const repository = repositoryOf(integration)
   const { owner, repo, path, endpoint } = repository
@@ -180,9 +182,8 @@ export async function* issuePages(
     nextBy: 'link',
     endsWith: 'short page',
     ...options,
-  } satisfies PagedList
-  for await (const { entries, next } of pagesFrom(repository, AnsweredIssue, list, from))
-    yield { entries: entries.filter((issue) => issue.pull_request === undefined), next }
+  } satisfies GitHubList
+  return pageAt(repository, AnsweredIssue, list, at)
 }
 
 /** The token may open issues, but not with labels that the repository does not have yet. */

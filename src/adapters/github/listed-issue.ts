@@ -3,8 +3,7 @@
  *
  * Rules: docs/behaviour/github.md, "What is handed in" and "When a listing is cut off".
  */
-import { z } from 'zod'
-import type { Json, SyncSession } from '../../provider.ts'
+import type { PagedListing, SyncSession } from '../../provider.ts'
 import type { GitHubIssue } from './data.ts'
 import { instantIn } from './github-arguments.ts'
 import { GitHubIssueSynced } from './github-events.ts'
@@ -13,21 +12,35 @@ import { repositoryOf } from './repository.ts'
 /** The session's limit for one item as JSON: docs/behaviour/sync-listing.md, "The session". */
 const MAX_ISSUE_BYTES = 1_048_576
 
-/**
- * Checkpoint `updated_at`, external id the issue's number.
- *
- * @param notAfter latest checkpoint; null: no checkpoint
- */
+/** What `paginate()` asks of an issue: event, checkpoint `updated_at`, and its number as the external id. */
+export function issueItems(
+  session: SyncSession,
+  { isAsked = () => true }: { readonly isAsked?: (issue: GitHubIssue) => boolean } = {},
+): Pick<PagedListing<unknown, unknown, GitHubIssue>, 'name' | 'event' | 'checkpoint' | 'externalId'> {
+  return {
+    name: addressOf(session),
+    event: (issue) => (isPullRequest(issue) || !isAsked(issue) ? null : eventOf(session, issue)),
+    checkpoint: (issue) => checkpointOf(session, issue, issue.updated_at),
+    externalId: ({ number }) => String(number),
+  }
+}
+
+/** GitHub lists a pull request as an issue. */
+export function isPullRequest(issue: GitHubIssue): boolean {
+  return issue.pull_request !== undefined
+}
+
+/** @param notAfter latest checkpoint; null: no checkpoint */
 export function dispatchIssue(
   session: SyncSession,
   issue: GitHubIssue,
-  { notAfter = issue.updated_at }: { readonly notAfter?: string | null } = {},
+  { notAfter }: { readonly notAfter: string | null },
 ): Promise<void> {
-  return session.dispatch(
-    new GitHubIssueSynced(session.integration, withinLimit(session, issue)),
-    checkpointOf(session, issue, notAfter),
-    String(issue.number),
-  )
+  return session.dispatch(eventOf(session, issue), checkpointOf(session, issue, notAfter), String(issue.number))
+}
+
+function eventOf(session: SyncSession, issue: GitHubIssue): GitHubIssueSynced {
+  return new GitHubIssueSynced(session.integration, withinLimit(session, issue))
 }
 
 /** Anyone can write an issue whose HTML is too large. It must not end the listing, which would fail at it each time. */
@@ -59,22 +72,7 @@ function checkpointOf(session: SyncSession, issue: GitHubIssue, notAfter: string
   return at > latest ? notAfter : issue.updated_at
 }
 
-/** Stores the position together with the repository that it belongs to. */
-export function bookmarkListing(session: SyncSession, position: Readonly<Record<string, Json>>): Promise<void> {
-  return session.bookmark({ repository: addressOf(session), ...position })
-}
-
-/**
- * The last bookmark of an earlier try. Null: begin at the beginning, also after a change of `owner`, `repo` or `base_url`: a position
- * in one repository's list means nothing in another's.
- */
-export function resumedListing<S extends z.ZodType>(session: SyncSession, position: S): z.output<S> | null {
-  const kept = session.resumeFrom()
-  const isHere = z.looseObject({ repository: z.literal(addressOf(session)) }).safeParse(kept).success
-  const parsed = position.safeParse(kept)
-  return isHere && parsed.success ? parsed.data : null
-}
-
+/** Tells the bookmarks of one repository from those of another: the integration may be pointed elsewhere between two tries. */
 function addressOf({ integration }: SyncSession): string {
   const { owner, repo, endpoint } = repositoryOf(integration)
   return endpoint('GET /repos/{owner}/{repo}', { owner, repo }).url

@@ -1,6 +1,7 @@
 /** The pages of a list, one call each. Rule: docs/behaviour/github.md, "Lists". */
 import { z } from 'zod'
 import type { RequestOptions } from '../../provider.ts'
+import { eachPage } from '../../provider.ts'
 import type { PreparedRequest } from './github-call.ts'
 import { callGitHub } from './github-call.ts'
 import type { Repository } from './repository.ts'
@@ -15,7 +16,7 @@ export const PAGE_SIZE = 100
  */
 export const MAX_PAGE_BYTES = PAGE_SIZE * 1_048_576
 
-export interface PagedList extends Reading {
+export interface GitHubList extends Reading {
   /** Its endpoint in the request log, without `?page=`. */
   readonly path: string
   readonly page: (page: number) => PreparedRequest
@@ -40,36 +41,42 @@ export interface Page<T> {
   readonly next: PagePosition | null
 }
 
-export async function* entriesOf<S extends z.ZodType>(
-  repository: Repository,
-  entry: S,
-  list: PagedList,
-): AsyncGenerator<z.output<S>> {
-  for await (const { entries } of pagesFrom(repository, entry, list, FIRST_PAGE)) yield* entries
-}
-
 export const FIRST_PAGE: PagePosition = { page: 1, url: null }
 
-/** The pages from a position on, each with the next position. */
-export async function* pagesFrom<S extends z.ZodType>(
+/** All entries of a list. */
+export function entriesOf<S extends z.ZodType>(
   repository: Repository,
   entry: S,
-  { path, page, nextBy, endsWith, ofIssue = false, ...options }: PagedList,
-  from: PagePosition,
-): AsyncGenerator<Page<z.output<S>>> {
-  const schema = z.array(entry)
-  let { page: number, url } = from
-  for (;;) {
-    const request = url === null ? page(number) : { ...page(number), url }
-    const call = { endpoint: `${path}?page=${number}`, request, maxBytes: MAX_PAGE_BYTES, ...options }
-    const { data, next, redirectedTo } = await callGitHub(repository, schema, call)
-    if (ofIssue) await checkOfRepository(repository, redirectedTo, options)
-    const isLast = endsWith === 'no link' ? next.kind === 'none' : data.length < PAGE_SIZE
-    number += 1
-    url = nextBy === 'link' && next.kind === 'at' ? next.url : null
-    yield { entries: data, next: isLast ? null : { page: number, url } }
-    if (isLast) return
-  }
+  list: GitHubList,
+): AsyncGenerator<z.output<S>> {
+  return entriesBy((at) => pageAt(repository, entry, list, at), list)
+}
+
+/** All entries of a list whose pages are asked for by `page()`. */
+export async function* entriesBy<T>(
+  page: (at: PagePosition) => Promise<Page<T>>,
+  { signal }: Reading,
+): AsyncGenerator<T> {
+  const pages = eachPage({ first: FIRST_PAGE, page, next: ({ next }) => next, items: ({ entries }) => entries, signal })
+  for await (const { items } of pages) yield* items
+}
+
+/** The page at a position, with the position of the next one. */
+export async function pageAt<S extends z.ZodType>(
+  repository: Repository,
+  entry: S,
+  { path, page, nextBy, endsWith, ofIssue = false, ...options }: GitHubList,
+  { page: number, url }: PagePosition,
+): Promise<Page<z.output<S>>> {
+  // A stored link is followed on the API's own origin only.
+  const isOurs = url !== null && URL.canParse(url) && new URL(url).origin === repository.origin
+  const request = isOurs ? { ...page(number), url } : page(number)
+  const call = { endpoint: `${path}?page=${number}`, request, maxBytes: MAX_PAGE_BYTES, ...options }
+  const { data, next, redirectedTo } = await callGitHub(repository, z.array(entry), call)
+  if (ofIssue) await checkOfRepository(repository, redirectedTo, options)
+  const isLast = endsWith === 'no link' ? next.kind === 'none' : data.length < PAGE_SIZE
+  if (isLast) return { entries: data, next: null }
+  return { entries: data, next: { page: number + 1, url: nextBy === 'link' && next.kind === 'at' ? next.url : null } }
 }
 
 export type Callback<T> = (item: T) => unknown

@@ -6,7 +6,7 @@
 import type Stripe from 'stripe'
 import { z } from 'zod'
 import type { MissedWebhook, ReconcilesWebhooks } from '../../provider.ts'
-import { SchemaDrift } from '../../provider.ts'
+import { eachPage, SchemaDrift } from '../../provider.ts'
 import type { StripeAccount } from './stripe-call.ts'
 import { callStripe } from './stripe-call.ts'
 
@@ -30,18 +30,22 @@ const EventsPage = z.looseObject({
  * yields. It keeps the last pages in memory and reads the others again.
  */
 export async function* undeliveredEvents(account: StripeAccount, window: Window): AsyncGenerator<MissedWebhook> {
-  const pageStarts: (string | undefined)[] = []
+  const pageStarts: (string | null)[] = []
   const keptPages: Stripe.Event[][] = []
-  for (let start: string | undefined, isLast = false; !isLast; ) {
-    const { data, has_more } = await pageOf(account, window, start)
-    pageStarts.push(start)
-    keptPages.push(data)
+  const pages = eachPage({
+    first: null as string | null,
+    page: async (start) => ({ start, ...(await pageOf(account, window, start)) }),
+    next: ({ data, has_more }) => (has_more ? (data.at(-1)?.id ?? null) : null),
+    items: ({ data }) => data,
+    signal: window.signal,
+  })
+  for await (const { page } of pages) {
+    pageStarts.push(page.start)
+    keptPages.push(page.data)
     if (keptPages.length > PAGES_IN_MEMORY) keptPages.shift()
-    start = data.at(-1)?.id
-    isLast = !has_more || start === undefined
   }
   while (pageStarts.length > 0) {
-    const start = pageStarts.pop()
+    const start = pageStarts.pop() ?? null
     const events = keptPages.pop() ?? (await pageOf(account, window, start)).data
     for (const event of events.toReversed()) yield missed(event)
   }
@@ -50,14 +54,14 @@ export async function* undeliveredEvents(account: StripeAccount, window: Window)
 async function pageOf(
   account: StripeAccount,
   { since, until, signal }: Window,
-  start: string | undefined,
+  start: string | null,
 ): Promise<Stripe.ApiList<Stripe.Event>> {
   const params = {
     delivery_success: false,
     // Stripe's times are whole seconds, so each moment is rounded up.
     created: { gte: Math.ceil(since.getTime() / 1_000), lt: Math.ceil(until.getTime() / 1_000) },
     limit: EVENTS_PER_PAGE,
-    ...(start === undefined ? {} : { starting_after: start }),
+    ...(start === null ? {} : { starting_after: start }),
   }
   return callStripe(account, {
     endpoint: 'events',

@@ -175,7 +175,9 @@ export async function listBegun(
     const endsAt = begunAt + config.sync.job_timeout * 1_000
     await untilAborted(
       asPartOf(tables, 'run', log.id, () =>
-        insideSync({ signal: session.signal, stream: row.stream, endsAt }, async () => ask(framework, row, log, session)),
+        insideSync({ signal: session.signal, stream: row.stream, endsAt }, async () =>
+          ask(framework, row, log, session),
+        ),
       ),
       session.signal,
     )

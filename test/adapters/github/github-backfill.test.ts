@@ -4,7 +4,7 @@ import { insideSync } from '../../../src/calls/inside-sync.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { FakeSyncSession } from '../../../src/testing/index.ts'
 import type { PlayedRepository } from './played-repository.ts'
-import { answer, at, issue, numbers, playRepository, REPOSITORY } from './played-repository.ts'
+import { answer, at, issue, keptAt, numbers, placesOf, playRepository, REPOSITORY } from './played-repository.ts'
 
 let github: PlayedRepository
 let integration: Integration
@@ -100,14 +100,14 @@ it('leaves pull requests out', async () => {
 
 it('goes on from a bookmark', async () => {
   const session = github.kit.syncSession(integration)
-  await session.bookmark({ repository: REPOSITORY, since: at(298), page: 1 })
+  await session.bookmark(keptAt({ since: at(298), page: 1 }))
   expect(handedIn(await list(1, 1_000, await session.nextTry()))).toEqual(numbers(298, 450))
   expect(asked()).toEqual([298, 397].map((number) => [at(number), '1']))
 })
 
 it('begins at the beginning where the bookmark is of another repository', async () => {
   const session = github.kit.syncSession(integration)
-  await session.bookmark({ repository: REPOSITORY.replace('widgets', 'gadgets'), since: at(298), page: 1 })
+  await session.bookmark(keptAt({ since: at(298), page: 1 }, REPOSITORY.replace('widgets', 'gadgets')))
   expect(handedIn(await list(290, 1_000, await session.nextTry()))).toEqual(numbers(290, 450))
 })
 
@@ -166,7 +166,7 @@ it('that is put off keeps a bookmark of each page, and goes on with the one that
   const first = github.kit.syncSession(integration)
   const put = insideSync({ signal: first.signal }, () => list(1, 300, first))
   await expect(put).rejects.toMatchObject({ code: 'rate_limit_exceeded', retryAfterSeconds: 90 })
-  first.assertBookmarks([100, 199].map((number) => ({ repository: REPOSITORY, since: at(number), page: 1 })))
+  expect(placesOf(first)).toEqual([100, 199].map((number) => ({ since: at(number), page: 1 })))
   github.kit.clock.advance(90)
   const next = await list(1, 300, await first.nextTry())
   expect(handedIn(next)).toEqual(numbers(1, 299))

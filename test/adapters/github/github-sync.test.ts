@@ -4,7 +4,7 @@ import { GitHubIssueSynced } from '../../../src/adapters/github/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { FakeSyncSession } from '../../../src/testing/index.ts'
 import type { PlayedRepository } from './played-repository.ts'
-import { answer, at, comment, issue, NOW, numbers, playRepository, REPOSITORY } from './played-repository.ts'
+import { answer, at, comment, issue, keptAt, NOW, numbers, placesOf, playRepository } from './played-repository.ts'
 
 const CURSOR = '2026-02-01T10:00:00Z'
 const SINCE = '2026-02-01T09:00:00Z'
@@ -147,7 +147,7 @@ describe('the comments feed', () => {
     [300, 4],
   ])('of %s comments costs %s requests, an empty last page among them', async (count, pages) => {
     github.issues = [issue(7)]
-    github.comments = numbers(1, count).map(() => comment(7))
+    github.comments = numbers(1, count).map((id) => comment(7, { id }))
     await list(CURSOR)
     expect(github.asked()).toEqual([
       'issues?page=1',
@@ -250,9 +250,9 @@ describe('a listing that was cut off', () => {
       return page === 1 ? answer(200, github.issues.slice(0, 100), linked(2)) : null
     }
     const session = await list(null)
-    session.assertBookmarks([
-      { repository: REPOSITORY, page: 2, url: linkTo(2), newest: at(100) },
-      { repository: REPOSITORY, page: 3, url: null, newest: at(100) },
+    expect(placesOf(session)).toEqual([
+      { page: 2, url: linkTo(2), newest: at(100) },
+      { page: 3, url: null, newest: at(100) },
     ])
   })
 
@@ -267,7 +267,7 @@ describe('a listing that was cut off', () => {
   ])('goes on with the next page, %s', async (_, url, path) => {
     github.issues = numbers(1, 250).map((number) => issue(number))
     const session = github.kit.syncSession(integration, null)
-    await session.bookmark({ repository: REPOSITORY, page: 3, url, newest: null })
+    await session.bookmark(keptAt({ page: 3, url, newest: null }))
     const next = await session.nextTry()
     await github.provider.syncIncremental(integration, next)
     expect(github.urls().map(({ origin, pathname }) => origin + pathname)).toEqual([
@@ -286,7 +286,7 @@ describe('a listing that was cut off', () => {
     const own = await github.integration({ metadata: { ...metadata } })
     github.issues = numbers(1, 250).map((number) => issue(number))
     const session = github.kit.syncSession(own, null)
-    await session.bookmark({ repository: REPOSITORY, page: 3, url: linkTo(3), newest: null, ...position })
+    await session.bookmark(keptAt({ page: 3, url: linkTo(3), newest: null, ...position }))
     const next = await session.nextTry()
     await github.provider.syncIncremental(own, next)
     const { owner, repo } = own.metadata
@@ -300,7 +300,7 @@ describe('a listing that was cut off', () => {
     const session = github.kit.syncSession(integration, CURSOR)
     github.issues = [issue(7)]
     await github.provider.syncIncremental(integration, session)
-    await session.bookmark({ repository: REPOSITORY, page: 2, url: null, newest: at(7) })
+    await session.bookmark(keptAt({ page: 2, url: null, newest: at(7) }))
     github.forget()
     github.comments = [comment(7), comment(8)]
     github.alone = new Map([7, 8].map((number) => [number, issue(number)]))

@@ -252,12 +252,12 @@ describe('a list', () => {
 
 describe('the pages of', () => {
   const comment = (n: number) => ({ id: n, html_url: '', issue_url: '' })
-  const full = Array.from({ length: 100 }, (_, n) => comment(n))
+  const full = (from: number) => Array.from({ length: 100 }, (_, n) => comment(from + n))
 
   it('comments are counted, an empty last one too, whatever Link says', async () => {
     const link = `<${API}/repositories/1/issues/comments?page=9>; rel="next"`
     const answer = (body: unknown) => () => Response.json(body, { headers: { link } })
-    github.answerNext(answer(full), answer(full), answer([]))
+    github.answerNext(answer(full(0)), answer(full(100)), answer([]))
     expect(await allOf(client.comments.since('2015-01-01T00:00:00Z'))).toHaveLength(200)
     expect(github.exchanges.map(({ url }) => url.searchParams.get('page'))).toEqual(['1', '2', '3'])
   })

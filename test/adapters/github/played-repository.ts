@@ -1,13 +1,25 @@
 /** A repository's lists as GitHub pages them, played to the testing kit: the counts of a test's own. */
 import { GitHubProvider } from '../../../src/adapters/github/index.ts'
+import type { Json } from '../../../src/framework/json.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
-import type { TestIntegrations, Transport } from '../../../src/testing/index.ts'
+import type { FakeSyncSession, TestIntegrations, Transport } from '../../../src/testing/index.ts'
 import { createTestIntegrations, playedTransport } from '../../../src/testing/index.ts'
 
 export const API = 'https://github.example.com/api/v3'
 export const REPOSITORY = `${API}/repos/octo/widgets`
 export const TOKEN = 'ghp_token-of-a-test'
 export const NOW = '2026-03-01T12:00:00Z'
+
+/** A bookmark that `paginate()` set in a list of a repository. */
+export function keptAt(at: Json, repository = REPOSITORY): Json {
+  return { lists: { [repository]: { place: { at }, pages: 1, loop: ['', 1, 0] } } }
+}
+
+/** The positions of the bookmarks that a session was given. */
+export function placesOf({ bookmarks }: FakeSyncSession): Json[] {
+  const lists = bookmarks as readonly { lists: Record<string, { place: { at: Json } }> }[]
+  return lists.map(({ lists: { [REPOSITORY]: kept } }) => kept?.place.at ?? null)
+}
 
 export type Reply = (request: Request) => Response | Promise<Response> | null
 

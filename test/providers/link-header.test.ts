@@ -1,7 +1,7 @@
 /** The `Link` header as RFC 8288 has it, and what is none. */
 import { describe, expect, it } from 'vitest'
-import { linkTo } from '../../../src/adapters/github/link-header.ts'
-import { processorMs } from '../../support/processor-time.ts'
+import { linkTo } from '../../src/providers/pagination/link-header.ts'
+import { processorMs } from '../support/processor-time.ts'
 
 const A = 'https://api.example.com/a?page=2'
 const B = 'https://api.example.com/b?page=3'
