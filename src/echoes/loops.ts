@@ -27,8 +27,9 @@ export async function openLoop(framework: Framework, integration: Integration, k
     return (await openIncidents(framework, tx, ECHO_LOOP, [row])).get(integration.id) ?? []
   })
   if (events === null) return
+  const { writes, windowSeconds } = loopRule(framework)
   integrationLogger(framework, integration).warn(
-    { event: 'echo.loop', record: key, ...loopRule(framework) },
+    { event: 'echo.loop', record: key, writes, window_seconds: windowSeconds },
     'a record is written again and again, each time in answer to a change of the same record',
   )
   await announceChanges(framework, integration, events)

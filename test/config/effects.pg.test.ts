@@ -15,7 +15,7 @@ import type { IntegrationRow, LogRow, SyncItemRow, WebhookRow } from '../../src/
 import { hear } from '../../src/echoes/written-record-queries.ts'
 import { evaluateFailureRates } from '../../src/incidents/anomalies.ts'
 import { mappedTable } from '../../src/mappings/mapped-table.ts'
-import type { HandlesWebhooks } from '../../src/providers/contracts.ts'
+import type { HandlesWebhooks, RecognisesEchoes } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
@@ -871,7 +871,7 @@ describe('health', () => {
   })
 
   const loopsAt = (echo_loop_writes: number, echo_loop_window: number, pauseMs = 0) => {
-    const providers = { mirrored: { toldRecord: () => ({ key: 'a', content: null }) } }
+    const mirrored: RecognisesEchoes = { toldRecord: () => ({ key: 'a', content: null }) }
     return withConfig(
       { observability: { echo_loop_writes, echo_loop_window } },
       async (test) => {
@@ -883,7 +883,7 @@ describe('health', () => {
         }
         return (await test.sql`select reason from integration_incidents where integration_id = ${id}`).length
       },
-      { providers },
+      { providers: { mirrored } },
     )
   }
 

@@ -24,6 +24,7 @@ const NAMES = {
   sync_runs_total: ['provider', 'status'],
   sync_items_total: ['provider', 'status'],
   sync_items: ['status'],
+  echoes_total: ['provider', 'kind'],
   sync_deferrals_total: [],
   sync_stale: [],
   circuit_open: [],
