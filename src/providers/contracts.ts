@@ -82,8 +82,9 @@ export interface RecognisesEchoes extends IntegrationProvider {
   /**
    * The record that it tells of, and what it says about it; null: it tells of none, and is not judged.
    *
-   * The content must hold everything that may matter to a host, and be the same whichever way it came. Leave out what changes by
-   * itself, such as `updated_at`. Two equal contents of one record are taken for the same news. What throws fails the attempt.
+   * The content must hold everything that may matter to a host, and be the same whichever way it came; the record's version or the
+   * time of its last change, too, if all ways tell it. Two equal contents of one record are taken for the same news. What throws
+   * fails the attempt.
    */
   toldRecord(told: Told): { readonly key: string; readonly content: Json } | null
 }

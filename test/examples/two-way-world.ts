@@ -212,20 +212,31 @@ export async function startWorld(): Promise<World> {
 
 function changeOfIssue({ guid, by, payload }: IssueEvent): Change {
   const { issue, comment } = payload as unknown as {
-    issue: { number: number; title: string; state: string; comments: number; labels: { name: string }[] }
+    issue: {
+      number: number
+      title: string
+      state: string
+      comments: number
+      labels: { name: string }[]
+      updated_at: string
+    }
     comment?: { id: number; body: string }
   }
   const of = { side: 'github', by, deliveryId: guid } as const
   if (comment !== undefined) return { ...of, record: `comment:${comment.id}`, content: comment.body }
-  const { number, title, state, comments, labels } = issue
-  const content = JSON.stringify([title, state, comments, labels.map(({ name }) => name)])
+  const { number, title, state, comments, labels, updated_at } = issue
+  const content = JSON.stringify([title, state, comments, labels.map(({ name }) => name), updated_at])
   return { ...of, record: `issue:${number}`, content }
 }
 
 function changeOfTicket({ id, by, ticket, comment }: TicketEvent & { by: 'api' | 'person' }): Change {
   const of = { side: 'deskline', by, deliveryId: id } as const
   if (comment !== undefined) return { ...of, record: `comment:${comment.id}`, content: comment.body }
-  return { ...of, record: `ticket:${ticket.id}`, content: JSON.stringify([ticket.subject, ticket.status]) }
+  return {
+    ...of,
+    record: `ticket:${ticket.id}`,
+    content: JSON.stringify([ticket.subject, ticket.status, ticket.updated_at]),
+  }
 }
 
 /** A person allows it in a browser. */

@@ -29,22 +29,31 @@ describe('an issue and a ticket', () => {
 
   it('settle after random edits on both sides, and no foreign change is suppressed', async () => {
     const seen = await editAtRandom(world, { edits: 200, records: 6, burst: 40, seed: 7 })
-    expect(seen.recognised).toBeGreaterThan(0)
+    expect(seen.recognised.github).toBeGreaterThan(0)
+    expect(seen.recognised.deskline).toBeGreaterThan(0)
     expect(seen.rewritten).toBeGreaterThan(0)
   }, 120_000)
 })
 
 describe('two automations that undo each other', () => {
-  const began = new Date()
   const incidents = () => world.test.sql`
-    select reason, status, opened_at from integration_incidents
-    where opened_at > ${began} order by opened_at`
+    select reason, status, opened_at from integration_incidents order by opened_at`
+  /** As if the window were over. */
+  const passWindow = async () => {
+    await world.test
+      .sql`update integration_written_records set answers = array(select a - interval '61 s' from unnest(answers) a)`
+    await closeEndedLoops(world.test.framework)
+  }
 
   it('are a loop, which opens an incident within a minute; it closes once they have stopped', async () => {
+    // Random edits may have been one.
+    await passWindow()
+    await world.test.sql`delete from integration_incidents`
     const issue = await world.openIssue('hello')
     await world.settle(5)
     const [mirror] = (await world.mirrors()).filter((each) => each.issue === issue)
     const ticket = mirror?.ticket ?? ''
+    const began = Date.now()
     await world.editIssue(issue, { title: 'HELLO' })
     for (let round = 0; round < 20 && (await incidents()).length === 0; round += 1) {
       await world.send()
@@ -58,13 +67,11 @@ describe('two automations that undo each other', () => {
     const [opened, ...more] = await incidents()
     expect(opened).toMatchObject({ reason: 'echo_loop', status: 'open' })
     expect(more).toEqual([])
-    expect(Number(opened?.opened_at) - began.getTime()).toBeLessThan(60_000)
+    expect(Number(opened?.opened_at) - began).toBeLessThan(60_000)
 
     await world.settle(10)
     await world.compare()
-    await world.test
-      .sql`update integration_written_records set answers = array(select a - interval '61 s' from unnest(answers) a)`
-    await closeEndedLoops(world.test.framework)
+    await passWindow()
     expect((await incidents()).map(({ status }) => status)).not.toContain('open')
   })
 })

@@ -4,7 +4,10 @@ import { TicketEvent } from './ticket-event.ts'
 
 export const ticketKey = (id: string): string => `ticket:${id}`
 
-/** What a ticket or a comment says, whichever way it comes: in an answer, a webhook or a sync. Times are left out. */
+/**
+ * What a ticket or a comment says, whichever way it comes: in an answer, a webhook or a sync. With the time of its
+ * last change, which all three tell alike: so a foreign change back to what we wrote is told from our own.
+ */
 export function toldRecord(told: Told): { key: string; content: Json } | null {
   const event = told.kind === 'delivery' ? TicketEvent.safeParse(told.request.json()).data : undefined
   // It is more than a version of the ticket.
@@ -15,6 +18,6 @@ export function toldRecord(told: Told): { key: string; content: Json } | null {
   if (comment !== undefined) return { key: `comment:${comment.id}`, content: comment.body }
   const ticket = Ticket.safeParse(said).data
   if (ticket === undefined) return null
-  const { id, subject, status, requester_email } = ticket
-  return { key: ticketKey(id), content: { subject, status, requester_email } }
+  const { id, subject, status, requester_email, updated_at } = ticket
+  return { key: ticketKey(id), content: { subject, status, requester_email, updated_at } }
 }

@@ -16,7 +16,7 @@ const Named = z.union([z.string(), z.object({ name: z.string().nullish() }).tran
 const Login = z.object({ login: z.string() }).transform(({ login }) => login)
 const reactions = z.object({ total_count: z.number() }).nullish()
 
-/** What people can change on an issue. Times, addresses and what is derived are left out. */
+/** What people can change on an issue, and when one did last. Addresses and what is derived are left out. */
 const Issue = z.object({
   number: z.number().int(),
   title: z.string(),
@@ -32,9 +32,16 @@ const Issue = z.object({
   /** Another comment is news of its issue, too. */
   comments: z.number().int(),
   reactions,
+  updated_at: z.string(),
 })
 
-const Comment = z.object({ id: z.number().int(), issue_url: z.string(), body: z.string().nullish(), reactions })
+const Comment = z.object({
+  id: z.number().int(),
+  issue_url: z.string(),
+  body: z.string().nullish(),
+  reactions,
+  updated_at: z.string(),
+})
 
 /** Actions whose payload is the issue or comment, and nothing that stands beside it. */
 const ISSUE_ACTIONS: ReadonlySet<string | null> = new Set([
@@ -69,7 +76,7 @@ export function toldRecord(told: Told): GitHubRecord | null {
   }
 }
 
-const Delivered = z.object({ issue: z.unknown(), comment: z.unknown() })
+const Delivered = z.object({ issue: z.unknown().optional(), comment: z.unknown().optional() })
 
 /** A comment names its issue; an issue does not. */
 function recordIn(value: unknown): GitHubRecord | null {
@@ -77,7 +84,11 @@ function recordIn(value: unknown): GitHubRecord | null {
   if (comment !== undefined)
     return {
       key: `comment:${comment.id}`,
-      content: { body: comment.body ?? '', reactions: comment.reactions?.total_count ?? 0 },
+      content: {
+        body: comment.body ?? '',
+        reactions: comment.reactions?.total_count ?? 0,
+        updatedAt: comment.updated_at,
+      },
     }
   const issue = Issue.safeParse(value).data
   if (issue === undefined) return null
@@ -96,6 +107,8 @@ function recordIn(value: unknown): GitHubRecord | null {
       lockReason: issue.active_lock_reason ?? null,
       comments: issue.comments,
       reactions: issue.reactions?.total_count ?? 0,
+      // Tells a foreign change back to what we wrote, but for one within the same second.
+      updatedAt: issue.updated_at,
     },
   }
 }
