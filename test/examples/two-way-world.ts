@@ -86,6 +86,8 @@ export async function startWorld(): Promise<World> {
     baseUrl: api,
     providers: { github: new UnlimitedGitHub(), deskline: provider },
     egress: { allow: ['127.0.0.1'] },
+    // Of two edits within a second that leave an issue the same, the second would count as a repeat of the first.
+    config: { webhook: { replay_window: 0 } },
   })
   await test.sql.unsafe(SCHEMA)
   const postgres = (await import('postgres')).default
