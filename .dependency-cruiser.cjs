@@ -19,9 +19,10 @@ const DOORS =
  */
 const ARROWS = {
   access: ['observability'],
-  calls: ['events', 'incidents', 'integrations', 'oauth', 'observability', 'providers'],
+  calls: ['echoes', 'events', 'incidents', 'integrations', 'oauth', 'observability', 'providers'],
   claims: [],
   credentials: ['events', 'integrations', 'observability', 'providers'],
+  echoes: ['calls', 'incidents', 'integrations', 'observability', 'providers'],
   events: ['calls', 'claims', 'credentials', 'providers'],
   explain: ['calls', 'events', 'incidents', 'syncs'],
   failures: ['observability', 'webhooks'],
@@ -44,8 +45,18 @@ const ARROWS = {
   observability: ['calls', 'credentials', 'events', 'integrations', 'providers', 'syncs', 'webhooks'],
   providers: [],
   retention: ['calls', 'incidents', 'integrations', 'observability', 'providers'],
-  syncs: ['calls', 'claims', 'credentials', 'events', 'incidents', 'integrations', 'observability', 'providers'],
-  webhooks: ['calls', 'claims', 'credentials', 'events', 'integrations', 'observability', 'providers'],
+  syncs: [
+    'calls',
+    'claims',
+    'credentials',
+    'echoes',
+    'events',
+    'incidents',
+    'integrations',
+    'observability',
+    'providers',
+  ],
+  webhooks: ['calls', 'claims', 'credentials', 'echoes', 'events', 'integrations', 'observability', 'providers'],
 }
 const SERVICES = '^src/((framework|db|cache|config|egress)/|encryption[.]ts$)'
 

@@ -3,4 +3,5 @@ CREATE OR REPLACE FUNCTION "__schema__"."__prefix___is_integration_well"(p_integ
 -- row, and gives the health that it is about to write there; a count asks without. Each kind of incident that lasts has its mark here.
 	SELECT p_health = 'healthy' AND EXISTS (
 		SELECT FROM "__schema__"."__prefix__s" WHERE id = p_integration AND sync_stale_alerted_at IS NULL)
+	AND NOT EXISTS (SELECT FROM "__schema__"."__prefix___written_records" WHERE integration_id = p_integration AND looping_since IS NOT NULL)
 $$;

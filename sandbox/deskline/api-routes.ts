@@ -8,6 +8,12 @@ import type { Ticket } from './tickets.ts'
 
 const NewTicket = z.strictObject({ subject: z.string().min(1).max(200), requester_email: z.email() })
 
+const Change = z.strictObject({
+  subject: z.string().min(1).max(200).optional(),
+  status: z.enum(['open', 'pending', 'solved']).optional(),
+})
+const NewComment = z.strictObject({ body: z.string().min(1).max(10_000) })
+
 const EVENTS_KEPT_MS = 3 * 86_400_000
 const KEY_KEPT_MS = 86_400_000
 
@@ -46,10 +52,31 @@ export function apiRoutes(state: DesklineState): Hono {
         if (before.body === body) return c.json(before.ticket, 201)
         throw new DesklineFailure(409, 'idempotency_key_reused', 'This key was used with another body.')
       }
-      const ticket = state.tickets.create(newTicket(body))
+      const ticket = state.tickets.create(
+        given(NewTicket, body, 'a subject of 1 to 200 characters and a requester_email'),
+        'api',
+      )
       if (key !== undefined) created.set(key, { body, ticket: { ...ticket }, atMs: state.now().getTime() })
       return c.json(ticket, 201)
     })
+  })
+
+  app.patch('/tickets/:id', async (c) => {
+    const body = await c.req.text()
+    return answered(c, state, 'tickets:write', () =>
+      c.json(state.tickets.change(c.req.param('id'), given(Change, body, 'a subject, a status, or both'), 'api')),
+    )
+  })
+
+  app.get('/tickets/:id/comments', (c) =>
+    answered(c, state, 'tickets:read', () => c.json({ comments: state.tickets.comments(c.req.param('id')) })),
+  )
+
+  app.post('/tickets/:id/comments', async (c) => {
+    const text = await c.req.text()
+    return answered(c, state, 'tickets:write', () =>
+      c.json(state.tickets.comment(c.req.param('id'), given(NewComment, text, 'a body').body, 'api'), 201),
+    )
   })
 
   app.get('/events', (c) =>
@@ -79,10 +106,10 @@ function answered(c: Context, state: DesklineState, scope: string, answer: () =>
   return answer()
 }
 
-function newTicket(body: string): z.infer<typeof NewTicket> {
+function given<T>(schema: z.ZodType<T>, body: string, allowed: string): T {
   try {
-    return NewTicket.parse(JSON.parse(body))
+    return schema.parse(JSON.parse(body))
   } catch {
-    throw invalidParameter('body', 'must be JSON with a subject of 1 to 200 characters and a requester_email')
+    throw invalidParameter('body', `must be JSON with ${allowed}`)
   }
 }

@@ -39,6 +39,14 @@ export function controlRoutes(state: DesklineState): Hono {
   app.patch('/tickets/:id', (c) =>
     withBody(c, Change, (change) => c.json(state.tickets.change(c.req.param('id') ?? '', change))),
   )
+  app.post('/tickets/:id/comments', (c) =>
+    withBody(c, z.strictObject({ body: z.string().min(1) }), ({ body }) =>
+      c.json(state.tickets.comment(c.req.param('id') ?? '', body), 201),
+    ),
+  )
+  app.get('/ledger', (c) =>
+    c.json({ events: state.tickets.events().map((event) => ({ ...event, by: state.tickets.authorOf(event) })) }),
+  )
   app.delete('/tickets/:id', (c) => {
     state.tickets.remove(c.req.param('id'))
     return c.body(null, 204)

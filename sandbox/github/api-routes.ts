@@ -3,7 +3,6 @@ import { Hono } from 'hono'
 import type { AnswerContext } from './answers.ts'
 import { commentAnswer, issueEntry, repositoryAnswer, singleIssue, timelineAnswer, viewerAnswer } from './answers.ts'
 import type { SandboxIssue } from './dataset.ts'
-import { comment, editIssue, openIssue } from './edits.ts'
 import { notForInstallations, notFound, validationFailed } from './failures.ts'
 import { hookRoutes } from './hook-routes.ts'
 import { issueEdit, parseBody } from './issue-input.ts'
@@ -13,6 +12,8 @@ import type { Answer } from './recorded.ts'
 import { bodyFormat } from './rendered-body.ts'
 import { requireRepository } from './requested-repository.ts'
 import type { SandboxEnv, SandboxState } from './sandbox-state.ts'
+import type { Editing } from './told-edits.ts'
+import { commentAndTell, editAndTell, openAndTell } from './told-edits.ts'
 
 const REPOSITORY = '/repos/{owner}/{repo}'
 const ISSUES = `${REPOSITORY}/issues`
@@ -52,7 +53,7 @@ function repositoryRoutes(state: SandboxState): Hono {
     if (edit.title === undefined) {
       throw validationFailed([{ resource: 'Issue', field: 'title', code: 'missing_field' }], 'POST', ISSUES)
     }
-    const issue = openIssue(state.dataset, { ...edit, title: edit.title }, state.now())
+    const issue = openAndTell(byApi(c, state), { ...edit, title: edit.title })
     return created(c, singleIssue(issue, answerContext(c, state)))
   })
 
@@ -69,7 +70,7 @@ function repositoryRoutes(state: SandboxState): Hono {
   app.patch('/issues/:number', async (c) => {
     const issue = requireIssue(c, state, 'PATCH', ISSUE)
     const edit = issueEdit(parseBody(await c.req.text(), 'PATCH', ISSUE), state.dataset, 'PATCH', ISSUE)
-    editIssue(state.dataset, issue, edit, state.now())
+    editAndTell(byApi(c, state), issue, edit)
     return c.json(singleIssue(issue, answerContext(c, state)))
   })
 
@@ -88,7 +89,7 @@ function repositoryRoutes(state: SandboxState): Hono {
     if (typeof body !== 'string') {
       throw validationFailed([{ resource: 'IssueComment', field: 'body', code: 'invalid' }], 'POST', COMMENTS)
     }
-    return created(c, commentAnswer(comment(state.dataset, issue, body, state.now()), answerContext(c, state)))
+    return created(c, commentAnswer(commentAndTell(byApi(c, state), issue, body), answerContext(c, state)))
   })
 
   app.get('/issues/:number/timeline', (c) => {
@@ -127,6 +128,10 @@ function page<T>(
 function created(c: Context, answer: Answer): Response {
   c.header('location', String(answer.url))
   return c.json(answer, 201)
+}
+
+function byApi(c: Context, state: SandboxState): Editing {
+  return { state, apiUrl: new URL(c.req.url).origin, by: 'api' }
 }
 
 function answerContext(c: Context, { dataset }: SandboxState): AnswerContext {

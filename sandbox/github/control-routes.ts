@@ -3,12 +3,15 @@ import { Hono } from 'hono'
 import { z } from 'zod'
 import { faultSchema } from '../faults.ts'
 import { noPages } from '../no-pages.ts'
+import type { IssueEdit } from './edits.ts'
 import { addIssues, recordOthers, touchOldest } from './edits.ts'
 import { MAX_DELIVERIES } from './hook-deliveries.ts'
 import { OTHER_EVENTS } from './other-event-kinds.ts'
 import type { SandboxState } from './sandbox-state.ts'
+import type { Editing } from './told-edits.ts'
+import { commentAndTell, editAndTell, openAndTell } from './told-edits.ts'
 import type { Attempt } from './webhook-sender.ts'
-import { deliveries, lostAttempt, sendWebhooks } from './webhook-sender.ts'
+import { deliveries, lostAttempt, sendEvents, sendWebhooks } from './webhook-sender.ts'
 
 const countSchema = z.strictObject({ count: z.int().min(1).max(1_000_000).default(1) })
 const faultsSchema = z.union([z.array(faultSchema), faultSchema.transform((fault) => [fault])])
@@ -23,6 +26,18 @@ const webhooksSchema = z.strictObject({
   retryForSeconds: z.number().min(0).max(3600).optional(),
   backoffMs: z.number().min(1).max(60_000).optional(),
 })
+
+const targetSchema = z.strictObject({ url: z.url({ protocol: /^https?$/ }), secret: z.string().min(1) })
+const editSchema = z
+  .strictObject({
+    number: z.int().min(1).optional(),
+    title: z.string().min(1).optional(),
+    body: z.string().nullable().optional(),
+    state: z.enum(['open', 'closed']).optional(),
+    labels: z.array(z.string()).optional(),
+    comment: z.string().min(1).optional(),
+  })
+  .refine(({ number, title }) => number !== undefined || title !== undefined, 'a new issue needs a title')
 
 const deliveriesSchema = z.strictObject({
   count: z.int().min(1).max(MAX_DELIVERIES).default(1),
@@ -77,6 +92,29 @@ export function controlRoutes(state: SandboxState): Hono {
     if (issue === undefined) return c.json({ error: `There is no issue ${wanted.number}` }, 400)
     recordOthers(state.dataset, issue, state.now())
     return c.json({ events: OTHER_EVENTS }, 201)
+  })
+
+  app.post('/issues/edit', async (c) => {
+    const wanted = await input(c, editSchema)
+    if (wanted instanceof Response) return wanted
+    const { number, comment, title, ...rest } = wanted
+    const edit = { ...rest, ...(title === undefined ? {} : { title }) } as IssueEdit
+    const editing: Editing = { state, apiUrl: new URL(c.req.url).origin, by: 'person' }
+    const issue =
+      number === undefined ? openAndTell(editing, { ...edit, title: title ?? '' }) : state.dataset.issues[number - 1]
+    if (issue === undefined) return c.json({ error: `There is no issue ${number}` }, 400)
+    if (number !== undefined) editAndTell(editing, issue, edit)
+    if (comment !== undefined) commentAndTell(editing, issue, comment)
+    return c.json(numberAndMoment(issue), 201)
+  })
+
+  app.get('/ledger', (c) => c.json({ events: state.events.all().slice(Number(c.req.query('from') ?? 0)) }))
+  app.post('/events', async (c) => {
+    const target = await input(c, targetSchema)
+    if (target instanceof Response) return target
+    const events = state.events.takeUnsent()
+    const attempts = await sendEvents(target, events, (attempt) => void state.deliveries.add(attempt))
+    return c.json({ deliveries: attempts.map(({ guid, statusCode }) => ({ guid, statusCode })) })
   })
 
   app.post('/webhooks', async (c) => {

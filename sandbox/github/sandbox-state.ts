@@ -5,6 +5,7 @@ import type { Dataset, DatasetOptions } from './dataset.ts'
 import { createDataset } from './dataset.ts'
 import { HookDeliveries } from './hook-deliveries.ts'
 import { InstallationTokens } from './installation-tokens.ts'
+import { IssueEvents } from './issue-events.ts'
 import { RequestLog } from './request-log.ts'
 
 /** Everything a sandbox remembers, but for the quota. */
@@ -12,6 +13,7 @@ export interface SandboxState {
   dataset: Dataset
   log: RequestLog
   deliveries: HookDeliveries
+  events: IssueEvents
   installationTokens: InstallationTokens
   faults: FaultList
   now: () => Date
@@ -29,6 +31,7 @@ export function createSandboxState(seed: DatasetOptions, now: () => Date): Sandb
     dataset: createDataset(seed),
     log: new RequestLog(),
     deliveries: new HookDeliveries(),
+    events: new IssueEvents(),
     installationTokens: new InstallationTokens(now),
     faults: createFaultList(),
     now,
@@ -36,6 +39,7 @@ export function createSandboxState(seed: DatasetOptions, now: () => Date): Sandb
       state.dataset = createDataset(seed)
       state.log.clear()
       state.deliveries.clear()
+      state.events = new IssueEvents()
       state.faults.clear()
     },
   }

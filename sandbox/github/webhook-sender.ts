@@ -2,6 +2,7 @@ import { createHash, createHmac, randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { IssueEvent } from './issue-events.ts'
 
 /** One webhook as GitHub would send it, not yet signed. */
 export interface Delivery {
@@ -156,6 +157,29 @@ export async function sendWebhooks({
   await Promise.all(Array.from({ length: concurrency }, lane))
   result.durationMs = Math.round(performance.now() - startedAt)
   return result
+}
+
+const EVENTS_AT_ONCE = 4
+
+/** Events of the sandbox's own issues: one attempt each, some beside each other, as GitHub does. */
+export async function sendEvents(
+  { url, secret }: Pick<SendOptions, 'url' | 'secret'>,
+  events: readonly IssueEvent[],
+  onAttempt: (attempt: Attempt) => void,
+): Promise<Attempt[]> {
+  const attempts: Attempt[] = []
+  const queue = events.values()
+  const lane = async (): Promise<void> => {
+    for (const { guid: deliveryId, event, payload } of queue) {
+      const delivery = { event, deliveryId, payload, body: Buffer.from(JSON.stringify(payload)) }
+      await attempt(url, secret, delivery, (made) => {
+        attempts.push(made)
+        onAttempt(made)
+      })
+    }
+  }
+  await Promise.all(Array.from({ length: EVENTS_AT_ONCE }, lane))
+  return attempts
 }
 
 interface DeliveryAnswer {

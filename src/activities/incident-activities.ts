@@ -1,5 +1,6 @@
 /** Failure rates, and an incident's life as its workflow sees it. Rules: docs/behaviour/failure-rates.md, docs/behaviour/incidents.md. */
 
+import { closeEndedLoops } from '../echoes/loops.ts'
 import { wakePendingOutbox } from '../events/outbox.ts'
 import type { Framework } from '../framework/context.ts'
 import { evaluateFailureRates } from '../incidents/anomalies.ts'
@@ -21,8 +22,9 @@ export function incidentActivities(framework: Framework) {
       await autoCloseIncident(framework, integrationId)
       return lookAtIncident(framework, integrationId)
     },
-    /** Signals the workflows of incidents whose change they have not seen, and the outbox if rows wait. Harmless to repeat. */
+    /** Ends loops of echoes, signals the workflows of incidents whose change they have not seen, and the outbox if rows wait. Harmless to repeat. */
     async rewakeFollowers(): Promise<void> {
+      await closeEndedLoops(framework)
       const rewoken = await rewakeIncidents(framework)
       if (rewoken > 0)
         framework.logger.info({ event: 'incident.rewoken', integrations: rewoken }, 'told workflows of incidents again')

@@ -42,6 +42,7 @@ export function requestBuilder<Parsed = undefined>(framework: Framework, steps: 
     relatedTo: (type, id) => and({ relatedTo: { type, id } }),
     retryOf: (retryOf) => and({ retryOf }),
     withIdempotencyKey: (idempotencyKey) => and({ idempotencyKey }),
+    writes: (record) => and({ writes: { record } }),
     withTimeout: (timeoutMs) => and({ timeoutMs }),
     get: by('GET'),
     post: by('POST'),

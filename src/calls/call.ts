@@ -5,6 +5,7 @@ import { InvalidArgumentException } from '../framework/errors.ts'
 import { knownSecrets } from '../framework/known-secrets.ts'
 import { redactText } from '../framework/redaction.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
+import { recognisesEchoes } from '../providers/contracts.ts'
 import type { RequestOptions } from '../providers/integration.ts'
 import { ATTEMPTS_RANGE, defaultAttempts } from './retry-rules.ts'
 
@@ -46,6 +47,8 @@ export function planCall(framework: Framework, outbound: OutboundCall<unknown>):
   // Without its provider a call would have neither its limits nor its redaction.
   const provider = framework.providers.get(integration.provider)
   const plan = callPlan(outbound, framework.clock.now())
+  if (options.writes !== undefined && !recognisesEchoes(provider))
+    throw new InvalidArgumentException('writes', `it is allowed with a provider that has toldRecord()`)
   const secrets = (): readonly string[] => knownSecrets(credentials())
   return {
     ...outbound,
@@ -75,6 +78,8 @@ export function callPlan(
   checkRange('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
   if (options.retryOf !== undefined) checkRange('retryOf', options.retryOf, 1, Number.MAX_SAFE_INTEGER)
   if (options.relatedTo !== undefined) checkRelation(options.relatedTo)
+  if (options.writes?.record === '')
+    throw new InvalidArgumentException('writes', 'a text that is not empty, or null, is allowed')
   const idempotencyKey = checkedKey(options.idempotencyKey)
   const cacheForMs = checkedLifetime(options.cacheFor, now)
   const mayServeStale = options.serveStale === true

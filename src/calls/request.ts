@@ -6,6 +6,7 @@
  * suppression, incident) → events → retry decision. Rule: docs/behaviour/requests.md, "Stages".
  */
 
+import { trackWrite } from '../echoes/tracked-write.ts'
 import type { Framework, OutboundCall } from '../framework/context.ts'
 import { isIntegrationsError, RateLimitExceededException } from '../framework/errors.ts'
 import { pause } from '../framework/waiting.ts'
@@ -31,7 +32,14 @@ const REFUSALS = ['circuit_open', 'rate_limit_exceeded'] as const
 
 /** How a call ended, all its attempts together. */
 export type Ending =
-  | { readonly kind: 'succeeded'; readonly value: unknown }
+  | {
+      readonly kind: 'succeeded'
+      readonly value: unknown
+      /** Decoded, as the row keeps it. */
+      readonly body: unknown
+      /** The row of the attempt; null: it could not be written. */
+      readonly requestId: number | null
+    }
   | {
       readonly kind: 'failed'
       /** Thrown as it is. */
@@ -57,7 +65,13 @@ export async function performRequest<T>(framework: Framework, outbound: Outbound
   if (key !== null) refuseInsideTransaction(key)
   // Before a key is spent: credentials that can't be read end the call.
   call.secrets()
-  const ending = key === null ? await makeAttempts(call) : await makeKeyedAttempts(call, key)
+  const write = await trackWrite(call)
+  const ending = await (key === null ? makeAttempts(call) : makeKeyedAttempts(call, key)).catch(async (error) => {
+    // A key that is spent, for example: nothing was sent.
+    await write?.end(null)
+    throw error
+  })
+  await write?.end(ending.kind === 'succeeded' ? ending : null)
   if (ending.kind === 'succeeded') return ending.value as T
 
   const stale = call.serveStale && mayBeStale(ending) ? await staleAnswer(call) : null
@@ -105,7 +119,8 @@ async function makeAttempts(call: PlannedCall): Promise<Ending> {
     const written = await settled(framework, integration, record)
     firstRowId ??= written.rowId
     await announce(call, written, record, outcome)
-    if (outcome.kind === 'succeeded') return { kind: 'succeeded', value: outcome.value }
+    if (outcome.kind === 'succeeded')
+      return { kind: 'succeeded', value: outcome.value, body: outcome.body, requestId: written.rowId }
 
     const { error, failureClass } = outcome
     withoutEffect &&= isSurelyWithoutEffect(error, failureClass)

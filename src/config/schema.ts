@@ -170,6 +170,8 @@ const OBSERVABILITY = {
   anomaly_window_minutes: key(int(), 15, 'window of the failure rate', 'minutes'),
   anomaly_failure_rate_threshold: key(int(1, 100), 25, 'fires at or above', 'percent'),
   anomaly_minimum_requests: key(int(), 20, 'requests in the window before it can fire'),
+  echo_loop_writes: key(int(2, 100), 5, 'writes of one record, each in answer to a change of it, that count as a loop'),
+  echo_loop_window: key(int(1, 3_600), 60, 'within how long they come', 'seconds'),
   incidents_enabled: key(bool(), true, 'open and escalate incidents; open ones are closed all the same'),
 }
 

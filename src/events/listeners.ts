@@ -30,6 +30,11 @@ export interface ListenerOptions {
    * which a row can be stored; an item of a class with such a listener fails. Default false.
    */
   readonly queued?: boolean
+  /**
+   * Not told of what comes of a delivery or an item that says only what we wrote ourselves. For provider events and sync items.
+   * Default false.
+   */
+  readonly skipOwn?: boolean
   /** Name under which a stored event records that a queued listener has had it. Default: the function's name. */
   readonly name?: string
 }
@@ -44,6 +49,7 @@ interface Registration {
   readonly listener: Listener
   readonly order: number
   readonly queued: boolean
+  readonly skipOwn: boolean
   /** Among the queued listeners of one event no two have the same. */
   readonly name: string
 }
@@ -86,12 +92,24 @@ export class Listeners {
   }
 
   on(key: EventKey, listener: Listener, options: ListenerOptions = {}): void {
-    const { order = 0, queued = false } = options
+    const { order = 0, queued = false, skipOwn = false } = options
     if (options.name !== undefined) checkName(options.name)
     if (isItemClass(key)) this.registerItemClass(key)
     else if (queued) checkMayBeQueued(key)
     const wanted = options.name ?? functionName(listener)
-    this.#registrations.push({ key, listener, order, queued, name: queued ? this.#freeName(key, wanted) : wanted })
+    if (skipOwn && typeof key === 'string')
+      throw new InvalidArgumentException(
+        'skipOwn',
+        `classes of provider events and sync items are allowed, ${key} was given`,
+      )
+    this.#registrations.push({
+      key,
+      listener,
+      order,
+      queued,
+      skipOwn,
+      name: queued ? this.#freeName(key, wanted) : wanted,
+    })
     // A stable sort: equal orders stay as registered.
     this.#registrations.sort((a, b) => a.order - b.order)
   }
@@ -188,8 +206,8 @@ export class Listeners {
 
   /** Tells the listeners of a provider's own event or of a sync item, awaited in order; the first throw ends it. */
   async deliver(event: ProviderEvent | SyncItemEvent<unknown>): Promise<void> {
-    for (const { key, listener } of [...this.#registrations])
-      if (typeof key === 'function' && event instanceof key) await listener(event as never)
+    for (const { key, listener, skipOwn } of [...this.#registrations])
+      if (typeof key === 'function' && event instanceof key && !(skipOwn && event.isOwn)) await listener(event as never)
   }
 }
 

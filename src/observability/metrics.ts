@@ -35,6 +35,9 @@ export type SettledWebhook = (typeof SETTLED_WEBHOOKS)[number]
 export const SETTLED_ITEMS = ['success', 'failed', 'skipped'] as const
 export type SettledItem = (typeof SETTLED_ITEMS)[number]
 
+export const ECHOES = ['webhook', 'item'] as const
+export type Echo = (typeof ECHOES)[number]
+
 export const ENDED_RUNS = ['success', 'partial', 'failed', 'cancelled'] as const
 export type EndedRun = (typeof ENDED_RUNS)[number]
 
@@ -61,6 +64,8 @@ export interface Metrics {
   syncItemSettled(of: Subject, status: SettledItem, count?: number): void
   /** `sync_deferrals_total` */
   syncItemDeferred(of: Subject): void
+  /** `echoes_total`: counted when it is judged, with each attempt. */
+  echoArrived(of: Subject, as: Echo): void
   /** `wakeups_failed_total` */
   wakeUpFailed(): void
   /** `workflows_replaced_total` */

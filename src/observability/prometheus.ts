@@ -7,6 +7,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { FailureClass } from '../calls/failure-class-rules.ts'
 import type { Metrics, Subject } from './metrics.ts'
 import {
+  ECHOES,
   ENDED_RUNS,
   RECEIVED_OUTCOMES,
   REPLACEABLE_WORKFLOWS,
@@ -76,6 +77,10 @@ export function prometheusMetrics({ byIntegration, streamsOf = () => [] }: Count
   const runs = counter('sync_runs_total', 'Sync runs and slices of backfills that ended', [...SYNC_LABELS])
   const items = counter('sync_items_total', 'Sync items that were settled', [...SYNC_LABELS])
   const deferrals = counter('sync_deferrals_total', 'Attempts of sync items put off until there is capacity', [])
+  const echoes = counter('echoes_total', 'Deliveries and sync items that said only what we wrote ourselves', [
+    'provider',
+    'kind',
+  ])
   const wakeUps = counter('wakeups_failed_total', 'Wake-ups of workflows that did not reach Temporal', [])
   const replaced = counter('workflows_replaced_total', 'Workflows ended since their task failed again and again', [
     'workflow',
@@ -100,6 +105,7 @@ export function prometheusMetrics({ byIntegration, streamsOf = () => [] }: Count
       for (const status of ENDED_RUNS) runs.inc({ provider, stream, status }, 0)
       for (const status of SETTLED_ITEMS) items.inc({ provider, stream, status }, 0)
     }
+    for (const kind of ECHOES) echoes.inc({ provider, kind }, 0)
     for (const failure_class of [NO_FAILURE, ...Object.values(FailureClass)])
       requests.inc({ provider, failure_class }, 0)
   }
@@ -120,6 +126,7 @@ export function prometheusMetrics({ byIntegration, streamsOf = () => [] }: Count
     syncRunEnded: (of, status) => runs.inc({ ...syncOf(of), status }),
     syncItemSettled: (of, status, count = 1) => items.inc({ ...syncOf(of), status }, count),
     syncItemDeferred: (of) => deferrals.inc({ ...ownerOf(of) }),
+    echoArrived: (of, kind) => echoes.inc({ provider: of.provider, kind, ...ownerOf(of) }),
     wakeUpFailed: () => wakeUps.inc(),
     workflowReplaced: (workflow) => replaced.inc({ workflow }),
     async text(standing, providers) {

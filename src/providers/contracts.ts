@@ -66,6 +66,28 @@ export interface WebhookContext {
   readonly attempt: number
   /** Aborted when `webhook.handler_timeout` is over: the attempt has failed, and its late result is dropped. */
   readonly signal: AbortSignal
+  /** Whether it says only what we wrote ourselves. False, too, where the provider can't say. */
+  readonly isOwn: boolean
+}
+
+/** What a provider is asked about, for {@link RecognisesEchoes}. */
+export type Told =
+  /** The decoded answer of a call that said `writes`. */
+  | { readonly kind: 'answer'; readonly body: Json }
+  | { readonly kind: 'delivery'; readonly request: WebhookRequest }
+  /** A sync item: the `type` of its event and its payload. */
+  | { readonly kind: 'item'; readonly eventClass: string; readonly payload: Json }
+
+/** A provider that knows a record again, so that what we wrote ourselves is told from news. Rule: docs/behaviour/echoes.md. */
+export interface RecognisesEchoes extends IntegrationProvider {
+  /**
+   * The record that it tells of, and what it says about it; null: it tells of none, and is not judged.
+   *
+   * The content must hold everything that may matter to a host, and be the same whichever way it came; the record's version or the
+   * time of its last change, too, if all ways tell it. Two equal contents of one record are taken for the same news. What throws
+   * fails the attempt.
+   */
+  toldRecord(told: Told): { readonly key: string; readonly content: Json } | null
 }
 
 export type HandleWebhook = (
@@ -85,8 +107,14 @@ export type StaleGuard = (payload: Json) => { readonly key: string; readonly ver
 /** A function, or the name of a workflow of the host's own that is started once per webhook. */
 export type WebhookHandler =
   | HandleWebhook
-  | { readonly handle: HandleWebhook; readonly staleGuard?: StaleGuard }
-  | { readonly workflow: string; readonly taskQueue?: string; readonly staleGuard?: StaleGuard }
+  | ({ readonly handle: HandleWebhook } & WebhookHandlerOptions)
+  | ({ readonly workflow: string; readonly taskQueue?: string } & WebhookHandlerOptions)
+
+export interface WebhookHandlerOptions {
+  readonly staleGuard?: StaleGuard
+  /** A delivery that says only what we wrote ourselves is not handled: it is `processed` with the result `own`. Default false. */
+  readonly skipOwn?: boolean
+}
 
 export interface HandlesWebhooks extends IntegrationProvider {
   /** Only a returned `true` lets a delivery in; throwing counts as false. */
@@ -325,6 +353,7 @@ const CONTRACTS = {
   IdentifiesAuthenticatedUser: { own: ['authenticatedUser'] },
   RedactsRequestData: { own: ['redactedRequestPaths', 'redactedResponsePaths'], any: true },
   LimitsRequestLogging: { own: ['unloggedResponses'] },
+  RecognisesEchoes: { own: ['toldRecord'] },
 } as const satisfies Record<string, ContractMembers>
 
 /** Names of the contracts that the provider implements. */
@@ -372,6 +401,7 @@ export const redactsRequestData = (p: Guarded): p is RedactsRequestData =>
   implementsAll(p, CONTRACTS.RedactsRequestData)
 export const limitsRequestLogging = (p: Guarded): p is LimitsRequestLogging =>
   implementsAll(p, CONTRACTS.LimitsRequestLogging)
+export const recognisesEchoes = (p: Guarded): p is RecognisesEchoes => implementsAll(p, CONTRACTS.RecognisesEchoes)
 export const hasHealthCheck = (p: Guarded): p is Guarded & Required<Pick<Guarded, 'healthCheck'>> =>
   has(p, 'healthCheck')
 

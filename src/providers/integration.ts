@@ -33,6 +33,11 @@ export interface RequestOptions {
   readonly retryOf?: number
   /** The host's record that the call is about. */
   readonly relatedTo?: { readonly type: string; readonly id: string | number }
+  /**
+   * The provider's record that the call writes, so that its echo is known; null: a new one, whose key the answer tells. For providers
+   * with `toldRecord()`. `content`: what the record says afterwards, where the answer does not, such as of a deletion.
+   */
+  readonly writes?: { readonly record: string | null; readonly content?: Json }
   /** Deadline of one attempt in milliseconds, 1 to 600,000. Default 30,000. */
   readonly timeoutMs?: number
   /** The caller's own reason to stop. */
@@ -81,6 +86,7 @@ export interface RequestBuilder<Parsed = undefined> {
   relatedTo(type: string, id: string | number): RequestBuilder<Parsed>
   retryOf(requestId: number): RequestBuilder<Parsed>
   withIdempotencyKey(key: string | null): RequestBuilder<Parsed>
+  writes(record: string | null): RequestBuilder<Parsed>
   withTimeout(timeoutMs: number): RequestBuilder<Parsed>
   /**
    * By a callback, or by a URL: then `data` is the query of GET, HEAD and DELETE, else the body. Without a target the endpoint is

@@ -6,6 +6,7 @@
  */
 import type { z } from 'zod'
 import type { Json } from '../framework/json.ts'
+import { currentArrival } from './arrival.ts'
 import type { Integration } from './integration.ts'
 
 /**
@@ -16,6 +17,8 @@ import type { Integration } from './integration.ts'
 export abstract class ProviderEvent {
   /** Stable name, unique in the host. */
   static readonly type: string
+  /** Whether it comes of a delivery or an item that says only what we wrote ourselves. Rule: docs/behaviour/echoes.md. */
+  readonly isOwn: boolean = currentArrival()?.isOwn ?? false
   constructor(readonly integration: Integration) {}
 }
 
@@ -46,6 +49,8 @@ export abstract class SyncItemEvent<P = Json> {
   readonly hash: string | null = null
   /** Of what was handled last; null: nothing was. */
   readonly previousHash: string | null = null
+  /** Whether it says only what we wrote ourselves. Rule: docs/behaviour/echoes.md. */
+  readonly isOwn: boolean = currentArrival()?.isOwn ?? false
 
   constructor(
     readonly integration: Integration,

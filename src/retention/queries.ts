@@ -14,7 +14,7 @@ import { functionNamed } from '../db/sql-functions.ts'
 import type { PruningStep } from './rules.ts'
 
 /** A step that deletes rows. */
-export type DeletingStep = Exclude<PruningStep, 'incidents_closed'>
+export type DeletingStep = Exclude<PruningStep, 'incidents_closed'> | 'written_records'
 
 /** Position of a walk: moment and id of its last row, as Postgres writes them. */
 export interface Position {
@@ -50,6 +50,8 @@ function prunable(tables: Tables, step: DeletingStep): Prunable {
     requests: { table: tables.requests },
     logs: { table: tables.logs, where: logMayGo(tables) },
     idempotency_keys: { table: tables.idempotencyKeys },
+    // One that loops keeps an incident open.
+    written_records: { table: tables.writtenRecords, at: sql.raw('updated_at'), where: sql`t.looping_since is null` },
     sync_items: {
       table: tables.syncItems,
       at: sql.raw('completed_at'),

@@ -16,6 +16,7 @@ import { tokenActivities } from '../activities/token-activities.ts'
 import { webhookActivities, webhookPumping } from '../activities/webhook-activities.ts'
 import { webhookRecoveryActivities } from '../activities/webhook-recovery.ts'
 import { claimOf, pumpClaimOf } from '../claims/rules.ts'
+import { closeEndedLoops } from '../echoes/loops.ts'
 import type { Framework, WorkflowStarters } from '../framework/context.ts'
 import type { PruneResult, PruningStep } from '../retention/rules.ts'
 import { PRUNING_STEPS } from '../retention/rules.ts'
@@ -50,7 +51,9 @@ export function jobsInProcess(framework: Framework): Pick<WorkflowStarters, Job>
     async runDispatch() {
       const { startDueSyncs, evaluateStaleness } = syncActivities(framework, surroundings)
       const starts = await startDueSyncs()
-      return { ...starts, ...(await evaluateStaleness()) }
+      const edges = await evaluateStaleness()
+      await closeEndedLoops(framework)
+      return { ...starts, ...edges }
     },
     runTokenRefresh: (input) => tokenActivities(framework, surroundings).refreshTokensNow(input),
     runRecovery: () => webhookRecoveryActivities(framework, surroundings).recoverStuckWebhooks(),

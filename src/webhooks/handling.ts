@@ -2,6 +2,8 @@
 
 import { SpanKind } from '@opentelemetry/api'
 import type { IntegrationRow, WebhookRow } from '../db/schema/tables.ts'
+import type { Arriving } from '../echoes/arrivals.ts'
+import { handleArrival } from '../echoes/arrivals.ts'
 import type { Framework } from '../framework/context.ts'
 import { HandlerTimedOut, isIntegrationsError } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
@@ -28,6 +30,7 @@ import { HandledVersions, judged, unlessStale } from './stale-guard.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 const MAX_RESULT_BYTES = 65_536
+const OWN = { status: 'own' } as const
 
 /**
  * The outcome of one attempt; never throws. Null: the row goes back. Either its handler is a workflow and Temporal did not answer, or the
@@ -80,8 +83,9 @@ async function attemptOf(
   { row, integration, handled, enough, onError }: Attempted,
 ): Promise<WebhookOutcome | null> {
   const startedAt = performance.now()
+  let isOwn: boolean | null = null
   const end = (outcome: Parameters<typeof webhookOutcome>[1]): WebhookOutcome =>
-    webhookOutcome(row, outcome, Math.round(performance.now() - startedAt))
+    webhookOutcome(row, outcome, Math.round(performance.now() - startedAt), isOwn)
   let secrets: () => readonly string[] = () => []
   try {
     const refusal = refusalOf(framework, integration?.row ?? null)
@@ -97,7 +101,15 @@ async function attemptOf(
       limit,
       () => new HandlerTimedOut(limit),
       (signal) =>
-        asPartOf(framework.tables, 'webhook', row.id, () => dispatch(framework, row, integration, { signal, handled })),
+        asPartOf(framework.tables, 'webhook', row.id, () =>
+          dispatch(framework, row, integration, {
+            signal,
+            handled,
+            onJudged(verdict) {
+              isOwn = verdict
+            },
+          }),
+        ),
       enough,
     )
     return end({ status: 'processed', result: storedResult(result, secrets()) })
@@ -139,14 +151,34 @@ async function dispatch(
   framework: Framework,
   row: WebhookRow,
   integration: IntegrationContext,
-  { signal, handled }: { signal: AbortSignal; handled: HandledVersions },
+  {
+    signal,
+    handled,
+    onJudged,
+  }: { signal: AbortSignal; handled: HandledVersions; onJudged: (isOwn: boolean | null) => void },
 ): Promise<unknown> {
   const provider = framework.providers.get(integration.row.provider) as HandlesWebhooks
   const handler = handlerOf(provider, row.eventType)
   if (handler === 'ignored') return { status: 'ignored' }
   const request = requestOf(framework, row)
   const guarded = judged(staleGuardOf(handler), row.integrationId, () => request.json())
-  const run = () => handle(framework, handler, { row, integration, provider, request, signal })
+  const arriving: Arriving = {
+    framework,
+    integration: integration.row,
+    provider,
+    kind: 'webhook',
+    id: row.id,
+    judged: row.isOwn,
+    isFirst: row.attempts === 1 && row.lostWorkers === 0,
+    told: () => ({ kind: 'delivery', request }),
+    signal,
+  }
+  const run = () =>
+    handleArrival(arriving, (isOwn) => {
+      onJudged(isOwn)
+      if (isOwn === true && typeof handler === 'object' && handler.skipOwn === true) return OWN
+      return handle(framework, handler, { row, integration, provider, request, signal, isOwn: isOwn === true })
+    })
   return guarded === null
     ? run()
     : unlessStale(framework, guarded, { signal, handled, owner: `webhook:${row.id}` }, run)
@@ -189,12 +221,13 @@ interface Call {
   readonly provider: HandlesWebhooks
   readonly request: WebhookRequest
   readonly signal: AbortSignal
+  readonly isOwn: boolean
 }
 
 async function handle(
   framework: Framework,
   handler: WebhookHandler | 'provider',
-  { row, integration, provider, request, signal }: Call,
+  { row, integration, provider, request, signal, isOwn }: Call,
 ): Promise<unknown> {
   const context: WebhookContext = {
     webhookId: row.id,
@@ -202,6 +235,7 @@ async function handle(
     eventType: row.eventType,
     attempt: row.attempts,
     signal,
+    isOwn,
   }
   if (handler === 'provider') return provider.handleWebhook(integration.handle, request, context)
   if (typeof handler === 'function') return handler(integration.handle, request, context)

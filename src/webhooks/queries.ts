@@ -88,6 +88,8 @@ export interface WebhookOutcome extends Settlement {
   /** The same for the log, with the class of the error before it. */
   readonly loggedError: string | null
   readonly result: Json
+  /** Whether it said only what we wrote ourselves; null: not judged. */
+  readonly isOwn: boolean | null
   readonly durationMs: number
 }
 
@@ -98,11 +100,23 @@ export function webhookOutcome(
     | { readonly status: 'processed'; readonly result: Json }
     | { readonly status: 'failed'; readonly error: string; readonly loggedError?: string },
   durationMs: number,
+  isOwn: boolean | null = null,
 ): WebhookOutcome {
   const error = end.status === 'failed' ? end.error : null
   const loggedError = end.status === 'failed' ? (end.loggedError ?? end.error) : null
   const result = end.status === 'processed' ? end.result : null
-  return { id, integrationId, attempts, claim: claim ?? '', status: end.status, error, loggedError, result, durationMs }
+  return {
+    id,
+    integrationId,
+    attempts,
+    claim: claim ?? '',
+    status: end.status,
+    error,
+    loggedError,
+    result,
+    isOwn,
+    durationMs,
+  }
 }
 
 /** Each attempt gets a log row. The attempts of a row that was replayed are logged as `webhook_replay`. */
@@ -111,8 +125,9 @@ export const claimedWebhooks = ({ webhooks, logs }: Tables): ClaimedRows<Tables[
   isHeld: sql`r.status = 'processing'`,
   released: sql`status = 'pending', claim = null`,
   settling: {
-    fields: sql`status text, error text, "loggedError" text, result jsonb, "durationMs" int`,
-    writes: sql`status = s.status, error = s.error, claim = null, lost_workers = 0, processed_at = clock_timestamp()`,
+    fields: sql`status text, error text, "loggedError" text, result jsonb, "isOwn" boolean, "durationMs" int`,
+    writes: sql`status = s.status, error = s.error, claim = null, lost_workers = 0, processed_at = clock_timestamp(),
+      is_own = coalesce(s."isOwn", r.is_own)`,
     returns: sql`r.delivery_id, r.replay_attempt, s.status, s."loggedError", s.result, s."durationMs"`,
     logs: sql`
       insert into ${logs} (integration_id, operation, direction, status, external_id, result_data, error, duration_ms, origin)

@@ -508,6 +508,7 @@ describe('what a handler is told', () => {
       eventType: 'made',
       attempt: 3,
       signal: expect.any(AbortSignal),
+      isOwn: false,
     })
   })
 

@@ -1,5 +1,6 @@
 /** What each configuration key changes, shown with two values of it. The table of all keys: effects.test.ts. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { eq } from 'drizzle-orm'
 import { bigint, pgTable, text } from 'drizzle-orm/pg-core'
 import type { MiddlewareHandler } from 'hono'
@@ -11,9 +12,10 @@ import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
 import type { IntegrationsOptions } from '../../src/create-integrations.ts'
 import type { IntegrationRow, LogRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
+import { hear } from '../../src/echoes/written-record-queries.ts'
 import { evaluateFailureRates } from '../../src/incidents/anomalies.ts'
 import { mappedTable } from '../../src/mappings/mapped-table.ts'
-import type { HandlesWebhooks } from '../../src/providers/contracts.ts'
+import type { HandlesWebhooks, RecognisesEchoes } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
@@ -704,7 +706,7 @@ describe('pruning', () => {
   /** Each step of its own, since the rows of all tests of this file are in one database. */
   const keptBy = (
     key: keyof Config['pruning'],
-    step: DeletingStep,
+    step: Exclude<DeletingStep, 'written_records'>,
     table: 'requests' | 'logs' | 'idempotencyKeys' | 'syncItems' | 'audit' | 'incidents' | 'webhooks',
     row: (at: Date) => object,
   ) => {
@@ -875,6 +877,31 @@ describe('health', () => {
       })
     expect(await incidentsAt(true)).toEqual([{ source: 'health', reason: 'health_degraded' }])
     expect(await incidentsAt(false)).toEqual([])
+  })
+
+  const loopsAt = (echo_loop_writes: number, echo_loop_window: number, pauseMs = 0) => {
+    const mirrored: RecognisesEchoes = { toldRecord: () => ({ key: 'a', content: null }) }
+    return withConfig(
+      { observability: { echo_loop_writes, echo_loop_window } },
+      async (test) => {
+        const { id, request } = await makeIntegration(test, 'mirrored')
+        for (let nth = 0; nth < 4; nth += 1) {
+          await request('things', 'PUT', () => ({}), { writes: { record: 'a' } })
+          await hear(test.framework.db, test.framework.tables, id, { key: 'a', hash: `${nth}` }, true)
+          if (nth === 2) await sleep(pauseMs)
+        }
+        return (await test.sql`select reason from integration_incidents where integration_id = ${id}`).length
+      },
+      { providers: { mirrored } },
+    )
+  }
+
+  effect('observability.echo_loop_writes', 'is how many answering writes are a loop', async () => {
+    expect([await loopsAt(3, 60), await loopsAt(4, 60)]).toEqual([1, 0])
+  })
+
+  effect('observability.echo_loop_window', 'is within how long they come', async () => {
+    expect([await loopsAt(3, 60, 1_100), await loopsAt(3, 1, 1_100)]).toEqual([1, 0])
   })
 
   effect('notifications.targets', 'says who is told of trouble, and of which', async () => {

@@ -30,6 +30,8 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['webhook.secret_overlap', 'int', 86400],
   ['sync.item_concurrency', 'int', 10],
   ['sync.item_timeout', 'int', 300],
+  ['observability.echo_loop_writes', 'int', 5],
+  ['observability.echo_loop_window', 'int', 60],
   ['pruning.webhooks_days', '?int', null],
   ['pruning.audit_days', '?int', 365],
   ['schedules.enabled', 'bool', true],

@@ -133,6 +133,7 @@ const ADDED: typeof SPECIFIED = {
     last_error: 'text, nullable',
     next_attempt_at: 'timestamp, nullable',
     put_off: 'smallint, default 0',
+    is_own: 'boolean, nullable',
     stream: 'string(60), nullable',
     record_hash: 'string(64), nullable',
   },
@@ -195,6 +196,19 @@ const ADDED: typeof SPECIFIED = {
     later_at: 'timestamp, nullable',
     later_since: 'timestamp, nullable',
   },
+  _written_records: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    key: 'string',
+    hash: 'string(64), nullable',
+    writing: 'uuid, nullable',
+    is_new: 'boolean, default false',
+    arrival: 'string(32), nullable',
+    request_id: 'bigint, nullable',
+    is_answered: 'boolean, default false',
+    answers: 'timestamps, default {}',
+    looping_since: 'timestamp, nullable',
+  },
   _audit: {
     id: 'bigint PK',
     actor: 'string',
@@ -214,6 +228,7 @@ const ADDED: typeof SPECIFIED = {
     dismissed_at: 'timestamp, nullable',
     traceparent: 'string(55), nullable',
     lost_workers: 'smallint, default 0',
+    is_own: 'boolean, nullable',
   },
   _cache: {
     key: 'text',
@@ -319,6 +334,12 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'integration_id',
   ],
   _tokens: ['unique sha256', 'unique name where revoked_at is null'],
+  _written_records: [
+    'unique integration_id, key',
+    'integration_id where is_new',
+    'integration_id where looping_since is not null',
+    'updated_at',
+  ],
   _audit: ['integration_id, id', 'target, id', 'created_at'],
   _migrations: ['unique name'],
 }
@@ -335,6 +356,7 @@ const FOREIGN_KEYS: Record<string, string[]> = {
       '_webhooks',
       '_events',
       '_sync_starts',
+      '_written_records',
       '_streams',
       '_record_hashes',
     ].map((table) => [table, ['integration_id -> s, cascade']]),
@@ -350,7 +372,7 @@ const CHECKS: Record<string, Record<string, string[]>> = {
   _sync_items: { status: ['pending', 'processing', 'success', 'failed', 'skipped'] },
   _incidents: {
     status: ['open', 'closed'],
-    source: ['health', 'circuit', 'sync'],
+    source: ['health', 'circuit', 'sync', 'echo'],
     peak_severity: ['healthy', 'degraded', 'failing', 'disabled'],
   },
   _tokens: { scope: ['read', 'operate'] },
@@ -381,6 +403,8 @@ function typeInPostgres(type: string): string {
     boolean: 'boolean',
     json: 'jsonb',
     timestamp: 'timestamp(3) with time zone',
+    timestamps: 'timestamp(3) with time zone[]',
+    uuid: 'uuid',
   }
   return types[type] ?? `no such type: ${type}`
 }

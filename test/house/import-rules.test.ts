@@ -68,6 +68,7 @@ const plants: Plant[] = [
     'providers',
     'retention',
     'calls',
+    'echoes',
   ].map((concept) => breaks(`src/${concept}`, 'src/webhooks/arrival.ts', `arrows-of-${concept}`)),
   breaks('src/webhooks', 'src/syncs/start.ts', 'arrows-of-webhooks'),
   breaks('src/syncs', 'src/webhooks/arrival.ts', 'arrows-of-syncs'),

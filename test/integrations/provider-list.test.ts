@@ -74,5 +74,6 @@ it('names those of GitHub', () => {
     'CustomizesRetry',
     'IdentifiesAuthenticatedUser',
     'RedactsRequestData',
+    'RecognisesEchoes',
   ])
 })

@@ -28,6 +28,7 @@ const NAMES = {
   sync_runs_total: ['provider', 'stream', 'status'],
   sync_items_total: ['provider', 'stream', 'status'],
   sync_items: ['status'],
+  echoes_total: ['provider', 'kind'],
   sync_deferrals_total: [],
   sync_stale: [],
   sync_streams_stale: ['provider', 'stream'],

@@ -25,6 +25,7 @@ const GUARDS: [name: string, guard: (provider: IntegrationProvider) => boolean, 
   ['supportsIdempotency', contracts.supportsIdempotency, ['supportsIdempotency', 'idempotencyWindowSeconds']],
   ['identifiesAuthenticatedUser', contracts.identifiesAuthenticatedUser, ['authenticatedUser']],
   ['limitsRequestLogging', contracts.limitsRequestLogging, ['unloggedResponses']],
+  ['recognisesEchoes', contracts.recognisesEchoes, ['toldRecord']],
   ['hasHealthCheck', contracts.hasHealthCheck, ['healthCheck']],
 ]
 const VALUES: Record<string, unknown> = {

@@ -1,7 +1,8 @@
 import type { Call, Integration, RequestOptions } from 'durable-integrations/provider'
 import { ReauthRequiredException } from 'durable-integrations/provider'
 import { z } from 'zod'
-import { Ticket } from './ticket.ts'
+import { ticketKey } from './records.ts'
+import { Ticket, TicketComment } from './ticket.ts'
 import { TicketEvent } from './ticket-event.ts'
 
 const Me = z.object({ id: z.string().min(1), name: z.string(), email: z.string() })
@@ -33,23 +34,44 @@ export class DesklineClient {
     return this.integration.requestAs(EventPage, 'v1/events', 'GET', this.#call('v1/events', data), { data, signal })
   }
 
+  ticket(id: string): Promise<Ticket> {
+    const path = `v1/tickets/${id}`
+    return this.integration.requestAs(Ticket, path, 'GET', this.#call(path))
+  }
+
+  changeTicket(id: string, data: { subject?: string; status?: string }): Promise<Ticket> {
+    const path = `v1/tickets/${id}`
+    const writes = { record: ticketKey(id) }
+    return this.integration.requestAs(Ticket, path, 'PATCH', this.#send(path, 'PATCH', data), { data, writes })
+  }
+
+  comment(id: string, body: string, idempotencyKey: string): Promise<TicketComment> {
+    const path = `v1/tickets/${id}/comments`
+    const data = { body }
+    const options = { data, idempotencyKey, writes: { record: null } }
+    return this.integration.requestAs(TicketComment, path, 'POST', this.#send(path, 'POST', data), options)
+  }
+
   /** @param idempotencyKey the ticket is made once, however often this is called with the same key */
   createTicket(given: { subject: string; requesterEmail: string; idempotencyKey: string }): Promise<Ticket> {
     const data = { subject: given.subject, requester_email: given.requesterEmail }
-    const call: Call<Response> = async ({ fetch, idempotencyKey }) => {
-      const headers = {
-        ...(await this.#authorization()),
-        'content-type': 'application/json',
-        'idempotency-key': idempotencyKey ?? '',
-      }
-      return fetch(this.#url('v1/tickets'), { method: 'POST', headers, body: JSON.stringify(data) })
-    }
-    const { idempotencyKey } = given
-    return this.integration.requestAs(Ticket, 'v1/tickets', 'POST', call, { data, idempotencyKey })
+    const options = { data, idempotencyKey: given.idempotencyKey, writes: { record: null } }
+    return this.integration.requestAs(Ticket, 'v1/tickets', 'POST', this.#send('v1/tickets', 'POST', data), options)
   }
 
   #call(path: string, query: Query = {}): Call<Response> {
     return async ({ fetch }) => fetch(this.#url(path, query), { headers: await this.#authorization() })
+  }
+
+  #send(path: string, method: 'POST' | 'PATCH', data: Query): Call<Response> {
+    return async ({ fetch, idempotencyKey }) => {
+      const headers = {
+        ...(await this.#authorization()),
+        'content-type': 'application/json',
+        ...(idempotencyKey === null ? {} : { 'idempotency-key': idempotencyKey }),
+      }
+      return fetch(this.#url(path), { method, headers, body: JSON.stringify(data) })
+    }
   }
 
   /** Asked for inside the call: each attempt gets the token that is good then. */

@@ -8,6 +8,7 @@ import type {
   Json,
   MissedWebhook,
   OAuth2Client,
+  RecognisesEchoes,
   ReconcilesWebhooks,
   SupportsIdempotency,
   SyncSession,
@@ -17,8 +18,9 @@ import type {
 import { activeWebhookSecrets, OAuth2Provider, RateLimit, reduceCheckpointsByMax } from 'durable-integrations/provider'
 import { z } from 'zod'
 import { DesklineClient } from './client.ts'
+import { toldRecord } from './records.ts'
 import { TicketSynced } from './ticket.ts'
-import { TicketChanged, TicketEvent } from './ticket-event.ts'
+import { TicketChanged, TicketCommented, TicketEvent } from './ticket-event.ts'
 import { isSigned } from './webhook-signature.ts'
 
 export interface DesklineOptions {
@@ -40,6 +42,7 @@ export class DesklineProvider
     HasIncrementalSync,
     HasBackfill,
     IdentifiesAuthenticatedUser,
+    RecognisesEchoes,
     SupportsIdempotency
 {
   readonly label = 'Deskline'
@@ -75,6 +78,8 @@ export class DesklineProvider
     return this.#client
   }
 
+  readonly toldRecord = toldRecord
+
   /** Somebody waits for it, so it is asked once. Why it failed is in the row of the request. */
   async healthCheck(integration: Integration): Promise<boolean> {
     try {
@@ -105,11 +110,20 @@ export class DesklineProvider
   webhookHandlers(): Record<string, WebhookHandler> {
     const handle = (integration: Integration, request: WebhookRequest) => this.handleWebhook(integration, request)
     const handler = { handle, staleGuard: newestOfTicket }
-    return { 'ticket.created': handler, 'ticket.updated': handler, 'ticket.deleted': handler }
+    // A comment is its own record: a later change of the ticket does not make it old.
+    return {
+      'ticket.created': handler,
+      'ticket.updated': handler,
+      'ticket.deleted': handler,
+      'ticket.commented': handle,
+    }
   }
 
   async handleWebhook(integration: Integration, request: WebhookRequest): Promise<void> {
-    await integration.emit(new TicketChanged(integration, TicketEvent.parse(request.json())))
+    const event = TicketEvent.parse(request.json())
+    const { ticket, comment } = event
+    if (comment === undefined) await integration.emit(new TicketChanged(integration, event))
+    else await integration.emit(new TicketCommented(integration, ticket, comment))
   }
 
   async *missedWebhooks(
@@ -122,7 +136,7 @@ export class DesklineProvider
       const page = await this.for(integration).events(cursor === null ? window : { ...window, cursor }, signal)
       for (const event of page.events) {
         const { id: deliveryId, type: eventType, occurred_at } = event
-        yield { deliveryId, eventType, payload: event, headers: {}, occurredAt: new Date(occurred_at) }
+        yield { deliveryId, eventType, payload: JSON.stringify(event), headers: {}, occurredAt: new Date(occurred_at) }
       }
       cursor = page.next_cursor
     } while (cursor !== null)

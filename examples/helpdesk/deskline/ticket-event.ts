@@ -1,7 +1,7 @@
 import type { Integration } from 'durable-integrations/provider'
 import { ProviderEvent } from 'durable-integrations/provider'
 import { z } from 'zod'
-import { Ticket } from './ticket.ts'
+import { Ticket, TicketComment } from './ticket.ts'
 
 /** A webhook's body: sandbox/deskline/README.md, "Webhooks". */
 export const TicketEvent = z.object({
@@ -9,6 +9,8 @@ export const TicketEvent = z.object({
   type: z.string(),
   occurred_at: z.iso.datetime({ offset: true }),
   ticket: Ticket,
+  /** Of `ticket.commented`. */
+  comment: TicketComment.optional(),
 })
 export type TicketEvent = z.infer<typeof TicketEvent>
 
@@ -19,6 +21,19 @@ export class TicketChanged extends ProviderEvent {
   constructor(
     integration: Integration,
     readonly event: TicketEvent,
+  ) {
+    super(integration)
+  }
+}
+
+/** Somebody has commented on a ticket. */
+export class TicketCommented extends ProviderEvent {
+  static override readonly type = 'deskline.ticket_commented'
+
+  constructor(
+    integration: Integration,
+    readonly ticket: Ticket,
+    readonly comment: TicketComment,
   ) {
     super(integration)
   }

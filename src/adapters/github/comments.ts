@@ -51,7 +51,8 @@ export class GitHubComments {
       issue_number: number,
       body,
     } satisfies Issues['createComment']['parameters'])
-    const call = { endpoint: `${path}/issues/${number}/comments`, request, ...options }
+    const writes = { record: null }
+    const call = { endpoint: `${path}/issues/${number}/comments`, request, writes, ...options }
     return (await nullWhenGone(callGitHub(repository, AnsweredComment, call)))?.data ?? null
   }
 

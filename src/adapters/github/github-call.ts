@@ -14,7 +14,7 @@ export interface PreparedRequest {
   readonly body?: unknown
 }
 
-export interface GitHubCall extends Pick<RequestOptions, 'idempotencyKey'>, CallLimits {
+export interface GitHubCall extends Pick<RequestOptions, 'idempotencyKey' | 'writes'>, CallLimits {
   /** For the request log: the path, with `?page=` for a page. */
   readonly endpoint: string
   readonly request: PreparedRequest
@@ -44,7 +44,7 @@ export type NextPage =
 export async function callGitHub<S extends z.ZodType>(
   { integration, origin }: Pick<Repository, 'integration' | 'origin'>,
   schema: S,
-  { endpoint, request, maxBytes, idempotencyKey = null, ...limits }: GitHubCall,
+  { endpoint, request, maxBytes, idempotencyKey = null, writes, ...limits }: GitHubCall,
 ): Promise<GitHubAnswer<z.output<S>>> {
   const { method, url, body } = request
   const given = new Headers()
@@ -71,7 +71,12 @@ export async function callGitHub<S extends z.ZodType>(
         // again: classifyGitHubFailure().
         throw new HttpError(response.status, response.headers, await response.text())
       },
-      { ...options, idempotencyKey, ...(body === undefined ? {} : { data: body as Json }) },
+      {
+        ...options,
+        idempotencyKey,
+        ...(writes === undefined ? {} : { writes }),
+        ...(body === undefined ? {} : { data: body as Json }),
+      },
     ),
   )
   return { data, next: nextPage(link, origin), redirectedTo }

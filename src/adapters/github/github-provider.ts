@@ -8,6 +8,7 @@ import type {
   IdentifiesAuthenticatedUser,
   Integration,
   ListedWebhook,
+  RecognisesEchoes,
   ReconcilesWebhooks,
   RedactsRequestData,
   RetryWait,
@@ -25,6 +26,7 @@ import { classifyGitHubFailure, gitHubRetryDelayMs, isGitHubRetryable } from './
 import { DELIVERIES_KEPT_SECONDS, missedWebhooks } from './github-reconcile.ts'
 import { syncIssues } from './github-sync.ts'
 import { actionOf, deliveryIdOf, eventOf, payloadOf, verifySignature } from './github-webhooks.ts'
+import { toldRecord } from './records.ts'
 import { GitHubMetadata, repositoryOf } from './repository.ts'
 
 /** For a personal access token: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api */
@@ -40,7 +42,8 @@ export class GitHubProvider
     ClassifiesFailures,
     CustomizesRetry,
     IdentifiesAuthenticatedUser,
-    RedactsRequestData
+    RedactsRequestData,
+    RecognisesEchoes
 {
   readonly label = 'GitHub'
   readonly credentialsSchema = GitHubCredentials
@@ -96,6 +99,7 @@ export class GitHubProvider
     return { status: 'dispatched', event }
   }
 
+  readonly toldRecord = toldRecord
   readonly healthCheck = isHealthy
   readonly authenticatedUser = authenticatedUser
   readonly reconcileLookbackSeconds = DELIVERIES_KEPT_SECONDS

@@ -8,6 +8,7 @@ import { checkBody, checkNumber, checkOneOf, checkText, checkTexts, instantText 
 import { callGitHub, nullWhenGone } from './github-call.ts'
 import type { Callback, GitHubList, Page, PagePosition, Reading } from './pages.ts'
 import { each, entriesBy, PAGE_SIZE, pageAt } from './pages.ts'
+import { issueKey } from './records.ts'
 import { repositoryOf } from './repository.ts'
 import type { GitHubTimelineEvent } from './timeline.ts'
 import { timelineOf } from './timeline.ts'
@@ -46,7 +47,12 @@ export class GitHubIssues {
       ...(isGiven(labels) ? { labels: [...labels] } : {}),
     } satisfies Issues['create']['parameters'])
     try {
-      const { data } = await callGitHub(repository, AnsweredIssue, { endpoint: `${path}/issues`, request, ...options })
+      const { data } = await callGitHub(repository, AnsweredIssue, {
+        endpoint: `${path}/issues`,
+        request,
+        writes: { record: null },
+        ...options,
+      })
       return data
     } catch (error) {
       if (isLabelPermissionError(error)) throw new GitHubLabelsNotPermitted(labels ?? [], { cause: error })
@@ -140,8 +146,9 @@ export class GitHubIssues {
       issue_number: number,
       ...edit,
     } satisfies Issues['update']['parameters'])
-    const call = callGitHub(repository, AnsweredIssue, { endpoint: `${path}/issues/${number}`, request, ...options })
-    return (await nullWhenGone(call))?.data ?? null
+    const writes = { record: issueKey(number) }
+    const call = { endpoint: `${path}/issues/${number}`, request, writes, ...options }
+    return (await nullWhenGone(callGitHub(repository, AnsweredIssue, call)))?.data ?? null
   }
 }
 

@@ -40,7 +40,7 @@ export interface Keyed {
 /** One page of a list, as Stripe sends it. */
 export type Page<T> = Stripe.Response<Stripe.ApiList<T>>
 
-interface StripeCall<T> extends Keyed, Pick<RequestOptions, 'attempts' | 'signal' | 'timeoutMs'> {
+interface StripeCall<T> extends Keyed, Pick<RequestOptions, 'attempts' | 'signal' | 'timeoutMs' | 'writes'> {
   /** Path below `/v1/`, as the request's row has it. */
   readonly endpoint: string
   readonly method: 'GET' | 'POST' | 'DELETE'
@@ -94,7 +94,10 @@ export function writeStripe<T>(
   send: StripeCall<T>['send'],
 ): Promise<T> {
   checkTexts({ idempotencyKey: call.idempotencyKey })
-  return callStripe(account, { method: 'POST', ...call, send })
+  // `customers` makes an object, `customers/cus_1` and what stands behind it change one.
+  const [, id] = call.endpoint.split('/')
+  const writes = { record: id === undefined ? null : decodeURIComponent(id) }
+  return callStripe(account, { method: 'POST', writes, ...call, send })
 }
 
 /** Each attempt has its own SDK, with its own transport: it takes 0.1 ms to make. */

@@ -7,6 +7,7 @@ import type {
   Integration,
   LimitsRequestLogging,
   MissedWebhook,
+  RecognisesEchoes,
   ReconcilesWebhooks,
   RedactsRequestData,
   SupportsIdempotency,
@@ -18,7 +19,14 @@ import type { StripeAccount } from './stripe-call.ts'
 import { callStripe, checkedBaseUrl } from './stripe-call.ts'
 import { StripeCredentials } from './stripe-credentials.ts'
 import { EVENTS_KEPT_SECONDS, undeliveredEvents } from './stripe-reconcile.ts'
-import { deliveryIdOf, eventTypeOf, payloadOf, StripeWebhookReceived, verifySignature } from './stripe-webhooks.ts'
+import {
+  deliveryIdOf,
+  eventTypeOf,
+  payloadOf,
+  StripeWebhookReceived,
+  toldRecord,
+  verifySignature,
+} from './stripe-webhooks.ts'
 
 /** Limit of live mode: https://docs.stripe.com/rate-limits */
 const REQUESTS_PER_SECOND = 100
@@ -33,6 +41,7 @@ export class StripeProvider
     IdentifiesAuthenticatedUser,
     LimitsRequestLogging,
     ReconcilesWebhooks,
+    RecognisesEchoes,
     RedactsRequestData,
     SupportsIdempotency
 {
@@ -96,6 +105,8 @@ export class StripeProvider
     )
     return { status: 'dispatched', event }
   }
+
+  readonly toldRecord = toldRecord
 
   readonly reconcileLookbackSeconds = EVENTS_KEPT_SECONDS
 

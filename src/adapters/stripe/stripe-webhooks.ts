@@ -4,7 +4,8 @@
  * Source: https://docs.stripe.com/webhooks/signature. Rule: docs/behaviour/stripe.md, "Webhooks".
  */
 import Stripe from 'stripe'
-import type { Integration, Json, WebhookRequest } from '../../provider.ts'
+import { z } from 'zod'
+import type { Integration, Json, Told, WebhookRequest } from '../../provider.ts'
 import { activeWebhookSecrets, isTimely, ProviderEvent, soleHeader } from '../../provider.ts'
 
 const SIGNED_AT = /^t=(\d{1,12})$/
@@ -64,6 +65,26 @@ function textIn(request: WebhookRequest, field: 'id' | 'type'): string | null {
   const found = typeof payload === 'object' && payload !== null ? Object.entries(payload) : []
   const value = found.find(([name]) => name === field)?.[1]
   return typeof value === 'string' && value !== '' ? value : null
+}
+
+/** Events that say how an object is now, and nothing beside it. */
+const VERSION_OF_OBJECT = /\.(created|updated)$/
+
+/**
+ * The object of an answer or of such an event, whole: an event has what the call that caused it was answered with. Null for every other
+ * event, such as `payment_intent.succeeded`, which is news even to the caller. Rule: docs/behaviour/stripe.md, "Echoes".
+ */
+export function toldRecord(told: Told): { key: string; content: Json } | null {
+  if (told.kind === 'item') return null
+  if (told.kind === 'answer') return recordIn(told.body)
+  if (!VERSION_OF_OBJECT.test(eventTypeOf(told.request) ?? '')) return null
+  const event = z.object({ data: z.object({ object: z.json() }) }).safeParse(payloadOf(told.request)).data
+  return recordIn(event?.data.object)
+}
+
+function recordIn(value: unknown): { key: string; content: Json } | null {
+  const object = z.looseObject({ id: z.string(), object: z.string() }).safeParse(value).data
+  return object === undefined ? null : { key: object.id, content: object as Json }
 }
 
 /** A verified webhook of Stripe. A listener that throws fails the webhook, so that it can be tried again. */

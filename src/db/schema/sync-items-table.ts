@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { check, foreignKey, index, smallint, text } from 'drizzle-orm/pg-core'
+import { boolean, check, foreignKey, index, smallint, text } from 'drizzle-orm/pg-core'
 import { SYNC_ITEM_STATUSES } from '../../syncs/items/item-rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
@@ -43,6 +43,8 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       putOff: smallint('put_off').notNull().default(0),
       /** Of the payload, where its stream has `skipUnchanged`. Ours. */
       recordHash: string('record_hash', HASH_LENGTH),
+      /** Whether it said only what we wrote ourselves, when its last attempt began; null: not judged. Ours. */
+      isOwn: boolean('is_own'),
       ...timestamps(),
     },
     (column) => [

@@ -15,6 +15,7 @@ import { syncItemsTable } from './sync-items-table.ts'
 import { syncStartsTable } from './sync-starts-table.ts'
 import { tokensTable } from './tokens-table.ts'
 import { webhooksTable } from './webhooks-table.ts'
+import { writtenRecordsTable } from './written-records-table.ts'
 
 /**
  * The tables of one deployment.
@@ -39,6 +40,7 @@ export function createTables(prefix: string, schema = 'public') {
     syncStarts: syncStartsTable(table, name, integrations),
     streams: streamsTable(table, name, integrations),
     recordHashes: recordHashesTable(table, name, integrations),
+    writtenRecords: writtenRecordsTable(table, name, integrations),
     incidents: incidentsTable(table, name, integrations),
     webhooks: webhooksTable(table, name, integrations),
     cache: cacheTable(table, name),

@@ -13,6 +13,7 @@ export const {
   syncStarts,
   streams,
   recordHashes,
+  writtenRecords,
   incidents,
   webhooks,
   cache,

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { check, index, smallint, text, unique } from 'drizzle-orm/pg-core'
+import { boolean, check, index, smallint, text, unique } from 'drizzle-orm/pg-core'
 import { WEBHOOK_STATUSES } from '../../webhooks/rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
@@ -43,6 +43,8 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       dismissedAt: moment('dismissed_at'),
       /** The span that stored the row, as W3C's `traceparent` of 55 characters; null: it was not traced. Ours, beyond the specification. */
       traceparent: string('traceparent', 55),
+      /** Whether it said only what we wrote ourselves, when its last attempt began; null: not judged. Ours, beyond the specification. */
+      isOwn: boolean('is_own'),
       ...timestamps(),
     },
     (column) => [

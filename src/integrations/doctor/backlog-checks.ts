@@ -167,6 +167,7 @@ const PRUNED: Readonly<Record<DeletingStep, string>> = {
   requests: 'requests',
   logs: 'logs',
   idempotency_keys: 'idempotency keys',
+  written_records: 'notes of written records',
   sync_items: 'completed items',
   incidents: 'closed incidents',
   cache: 'expired cache rows',

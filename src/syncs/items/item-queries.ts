@@ -210,6 +210,8 @@ export interface ItemSettlement extends Settlement {
   /** The attempt does not count: a deferral. */
   readonly uncounted: boolean
   readonly error: string | null
+  /** Whether it said only what we wrote ourselves; null: not judged. */
+  readonly isOwn: boolean | null
   /** Of an item that waits: for how long, and what the attempt ended with. Null: it does not wait. */
   readonly wait: {
     readonly seconds: number
@@ -240,13 +242,14 @@ export const claimedItems = (
       ? sql`status = 'pending', claim = null, next_attempt_at = null`
       : sql`claim = ${givenBack.waitsFor}::text, next_attempt_at = clock_timestamp()`,
   settling: {
-    fields: sql`status text, "waitsFor" text, uncounted boolean, error text, wait jsonb, failure jsonb`,
+    fields: sql`status text, "waitsFor" text, uncounted boolean, error text, "isOwn" boolean, wait jsonb, failure jsonb`,
     writes: sql`
       status = case s.status when 'waiting' then 'processing' else s.status end,
       attempts = case when s.uncounted then r.attempts - 1 else r.attempts end, error = s.error, claim = s."waitsFor",
       completed_at = case s.status when 'waiting' then null else clock_timestamp() end,
       last_error = case s.status when 'waiting' then coalesce(s.wait ->> 'error', r.last_error) end,
       next_attempt_at = clock_timestamp() + make_interval(secs => (s.wait ->> 'seconds')::double precision),
+      is_own = coalesce(s."isOwn", r.is_own),
       put_off = r.put_off + (coalesce(s.wait ->> 'isPutOff', 'false') = 'true')::int`,
     returns: sql`r.sync_log_id, r.external_id, s.attempts as attempt, s.failure, s.status, r.stream, r.event_class, r.record_hash`,
     ...(keepsHashes ? { keeps: keepHashes(tables) } : {}),

@@ -70,7 +70,7 @@ export class ItemRunner {
     this.#ending = new Ending(cancelled)
     this.#startWithinMs = startWithinMs
     const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
-    this.#items = { cancelled, enough: this.#ending.signal, retry, waitsFor }
+    this.#items = { claim, cancelled, enough: this.#ending.signal, retry, waitsFor }
     const work = new ClaimedWork<SyncItemRow, ItemRun>(
       { db, logger, signal: cancelled },
       {

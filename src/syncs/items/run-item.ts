@@ -3,6 +3,8 @@
 import { errorChain } from '../../calls/failure-class-rules.ts'
 import { insideSync } from '../../calls/inside-sync.ts'
 import type { SyncItemRow } from '../../db/schema/tables.ts'
+import type { Arriving } from '../../echoes/arrivals.ts'
+import { handleArrival } from '../../echoes/arrivals.ts'
 import type { SyncItemRecord } from '../../events/events.ts'
 import type { Framework } from '../../framework/context.ts'
 import { ItemTimedOut, isIntegrationsError, SyncListenerMustNotBeQueuedException } from '../../framework/errors.ts'
@@ -12,8 +14,7 @@ import { asPartOf } from '../../framework/origin.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
 import { withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-contexts.ts'
-import type { Integration } from '../../providers/integration.ts'
-import type { StoredPayload, SyncItemEvent, SyncItemEventClass } from '../../providers/provider-events.ts'
+import type { StoredPayload, SyncItemEventClass } from '../../providers/provider-events.ts'
 import { withSyncItem } from '../../providers/sync-session.ts'
 import type { ItemChange } from '../record-queries.ts'
 import type { ItemRefusal, ItemSettlement } from './item-queries.ts'
@@ -40,6 +41,8 @@ export interface ItemRun {
 
 /** The run, or the retry, that items run for. */
 export interface ItemWork {
+  /** A row that a lost worker held has another one. */
+  readonly claim: string
   /** Aborted when the worker stops or the run is cancelled: what waits then is put off. */
   readonly cancelled: AbortSignal
   /** Aborted a while later: listeners that still run are given up. */
@@ -85,12 +88,14 @@ export async function runSyncItem(
   let secrets: readonly string[] = []
   let error: unknown
   let outcome: ItemOutcome = { kind: 'succeeded' }
+  let isOwn: boolean | null = null
   try {
     if (integration === null) throw new Error('the integration is gone')
     integration.secrets()
     // Asked again after the listeners: they may have brought a new token.
     readSecrets = () => integration.secrets()
-    const event = readEvent(framework, row, integration.handle, work.change)
+    const { handle } = integration
+    const { eventClass, payload } = readPayloadOf(framework, row)
     await withTimeLimit(
       sync.item_timeout,
       () => new ItemTimedOut(sync.item_timeout),
@@ -106,7 +111,24 @@ export async function runSyncItem(
           signal,
         }
         const inside = { signal: work.cancelled, stream: row.stream, item: { db: framework.db, current }, endsAt }
-        const tell = () => insideSync(inside, () => framework.listeners.deliver(event))
+        const arriving: Arriving = {
+          framework,
+          integration: integration.row,
+          provider: framework.providers.find(integration.row.provider),
+          kind: 'item',
+          id: row.id,
+          judged: row.isOwn,
+          isFirst: row.attempts === 1 && row.claim === work.claim,
+          told: () => ({ kind: 'item', eventClass: row.eventClass, payload: payload as Json }),
+          signal,
+        }
+        const tell = () =>
+          handleArrival(arriving, (verdict) => {
+            isOwn = verdict
+            // Made here: it knows whether it is own.
+            const event = Object.assign(new eventClass(handle, payload as never), work.change)
+            return insideSync(inside, () => framework.listeners.deliver(event))
+          })
         return asPartOf(framework.tables, 'item', row.id, () => withSyncItem(current, tell))
       },
       work.enough,
@@ -129,6 +151,7 @@ export async function runSyncItem(
     secrets,
     settlement: {
       ...settlementOf(row, step, work.waitsFor, message),
+      isOwn,
       uncounted: outcome.kind !== 'succeeded' && outcome.kind !== 'failed',
       failure: outcome.kind === 'failed' ? { message: outcome.message, maxAttempts, durationMs } : null,
     },
@@ -145,7 +168,7 @@ export function givenUp(row: SyncItemRow, reason: string): ItemRun {
     maxAttempts: row.attempts,
     error: new Error(reason),
     secrets: [],
-    settlement: { ...settlementOf(row, step, null, reason), uncounted: false, failure: null },
+    settlement: { ...settlementOf(row, step, null, reason), isOwn: null, uncounted: false, failure: null },
   }
 }
 
@@ -154,7 +177,7 @@ function settlementOf(
   step: ItemStep,
   waitsFor: string | null,
   message: string | null,
-): Omit<ItemSettlement, 'uncounted' | 'failure'> {
+): Omit<ItemSettlement, 'isOwn' | 'uncounted' | 'failure'> {
   return {
     id: row.id,
     attempts: row.attempts,
@@ -192,18 +215,16 @@ class PayloadMismatch extends Error {
   override readonly name = 'PayloadMismatch'
 }
 
-function readEvent(
+function readPayloadOf(
   { listeners }: Framework,
   row: SyncItemRow,
-  integration: Integration,
-  change: ItemChange | null,
-): SyncItemEvent<unknown> {
+): { readonly eventClass: SyncItemEventClass; readonly payload: unknown } {
   const eventClass = listeners.itemClass(row.eventClass)
   // A newer release may have listed it: another attempt, perhaps on another worker, heals that.
   if (eventClass === null) throw new Error(`no event class "${row.eventClass}" is registered`)
   // One that a lost worker of another release had claimed: the claim refuses all others.
   if (listeners.hasQueuedItemListener(eventClass)) throw new SyncListenerMustNotBeQueuedException(row.eventClass)
-  return Object.assign(new eventClass(integration, readPayload(eventClass, row.payload) as never), change)
+  return { eventClass, payload: readPayload(eventClass, row.payload) }
 }
 
 function readPayload(eventClass: SyncItemEventClass, stored: unknown): unknown {
