@@ -125,7 +125,8 @@ async function figuresAfter(
 ): Promise<StreamFigures & { readonly observedAt: Date | null }> {
   const { changesSeen, secondsSeen, callsPerRun } = stored ?? NO_FIGURES
   const kept = { changesSeen, secondsSeen, callsPerRun, observedAt: stored?.observedAt ?? null }
-  if (log === undefined) return kept
+  // A full listing by `fullEvery` says nothing about what a run costs otherwise.
+  if (log === undefined || (log.metadata as RunMetadata).full === true) return kept
   if (kept.observedAt === null) return { ...kept, observedAt: log.createdAt }
   const changes = await changesOf(framework, tx, row, { declared, log, isCursorMoved: cursor !== undefined })
   if (changes === null) return kept
@@ -159,6 +160,8 @@ async function changesOf(
     // `+ 0`: as in finishedCheckpoints().
     .orderBy(desc(sql`${syncItems.id} + 0`))
     .limit(ITEMS_ASKED)
+  // What has not changed has no row there.
+  if (run.declared.skipUnchanged !== undefined) return items[0]?.total ?? 0
   const reduce = (checkpoints: readonly Json[]) => run.declared.reduceCheckpoints(checkpoints)
   const isBeyond = (checkpoint: Json) => nextCursor(cursorOf(row), [checkpoint], reduce).kind === 'advance'
   try {
