@@ -26,33 +26,34 @@ export class DealSynced extends SyncItemEvent<z.infer<typeof Deal>> {
   static override readonly schema = Deal
 }
 
+const stream = { everySeconds: 900, reduceCheckpoints: reduceCheckpointsByMax }
+
 export const crm = defineProvider({
   label: 'CRM',
   credentialsSchema: z.looseObject({ token: z.string().min(8) }),
-  reduceCheckpoints: reduceCheckpointsByMax,
-  syncItemEvents: () => [ContactSynced, DealSynced],
-  defaultSyncInterval: () => 15,
   defaultRateLimit: () => RateLimit.perMinute(100),
-  sync: list,
-  syncIncremental: list,
+  streams: {
+    contacts: { ...stream, events: [ContactSynced], sync: listContacts, syncIncremental: listContacts },
+    deals: { ...stream, events: [DealSynced], sync: listDeals, syncIncremental: listDeals, after: 'contacts' },
+  },
 })
 
-async function list(integration: Integration, session: SyncSession) {
-  const since = String(session.cursor() ?? '')
-  await paginate(session, {
-    name: 'contacts',
+function listContacts(integration: Integration, session: SyncSession) {
+  return paginate(session, {
     first: null,
-    page: (cursor) => get(session, ContactPage, 'contacts', { since, cursor: cursor ?? '' }),
+    page: (cursor) => get(session, ContactPage, 'contacts', { cursor: cursor ?? '' }),
     next: nextByCursor('next_cursor'),
     items: ({ contacts }) => contacts,
     event: (contact) => new ContactSynced(integration, contact),
     checkpoint: ({ updated_at }) => updated_at,
     externalId: ({ id }) => id,
   })
-  await paginate(session, {
-    name: 'deals',
+}
+
+function listDeals(integration: Integration, session: SyncSession) {
+  return paginate(session, {
     first: 1,
-    page: (page) => get(session, DealPage, 'deals', { since, page: String(page) }),
+    page: (page) => get(session, DealPage, 'deals', { page: String(page) }),
     next: nextByPage({ pages: 'total_pages' }),
     items: ({ deals }) => deals,
     event: (deal) => new DealSynced(integration, deal),
@@ -63,8 +64,8 @@ async function list(integration: Integration, session: SyncSession) {
 
 function get<S extends z.ZodType>(session: SyncSession, schema: S, path: string, query: Record<string, string>) {
   const { integration, signal } = session
-  const url = `${API}/${path}?${new URLSearchParams(query)}`
+  const data = { since: String(session.cursor() ?? ''), ...query }
+  const url = `${API}/${path}?${new URLSearchParams(data)}`
   const headers = () => ({ authorization: `Bearer ${integration.credentialsArray().token}` })
-  const data = { data: query, signal }
-  return integration.requestAs(schema, path, 'GET', ({ fetch }) => fetch(url, { headers: headers() }), data)
+  return integration.requestAs(schema, path, 'GET', ({ fetch }) => fetch(url, { headers: headers() }), { data, signal })
 }

@@ -44,8 +44,10 @@ describeProvider(
   {
     credentials: { token: TOKEN },
     api: apiOf(world(25)),
-    checkpoints: [at(1), at(2), at(3)],
-    cursor: at(12),
+    streams: {
+      contacts: { checkpoints: [at(1), at(2), at(3)], cursor: at(12) },
+      deals: { checkpoints: [at(1), at(2), at(3)], cursor: at(12) },
+    },
     kit: { now: NOW },
   },
   { describe, it, afterAll },
@@ -75,11 +77,12 @@ describe('the CRM of the page', () => {
         name: 'ours',
         credentials: { token: TOKEN },
       })
-      expect((await kit.sync(integration)).items).toHaveLength(50)
+      expect((await kit.sync(integration, 'contacts')).items).toHaveLength(25)
+      expect((await kit.sync(integration, 'deals')).items).toHaveLength(25)
       Object.assign(data.deals[3] as object, { title: 'Won', updated_at: at(60) })
-      const { items } = await kit.sync(await integration.refresh())
-      // From the cursor on, which is the newest of the first run.
-      expect(items.map(({ externalId }) => externalId)).toEqual(['c24', 'd3', 'd24'])
+      const { items } = await kit.sync(integration, 'deals')
+      // From the cursor of the deals on, which is the newest of their first run.
+      expect(items.map(({ externalId }) => externalId)).toEqual(['d3', 'd24'])
       expect(await kit.sql`select title from deals where id = 'd3'`).toMatchObject([{ title: 'Won' }])
       expect(await kit.sql`select count(*)::int as n from contacts`).toMatchObject([{ n: 25 }])
     } finally {
