@@ -1,5 +1,6 @@
 /** Syncs: runs, when they are due, and what holds their cursors. */
-import { and, asc, eq, inArray, isNotNull, lt, sql } from 'drizzle-orm'
+import type { SQL } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
 import { quotedName } from '../../db/sql-functions.ts'
@@ -15,7 +16,7 @@ import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, seconds
 const OVERDUE_SECONDS = 300
 /** Younger runs are left alone: their workflow may be about to write the log. */
 const STUCK_SECONDS = 60
-/** The last runs of each integration that are looked at; each of its streams may have one. */
+/** The last runs of each integration, and of each of its streams, that are looked at. */
 const RUNS_DEPTH = 20
 
 const syncStuck: Check = {
@@ -170,27 +171,48 @@ function skipNameless({ tables }: Framework, { integrationId, stream }: SyncOf):
 }
 
 /** Older run logs that say `processing`. Only the last ones of each integration: their index leads to those. */
-function openRuns(db: Database, { logs, integrations }: Tables) {
-  const lately = db
-    .select()
-    .from(logs)
-    .where(and(sql`${logs.integrationId} = ${integrations.id}`, eq(logs.operation, 'sync')))
-    .orderBy(sql`${logs.id} desc`)
-    .limit(RUNS_DEPTH)
-    .as('lately')
-  return db
-    .select({
+async function openRuns(db: Database, { logs, integrations, streams }: Tables) {
+  const runsOf = (stream: SQL) => {
+    const lately = db
+      .select()
+      .from(logs)
+      .where(and(sql`${logs.integrationId} = ${integrations.id}`, eq(logs.operation, 'sync'), stream))
+      .orderBy(sql`${logs.id} desc`)
+      .limit(RUNS_DEPTH)
+      .as('lately')
+    const shown = {
       logId: lately.id,
       integrationId: integrations.id,
       stream: lately.stream,
       isActive: integrations.isActive,
       startedAt: lately.createdAt,
-    })
-    .from(integrations)
-    .crossJoinLateral(lately)
-    .where(and(eq(lately.status, 'processing'), lt(lately.createdAt, secondsAgo(STUCK_SECONDS))))
-    .orderBy(asc(lately.id))
-    .limit(MAX_LOOKED_AT)
+    }
+    const isOpen = and(eq(lately.status, 'processing'), lt(lately.createdAt, secondsAgo(STUCK_SECONDS)))
+    return { lately, shown, isOpen }
+  }
+  const own = runsOf(isNull(logs.stream))
+  const named = runsOf(sql`${logs.stream} = ${streams.stream}`)
+  const found = await Promise.all([
+    db
+      .select(own.shown)
+      .from(integrations)
+      .crossJoinLateral(own.lately)
+      .where(own.isOpen)
+      .orderBy(asc(own.lately.id))
+      .limit(MAX_LOOKED_AT),
+    db
+      .select(named.shown)
+      .from(streams)
+      .innerJoin(integrations, eq(integrations.id, streams.integrationId))
+      .crossJoinLateral(named.lately)
+      .where(named.isOpen)
+      .orderBy(asc(named.lately.id))
+      .limit(MAX_LOOKED_AT),
+  ])
+  return found
+    .flat()
+    .sort((a, b) => a.logId - b.logId)
+    .slice(0, MAX_LOOKED_AT)
 }
 
 /** The run logs of these that still say `processing`. */

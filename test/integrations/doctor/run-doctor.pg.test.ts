@@ -435,8 +435,13 @@ describe('streams of one integration', () => {
   it('are stuck each by its own workflow', async () => {
     const { workflows } = test.framework
     const before = workflows.isSyncRunning
+    await place('contacts')
+    await place('deals')
     await makeRun(test, id, {}, { createdAt: ago(HOUR_MS), stream: 'contacts' })
     await makeRun(test, id, {}, { createdAt: ago(HOUR_MS), stream: 'deals' })
+    // So many that the last runs of the integration are all of the other one.
+    for (let run = 0; run < 20; run += 1)
+      await makeRun(test, id, {}, { createdAt: ago(HOUR_MS / 2), stream: 'contacts', status: 'success' })
     try {
       Object.assign(workflows, { isSyncRunning: async (of: SyncOf) => of.stream === 'contacts' })
       expect(await wrong()).toMatchObject([
