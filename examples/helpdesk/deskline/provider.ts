@@ -15,7 +15,14 @@ import type {
   WebhookHandler,
   WebhookRequest,
 } from 'durable-integrations/provider'
-import { activeWebhookSecrets, OAuth2Provider, RateLimit, reduceCheckpointsByMax } from 'durable-integrations/provider'
+import {
+  activeWebhookSecrets,
+  nextByCursor,
+  OAuth2Provider,
+  paginate,
+  RateLimit,
+  reduceCheckpointsByMax,
+} from 'durable-integrations/provider'
 import { z } from 'zod'
 import { DesklineClient } from './client.ts'
 import { toldRecord } from './records.ts'
@@ -156,18 +163,17 @@ export class DesklineProvider
     return this.#list(integration, session, window)
   }
 
-  async #list(integration: Integration, session: SyncSession, query: Record<string, string>): Promise<void> {
-    let cursor = session.resumeFrom()
-    do {
-      const asked = cursor === null ? query : { ...query, cursor: String(cursor) }
-      const page = await this.for(integration).tickets(asked, session.signal)
-      for (const ticket of page.tickets) {
-        await session.dispatch(new TicketSynced(integration, ticket), ticket.updated_at, ticket.id)
-      }
-      cursor = page.next_cursor
+  #list(integration: Integration, session: SyncSession, query: Record<string, string>): Promise<void> {
+    return paginate(session, {
+      first: null,
       // It names the last ticket that was seen, so it stands still while tickets change.
-      if (cursor !== null) await session.bookmark(cursor)
-    } while (cursor !== null)
+      page: (cursor) => this.for(integration).tickets(cursor === null ? query : { ...query, cursor }, session.signal),
+      next: nextByCursor('next_cursor'),
+      items: ({ tickets }) => tickets,
+      event: (ticket) => new TicketSynced(integration, ticket),
+      checkpoint: ({ updated_at }) => updated_at,
+      externalId: ({ id }) => id,
+    })
   }
 }
 

@@ -37,7 +37,7 @@ function imports(parts: ReadonlySet<Part>, reads: boolean): (string | false)[] {
     ...(isBare(parts) ? ['IntegrationProvider'] : []),
   ]
   const values = [
-    ...(sync ? ['RateLimit', 'reduceCheckpointsByMax', 'SyncItemEvent'] : []),
+    ...(sync ? ['nextByCursor', 'paginate', 'RateLimit', 'reduceCheckpointsByMax', 'SyncItemEvent'] : []),
     ...(webhooks ? ['activeWebhookSecrets', 'ProviderEvent', 'verifyHmacSignature'] : []),
     ...(parts.has('oauth') ? ['OAuth2Provider', ...(reads ? ['ReauthRequiredException'] : [])] : []),
   ]
@@ -207,19 +207,19 @@ const sync = ({ prefix }: ProviderNames): string => `  readonly reduceCheckpoint
     await this.#list(integration, session, cursor === null ? {} : { updated_since: String(cursor) })
   }
 
-  async #list(integration: Integration, session: SyncSession, filter: Record<string, string>): Promise<void> {
-    let after = session.resumeFrom()
-    do {
-      const query = after === null ? filter : { ...filter, after: String(after) }
-      const data = { ...query, limit: String(PAGE_SIZE) }
-      const page = await read(integration, '/v1/items', ItemPage, { data, signal: session.signal })
-      for (const item of page.items) {
-        const event = new ${prefix}ItemSynced(integration, item)
-        await session.dispatch(event, item.updated_at, item.id)
-      }
-      after = page.next
-      if (after !== null) await session.bookmark(after)
-    } while (after !== null)
+  #list(integration: Integration, session: SyncSession, filter: Record<string, string>): Promise<void> {
+    return paginate(session, {
+      first: null,
+      page: (after) => {
+        const data = { ...filter, ...(after === null ? {} : { after }), limit: String(PAGE_SIZE) }
+        return read(integration, '/v1/items', ItemPage, { data, signal: session.signal })
+      },
+      next: nextByCursor('next'),
+      items: ({ items }) => items,
+      event: (item) => new ${prefix}ItemSynced(integration, item),
+      checkpoint: ({ updated_at }) => updated_at,
+      externalId: ({ id }) => id,
+    })
   }`
 
 const webhooks = ({

@@ -18,10 +18,15 @@ export function importStatement(
   from: string,
 ): string | false {
   if (names.length === 0) return false
-  const sorted = [...names].sort((a, b) => compare(a.toLowerCase(), b.toLowerCase()))
+  const sorted = [...names].sort((a, b) => compare(sortKey(a), sortKey(b)))
   const line = `${kind} { ${sorted.join(', ')} } from '${from}'`
   if (line.length <= MAX_LINE_LENGTH) return line
   return [`${kind} {`, ...sorted.map((name) => `  ${name},`), `} from '${from}'`].join('\n')
+}
+
+/** By Biome's order: letter by letter, of one letter the capital first. */
+function sortKey(name: string): string {
+  return name.replace(/./g, (letter) => `${letter.toLowerCase()}${letter === letter.toLowerCase() ? 1 : 0}`)
 }
 
 /** The first line of a class, its brace included. */
