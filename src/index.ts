@@ -1,7 +1,8 @@
 /** The package's main entry: what a host imports. */
 
+export type { BegunSignIn, EndedSignIn, OidcSignIn } from './access/oidc-sign-in.ts'
 export type { CreateToken, ListTokens, TokenSummary } from './access/operator-tokens.ts'
-export type { Limits, Principal, Scope } from './access/rules.ts'
+export type { Claims, Limits, Principal, Scope } from './access/rules.ts'
 export type { Access, LinkTarget, Session } from './access/tokens-and-links.ts'
 export type { IntegrationsAdmin } from './admin.ts'
 export type {
@@ -34,6 +35,7 @@ export type {
   EventName,
   IncidentRecord,
   IntegrationEvents,
+  NamesStream,
   OperationRecord,
   RequestRecord,
   SyncItemRecord,
@@ -103,7 +105,9 @@ export type { AnyProvider, ProviderSource } from './providers/registry.ts'
 export type { DeletedRows, DeleteIntegration, OwnedTable } from './retention/deletion.ts'
 export type { ErasableTable, ErasedRows, EraseIntegration } from './retention/erasure.ts'
 export type { PruneCounts, PruneResult, PruningStep } from './retention/rules.ts'
+export type { IntervalReason, ShownInterval } from './syncs/adaptive-rules.ts'
 export type { StartSync, SyncStart } from './syncs/ask-rules.ts'
+export type { OfStream } from './syncs/by-hand.ts'
 export type { CursorChange } from './syncs/cursor.ts'
 export type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
 export type { ItemStanding, ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
@@ -112,6 +116,7 @@ export type { SampledItem, SampleOptions, SyncSample } from './syncs/listing/sam
 export type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './syncs/run-list.ts'
 export type { RunStatus } from './syncs/run-rules.ts'
 export type { LastRun, SyncStanding } from './syncs/standing-queries.ts'
+export type { StreamStanding } from './syncs/stream-list.ts'
 export type {
   AdvanceCursorInput,
   AdvanceCursorResult,

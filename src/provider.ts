@@ -75,4 +75,5 @@ export { isTimely, type SignedTimeOptions, soleHeader, verifyStandardWebhook } f
 export type { SyncSession } from './providers/sync-session.ts'
 export { type CurrentSyncItem, currentSyncItem } from './providers/sync-session.ts'
 export { activeWebhookSecrets, verifyHmacSignature, type WebhookRequest } from './providers/webhook-request.ts'
+export type { IntervalBounds } from './syncs/adaptive-rules.ts'
 export { reduceCheckpointsByMax } from './syncs/checkpoint-rules.ts'

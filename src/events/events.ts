@@ -57,7 +57,8 @@ export interface OperationRecord {
 }
 
 /** How a sync run ended; the counts come from its rows. */
-interface OfStream {
+/** What an event about a sync names it by. */
+export interface NamesStream {
   /** A key of the provider's `streams`; not there: the integration's own. */
   readonly stream?: string
 }
@@ -116,7 +117,7 @@ export interface IntegrationEvents {
     readonly eventType: string | null
   }
   /** Once per finalised run, at least once if a worker dies while telling. */
-  SyncCompleted: { readonly integration: Integration; readonly result: SyncResult } & OfStream
+  SyncCompleted: { readonly integration: Integration; readonly result: SyncResult } & NamesStream
   /** An item's attempts are used up. */
   SyncItemFailed: { readonly integration: Integration; readonly item: SyncItemRecord; readonly error: unknown }
   /** The same external id has failed in `consecutiveFailedRuns` runs with no success between; again with each further one. */
@@ -126,13 +127,13 @@ export interface IntegrationEvents {
     readonly consecutiveFailedRuns: number
   }
   /** No clean run for `sync.stale_after_intervals` intervals; once, until it recovers. */
-  SyncBecameStale: OfStream & {
+  SyncBecameStale: NamesStream & {
     readonly integration: Integration
     /** Since the last clean run, or since its creation. */
     readonly secondsSinceSync: number
     readonly intervalMinutes: number
   }
-  SyncStalenessRecovered: { readonly integration: Integration } & OfStream
+  SyncStalenessRecovered: { readonly integration: Integration } & NamesStream
   /** Too many of its requests fail; once, until the rate falls again. */
   ElevatedFailureRate: {
     readonly integration: Integration

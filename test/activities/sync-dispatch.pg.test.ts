@@ -259,7 +259,7 @@ describe('waiting for health', () => {
     expect(await overdue()).toEqual([])
     const lastSyncedAt = minutesAgo(26)
     const id = await integrationThat({ ...health, lastSyncedAt })
-    expect(await overdue()).toEqual([{ id, dueSince: new Date(lastSyncedAt.getTime() + 20 * 60_000) }])
+    expect(await overdue()).toEqual([{ id, stream: null, dueSince: new Date(lastSyncedAt.getTime() + 20 * 60_000) }])
   })
 })
 

@@ -403,7 +403,7 @@ describe('a run', () => {
     expect(await acts()).toEqual([act('cancel')])
     await test.sql`insert into integration_sync_starts (integration_id, again_at) values (${id}, now())`
     const forgetting = await post(path('cancel'), { forget: true })
-    expect(await forgetting.json()).toEqual({ integration_id: id, cancelled: false, forgot: true })
+    expect(await forgetting.json()).toEqual({ integration_id: id, stream: null, cancelled: false, forgot: true })
     expect(await acts()).toEqual([act('cancel'), act('forget-start')])
   })
 

@@ -241,6 +241,7 @@ describe('sync', () => {
     )
     expect((await run(['sync', '--integration', String(id), '--json'])).json()).toEqual({
       integration_id: id,
+      stream: null,
       outcome: 'remembered',
       started: 0,
       already_running: true,

@@ -242,7 +242,13 @@ describe('what is shown', () => {
         sync_cursor: 'c',
         consecutive_sync_failures: 2,
         stale_since: AT,
-        interval: { seconds: 60, least: 60, most: 60, reason: 'set', age: 'data is at most 2 minutes old' },
+        interval: {
+          seconds: 60,
+          least: 60,
+          most: 60,
+          reason: 'set',
+          age: 'data is at most 3 minutes old; for 2 minutes you need 2 times the calls',
+        },
         waits_for: null,
         failed_items: 1,
       },
@@ -261,7 +267,7 @@ describe('what is shown', () => {
     expect((await ask('GET', '/health')).body.streams).toEqual(streams)
     for (const command of ['show', 'health'])
       expect((await run(command, id)).out).toMatch(
-        /streams\.deals +every 3600 s, .*waits for the first run of contacts/,
+        /streams\.deals +every 3600 s: .*waits for the first run of contacts/,
       )
     await test.sql`update integration_streams set last_run_at = now() where integration_id = ${id}`
     expect((await run('show', id)).out).not.toContain('waits for')

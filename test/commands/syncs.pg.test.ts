@@ -534,7 +534,7 @@ describe('pause-sync, resume-sync and cancel-sync', () => {
     expect((await run(['show', id, '--json'])).json()).toMatchObject({ remembered: [] })
     expect((await notes()).slice(before.length)).toEqual([note('forget-start')])
     const again = await run(['cancel-sync', id, '--forget', '--yes', '--json'])
-    expect(again.json()).toEqual({ integration_id: id, cancelled: false, forgot: false })
+    expect(again.json()).toEqual({ integration_id: id, stream: null, cancelled: false, forgot: false })
   })
 
   it.each([['pause-sync'], ['resume-sync'], ['cancel-sync', '--yes'], ['sync-progress'], ['sync-progress', '--watch']])(

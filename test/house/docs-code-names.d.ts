@@ -2,7 +2,7 @@
 
 import type { Integration, Integrations, Json, SyncSession } from 'durable-integrations'
 import type { GitHubIssue } from 'durable-integrations/github'
-import type { HasScheduledSync, PagedListing, SyncItemEvent } from 'durable-integrations/provider'
+import type { Call, HasScheduledSync, PagedListing, ProviderEvent, SyncItemEvent } from 'durable-integrations/provider'
 import type { StripeClient } from 'durable-integrations/stripe'
 import type { TestIntegrations, WebhookSigner } from 'durable-integrations/testing'
 import type StripeSdk from 'stripe'
@@ -32,6 +32,7 @@ declare global {
   const SECRET: string
   const ANOTHER_SECRET: string
   const secret: string
+  const call: Call<unknown>
   const deliveryId: string
   const credentials: { token: string }
   const body: Json
@@ -41,6 +42,16 @@ declare global {
   function pageOf(request: Request): Response
 
   class IssueSynced extends SyncItemEvent<GitHubIssue> {}
+  class ContactSynced extends SyncItemEvent<{ name: string }> {}
+  class DealSynced extends SyncItemEvent<{ title: string }> {}
+  class ContactsDeleted extends ProviderEvent {
+    constructor(integration: Integration, ids: readonly string[])
+  }
+  function listContacts(integration: Integration, session: SyncSession): Promise<void>
+  function listChangedContacts(integration: Integration, session: SyncSession): Promise<void>
+  function listDeals(integration: Integration, session: SyncSession): Promise<void>
+  function welcome(contact: { name: string }): Promise<void>
+  function mirror(event: IssueSynced): Promise<void>
   const issue: Json
   const Issue: z.ZodObject<{ number: z.ZodNumber }>
   const Ticket: z.ZodObject<{ id: z.ZodString; subject: z.ZodString; updated_at: z.ZodString }>

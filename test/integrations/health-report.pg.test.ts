@@ -85,6 +85,7 @@ describe('a report', () => {
       failures24h: { upstream: 0, throttle: 0, client: 0, unknown: 0 },
       meanMs24h: null,
       p95Ms24h: null,
+      streams: [],
       topErrors24h: [],
       identity: null,
     })

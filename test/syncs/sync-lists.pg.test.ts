@@ -113,6 +113,7 @@ describe('the failed items', () => {
     expect(failed[0]).toEqual({
       id: made[50]?.id,
       integrationId: integration.id,
+      stream: null,
       eventClass: 'test.thing',
       externalId: null,
       error: 'Error: 50',

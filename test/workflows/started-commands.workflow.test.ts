@@ -371,13 +371,13 @@ describe('a command with a workflow of its own', () => {
     ['skip-sync-item', undefined, '"itemId": a whole number of at least 1 is allowed, nothing was given'],
     ['retry-sync-item', undefined, '"itemId"'],
     ['retry-sync-item', { itemId: 7, tries: 'many' }, '"tries"'],
-    ['advance-cursor', { integrationId: 7, to: null }, 'Allowed are integrationId, reclaimStale, limit; to was given.'],
+    ['advance-cursor', { integrationId: 7, to: null }, 'Allowed are integrationId, stream, reclaimStale, limit; to was given.'],
     ['advance-cursor', {}, '"integrationId"'],
     ['replay-webhook', {}, '"webhookId"'],
     ['replay-webhook', { webhookId: 7, replay: 'yes' }, '"replay"'],
     ['reconcile-webhooks', { integrationId: 7, since: 5 }, '"since"'],
     ['reconcile-webhooks', { dryRun: 'yes' }, '"dryRun"'],
-    ['sync', { id: 7 }, 'Allowed are integrationId, dryRun, limit, from, to; id was given.'],
+    ['sync', { id: 7 }, 'Allowed are integrationId, stream, dryRun, limit, from, to; id was given.'],
     ['sync', 7, 'The input is one JSON object of integrationId'],
     ['sync', { integrationId: '7' }, '"integrationId": a whole number of at least 1 is allowed, a string was given'],
     ['sync', { integrationId: 0 }, '"integrationId": a whole number of at least 1 is allowed, 0 was given'],
@@ -438,6 +438,7 @@ describe('a command with a workflow of its own', () => {
     expect(await done('sync')).toMatchObject({ due: 0, started: 0 })
     expect(await done('sync', { integrationId: id })).toEqual({
       integration_id: id,
+      stream: null,
       started: 1,
       outcome: 'started',
       already_running: false,

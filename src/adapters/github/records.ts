@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Json, Told } from '../../provider.ts'
 import { actionOf, eventOf, payloadOf } from './github-webhooks.ts'
 
-interface GitHubRecord {
+export interface GitHubRecord {
   readonly key: string
   readonly content: Json
 }
