@@ -371,7 +371,11 @@ describe('a command with a workflow of its own', () => {
     ['skip-sync-item', undefined, '"itemId": a whole number of at least 1 is allowed, nothing was given'],
     ['retry-sync-item', undefined, '"itemId"'],
     ['retry-sync-item', { itemId: 7, tries: 'many' }, '"tries"'],
-    ['advance-cursor', { integrationId: 7, to: null }, 'Allowed are integrationId, stream, reclaimStale, limit; to was given.'],
+    [
+      'advance-cursor',
+      { integrationId: 7, to: null },
+      'Allowed are integrationId, stream, reclaimStale, limit; to was given.',
+    ],
     ['advance-cursor', {}, '"integrationId"'],
     ['replay-webhook', {}, '"webhookId"'],
     ['replay-webhook', { webhookId: 7, replay: 'yes' }, '"replay"'],
