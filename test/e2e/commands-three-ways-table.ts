@@ -408,7 +408,7 @@ export const TABLE: readonly Row[] = [
     subject: integration,
     words: (id) => [id, '--reclaim-stale', '--limit', 3],
     input: (id) => ({ integrationId: id, reclaimStale: true, limit: 3 }),
-    facts: ({ integration_id: _, ...rest }: { integration_id: number }) => rest,
+    facts: ({ integration_id: _, stream: __, ...rest }: { integration_id: number; stream: null }) => rest,
     expected: { runs: 0, from: null, to: null, reclaimed: 0 },
   },
   {
