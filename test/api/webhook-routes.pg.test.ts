@@ -411,9 +411,9 @@ describe('what is stored', () => {
         ...signed('{}'),
         'X-Delivery': delivery,
         'X-Mixed-Case': 'kept',
-        Authorization: 'Bearer abc',
-        'Proxy-Authorization': 'Basic abc',
-        Cookie: 'session=abc',
+        Authorization: 'Bearer its-word',
+        'Proxy-Authorization': 'Basic its-word',
+        Cookie: 'session=its-word',
       },
       body: '{}',
     })
@@ -423,7 +423,7 @@ describe('what is stored', () => {
     expect(headers['proxy-authorization']).toEqual(['[REDACTED]'])
     expect(headers.cookie).toEqual(['[REDACTED]'])
     expect(headers[':method']).toBeUndefined()
-    expect(JSON.stringify(headers)).not.toContain('abc')
+    expect(JSON.stringify(headers)).not.toContain('its-word')
   })
 
   it('holds no secret of the integration in a header or in the query', async () => {
