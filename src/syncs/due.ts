@@ -143,8 +143,8 @@ export async function dueStreams(
       and (s.next_sync_at is null or s.next_sync_at <= ${clockNow()})
       and coalesce(${waitEndOfStream(backoff)} <= ${clockNow()}, true)
       and ${hasItsTurn({ streams })}
-      ${after === null ? sql`` : sql`and (${at}, s.integration_id, s.stream) > (${from}::timestamptz, ${after.id}::bigint, ${after.stream}::text)`}
-    order by s.next_sync_at asc nulls first, s.integration_id, s.stream
+      ${after === null ? sql`` : sql`and (${at}, s.stream, s.integration_id) > (${from}::timestamptz, ${after.stream}::text, ${after.id}::bigint)`}
+    order by s.next_sync_at asc nulls first, s.stream, s.integration_id
     limit ${limit}`)
   return rows.map(({ id, provider, stream, next }) => ({
     id: Number(id),

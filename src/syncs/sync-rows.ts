@@ -36,7 +36,8 @@ export async function findSyncRow(
   { integrationId, stream = null }: SyncOf,
 ): Promise<SyncRow | null> {
   const row = await findIntegration(db, tables, integrationId)
-  return row === null ? null : ofStream(db, tables, row, stream)
+  if (row === null || stream === null) return row === null ? null : { ...row, stream }
+  return overlaid(row, stream, await findStream(db, tables, row.id, stream))
 }
 
 /** The same, under the lock of the integration until the transaction ends. The stream has a row from then on. */
@@ -56,22 +57,23 @@ export async function ofLocked(
   row: IntegrationRow,
   stream: string | null,
 ): Promise<SyncRow> {
-  if (stream !== null) await tx.insert(tables.streams).values({ integrationId: row.id, stream }).onConflictDoNothing()
-  return ofStream(tx, tables, row, stream)
+  if (stream === null) return { ...row, stream }
+  const found = await findStream(tx, tables, row.id, stream)
+  if (found === null) await tx.insert(tables.streams).values({ integrationId: row.id, stream }).onConflictDoNothing()
+  return overlaid(row, stream, found)
 }
 
-async function ofStream(
+async function findStream(
   db: Database | Transaction,
   { streams }: Tables,
-  row: IntegrationRow,
-  stream: string | null,
-): Promise<SyncRow> {
-  if (stream === null) return { ...row, stream }
+  integrationId: number,
+  stream: string,
+): Promise<StreamRow | null> {
   const [found] = await db
     .select()
     .from(streams)
-    .where(and(eq(streams.integrationId, row.id), eq(streams.stream, stream)))
-  return overlaid(row, stream, found ?? null)
+    .where(and(eq(streams.integrationId, integrationId), eq(streams.stream, stream)))
+  return found ?? null
 }
 
 /** @param found null: no run of the stream was ever opened or planned */
