@@ -31,7 +31,7 @@ export interface ListenerOptions {
    */
   readonly queued?: boolean
   /**
-   * Not told of what comes of a delivery or an item that says only what we wrote ourselves. For provider events and sync items.
+   * The listener is not called for a delivery or an item that says only what we wrote ourselves. For provider events and sync items.
    * Default false.
    */
   readonly skipOwn?: boolean

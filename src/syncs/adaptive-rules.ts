@@ -63,7 +63,7 @@ export type IntervalReason =
 
 /** Syncs plan with this share of an integration's limit: acts of people, webhooks and the listeners of items need calls, too. */
 const SYNC_SHARE = 0.5
-/** Runs come at random: in one window of some 30,000 there are more calls than the mean and so many standard deviations. */
+/** Runs come at random. One window in some 30,000 has more calls than the mean and four standard deviations. */
 const BURST_DEVIATIONS = 4
 /** So many changes say enough about a rate: its error is then about a quarter, and that of the interval a twelfth. */
 const CHANGES_REMEMBERED = 16

@@ -62,7 +62,7 @@ export function cursorNotAfter(cursor: Json, latest: Date): Json {
   return Object.fromEntries(Object.entries(cursor).map(([key, inner]) => [key, cursorNotAfter(inner, latest)]))
 }
 
-/** A cursor whose times lie earlier by so many seconds, each written in the same way. What is no time stays. */
+/** The cursor with each of its times moved back by `seconds`, written in the same way. What is no time stays. */
 export function cursorBefore(cursor: Json, seconds: number): Json {
   if (typeof cursor === 'string')
     return isInstant(cursor) ? writtenAs(cursor, new Date(Date.parse(cursor) - seconds * 1_000)) : cursor
