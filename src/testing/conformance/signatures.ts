@@ -1,6 +1,5 @@
 /** `verifyWebhookSignature()`. Rule: docs/behaviour/webhook-signatures.md. */
 import assert from 'node:assert/strict'
-import type { HandlesWebhooks } from '../../providers/contracts.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
 import type { WebhookFixture } from '../conformance.ts'
 import type { Bench } from './bench.ts'
@@ -210,16 +209,14 @@ async function judged(
   const fixture = bench.subject.fixtures.webhook
   assert(fixture)
   const toleranceSeconds = configuredSeconds ?? fixture.toleranceSeconds
-  const provider = bench.provider as HandlesWebhooks
   const integration: Integration = await bench.create(credentials)
   // A signed time is in whole seconds.
   const now = new Date(Math.floor(bench.kit.clock.now().getTime() / 1_000) * 1_000)
   const wrong: string[] = []
   for (const { what, request, at } of await cases(now)) {
     const seen = await received({ toleranceSeconds }, request, at)
-    const outcome = await outcomeOf(() => provider.verifyWebhookSignature(integration, seen))
-    // As at the door: only a returned true lets a delivery in.
-    const isTaken = outcome.kind === 'gave' && outcome.value === true
+    const outcome = await outcomeOf(() => bench.verifies(integration, seen))
+    const isTaken = outcome.kind === 'gave' && outcome.value
     if (!isRight(isTaken)) wrong.push(`${what} (it ${wordsFor(outcome)})`)
   }
   const within = configuredSeconds === undefined ? '' : `, with a tolerance of ${configuredSeconds} s configured`

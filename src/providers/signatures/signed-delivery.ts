@@ -1,0 +1,90 @@
+/** What all schemes that sign a message have in common: the signatures, the time, the message. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { WebhookRequest } from '../webhook-request.ts'
+import type { Field } from './delivery-values.ts'
+import { decodeDigest, fieldsOf, readPlace, readTime } from './delivery-values.ts'
+import type { MessageScheme, RefusalReason } from './scheme-rules.ts'
+import type { SignedFrom } from './signed-message.ts'
+import { BODY_ALONE, messageOf, sortedForm } from './signed-message.ts'
+
+/** A public key's check costs a hundred times an HMAC's comparison. No provider sends more signatures than this. */
+const MAX_SIGNATURES = 10
+
+export interface SignedDelivery {
+  readonly signatures: readonly Buffer[]
+  readonly pieces: readonly Uint8Array[]
+}
+
+/** @param bytes that a signature of the scheme has; null: it has no fixed length */
+export function signedDelivery(
+  scheme: MessageScheme,
+  request: WebhookRequest,
+  from: SignedFrom,
+  bytes: number | null,
+): SignedDelivery | { readonly reason: RefusalReason } {
+  const found = signaturesIn(scheme, request)
+  if ('reason' in found) return found
+  const { texts, fields } = found
+  const signatures = texts.flatMap((text) => decodeDigest(text, scheme.encoding, bytes) ?? [])
+  if (signatures.length === 0 || signatures.length > MAX_SIGNATURES) return { reason: 'signature_malformed' }
+
+  let timestamp: string | null = null
+  if (scheme.timestamp !== undefined) {
+    const time = readTime(request, scheme.timestamp, fields, scheme.tolerance)
+    if ('reason' in time) return time
+    timestamp = time.text
+  }
+  const message = messageOf(scheme.signed ?? BODY_ALONE, request, from, { timestamp, fields })
+  if ('reason' in message) return message
+  const isBodyProven = scheme.bodyDigest === undefined || isDigestRight(scheme, request, fields)
+  return isBodyProven ? { signatures, pieces: message.pieces } : { reason: 'body_digest_mismatch' }
+}
+
+function signaturesIn(
+  scheme: MessageScheme,
+  request: WebhookRequest,
+): { readonly texts: readonly string[]; readonly fields: readonly Field[] } | { readonly reason: RefusalReason } {
+  const values: string[] = []
+  for (const place of placesOf(scheme)) {
+    const read = readPlace(request, place)
+    if ('value' in read) values.push(read.value)
+    else if (read.fault === 'repeated') return { reason: 'header_repeated' }
+  }
+  if (values.length === 0) return { reason: 'signature_missing' }
+  const { fields: list, prefix = '' } = scheme
+  const fields = list === undefined ? [] : values.flatMap((value) => fieldsOf(value, list.separator))
+  const candidates =
+    list === undefined ? values : fields.flatMap(([name, value]) => (name === list.signature ? [value] : []))
+  const texts = candidates.flatMap((text) => (text.startsWith(prefix) ? [text.slice(prefix.length)] : []))
+  return texts.length > 0 ? { texts, fields } : { reason: 'signature_malformed' }
+}
+
+function placesOf({ header, query, json, form }: MessageScheme) {
+  if (header !== undefined) return (typeof header === 'string' ? [header] : header).map((name) => ({ header: name }))
+  if (query !== undefined) return [{ query }]
+  return json !== undefined ? [{ json }] : [{ form: form ?? '' }]
+}
+
+/** A form's content is signed by its parameters; an empty body has none. */
+function isDigestRight(
+  { bodyDigest, signed = BODY_ALONE }: MessageScheme,
+  request: WebhookRequest,
+  fields: readonly Field[],
+): boolean {
+  if (bodyDigest === undefined || request.rawBody.length === 0) return true
+  const signsForm = signed.some((part) => typeof part === 'object' && part.part === 'sortedForm')
+  const read = readPlace(request, bodyDigest, fields)
+  if ('fault' in read) return signsForm && sortedForm(request) !== ''
+  return digestMatches(read.value, request.rawBody, bodyDigest)
+}
+
+/** Whether a text is the digest of these bytes, in constant time. */
+export function digestMatches(
+  text: string,
+  bytes: Uint8Array,
+  { hash, encoding }: { readonly hash: string; readonly encoding: 'hex' | 'base64' | 'base64url' },
+): boolean {
+  const expected = createHash(hash).update(bytes).digest()
+  const given = decodeDigest(text, encoding, expected.length)
+  return given !== null && timingSafeEqual(given, expected)
+}
