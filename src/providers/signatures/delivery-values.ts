@@ -41,8 +41,14 @@ export type Field = readonly [name: string, value: string]
 export function fieldsOf(header: string, separator: string): Field[] {
   return header.split(separator).flatMap((field) => {
     const at = field.indexOf('=')
-    return at < 0 ? [] : [[field.slice(0, at).trim(), field.slice(at + 1)] as const]
+    return at < 0 ? [] : [[field.slice(0, at), field.slice(at + 1)] as const]
   })
+}
+
+/** Of a list in a JSON body; null: there is no list. */
+export function lengthOf(request: WebhookRequest, path: string): number | null {
+  const found = atPath(request.json(), path)
+  return Array.isArray(found) ? found.length : null
 }
 
 /** Own members only, so that `constructor` leads nowhere. */

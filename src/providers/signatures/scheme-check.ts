@@ -61,6 +61,7 @@ const signed = {
     .optional(),
 }
 const signature = {
+  single: text.optional(),
   header: z.union([headerName, z.array(headerName).min(1).max(10)]).optional(),
   query: text.optional(),
   json: text.optional(),
@@ -132,10 +133,11 @@ const SCHEMES = z.discriminatedUnion(
         publicKeys: z.array(pem).min(1).optional(),
         issuer: z.union([text, z.array(text).min(1)]).optional(),
         audience: z.union([text, z.strictObject({ metadata: text })]).optional(),
-        claims: z.record(text, z.union([text, z.boolean()])).optional(),
+        claims: z.record(text, z.union([text, z.boolean(), z.strictObject({ metadata: text })])).optional(),
         bodyHash: z.strictObject({ claim: text, hash, encoding }).optional(),
         tolerance: seconds.optional(),
         maxAgeSeconds: seconds.min(1).optional(),
+        withoutExpiry: z.literal(true).optional(),
       })
       .refine(
         ({ algorithms, jwks, publicKeys: keys }) => {
@@ -189,6 +191,8 @@ function togetherFaults(scheme: SignatureScheme): string[] {
   if (scheme.scheme === 'standard-webhooks') return []
   const places = PLACES[scheme.scheme] ?? ['header', 'query', 'json', 'form']
   const faults = exactlyOne(scheme, places) ? [] : [`exactly one of ${places.join(', ')} is needed`]
+  if (scheme.scheme === 'jwt' && scheme.withoutExpiry && scheme.bodyHash === undefined)
+    faults.push('withoutExpiry goes with bodyHash, or one token would let in every body for ever')
   if (scheme.scheme === 'jwt' || scheme.scheme === 'token') return faults
   const { timestamp, signed: parts = [], fields, bodyDigest } = scheme
   const isSigned = (name: string) => parts.some((each) => typeof each === 'object' && each.part === name)

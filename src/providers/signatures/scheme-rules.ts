@@ -66,6 +66,8 @@ interface Signed {
 }
 
 interface Signature {
+  /** Dot path of a list in a JSON body that must have exactly one entry: only the first one is signed. */
+  readonly single?: string
   /** Where the signature stands: one header, several of which any may hold it, or elsewhere. */
   readonly header?: string | readonly string[]
   readonly query?: string
@@ -146,13 +148,15 @@ export interface JwtScheme {
   readonly issuer?: string | readonly string[]
   /** A text, or the key of the integration's metadata that holds it. */
   readonly audience?: string | { readonly metadata: string }
-  /** Claims that must have exactly these values. */
-  readonly claims?: Readonly<Record<string, string | boolean>>
+  /** Claims that must have exactly these values; a text may be that of the integration's metadata. */
+  readonly claims?: Readonly<Record<string, string | boolean | { readonly metadata: string }>>
   readonly bodyHash?: { readonly claim: string; readonly hash: HashName; readonly encoding: DigestEncoding }
   /** Seconds that `exp`, `nbf` and `iat` may be off. Default: `webhook.timestamp_tolerance`. */
   readonly tolerance?: number
   /** Seconds since `iat` at most, for tokens without `exp`. */
   readonly maxAgeSeconds?: number
+  /** True: the token has no time at all. Only with `bodyHash`, which ties it to its body. */
+  readonly withoutExpiry?: true
 }
 
 /** A secret that is sent along as it is. */

@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { WebhookRequest } from '../webhook-request.ts'
 import type { Field } from './delivery-values.ts'
-import { decodeDigest, fieldsOf, readPlace, readTime } from './delivery-values.ts'
+import { decodeDigest, fieldsOf, lengthOf, readPlace, readTime } from './delivery-values.ts'
 import type { MessageScheme, RefusalReason } from './scheme-rules.ts'
 import type { SignedFrom } from './signed-message.ts'
 import { BODY_ALONE, messageOf, sortedForm } from './signed-message.ts'
@@ -24,6 +24,7 @@ export function signedDelivery(
 ): SignedDelivery | { readonly reason: RefusalReason } {
   const found = signaturesIn(scheme, request)
   if ('reason' in found) return found
+  if (scheme.single !== undefined && lengthOf(request, scheme.single) !== 1) return { reason: 'signed_part_missing' }
   const { texts, fields } = found
   const signatures = texts.flatMap((text) => decodeDigest(text, scheme.encoding, bytes) ?? [])
   if (signatures.length === 0 || signatures.length > MAX_SIGNATURES) return { reason: 'signature_malformed' }

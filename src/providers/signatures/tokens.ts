@@ -73,7 +73,7 @@ export async function verifyJwt(
     const found = key ?? (await publishedKeys(token, scheme, fetched))
     if (found === null) return { kind: 'unavailable' }
     if (found === 'malformed') return refused('signature_malformed')
-    const each = await judged(token, found, options, scheme, request)
+    const each = await judged(token, found, options, scheme, request, from)
     if (each.kind === 'verified') return each
     verdict = each
   }
@@ -88,10 +88,14 @@ async function judged(
   options: JWTVerifyOptions,
   { claims = {}, bodyHash }: JwtScheme,
   request: WebhookRequest,
+  from: SignedFrom,
 ): Promise<SignatureVerdict> {
   try {
     const { payload } = await jwtVerify(token, key as Parameters<typeof jwtVerify>[1], options)
-    if (Object.entries(claims).some(([name, value]) => payload[name] !== value)) return refused('claims_refused')
+    for (const [name, value] of Object.entries(claims)) {
+      const wanted = typeof value === 'object' ? from.metadata[value.metadata] : value
+      if (wanted === undefined || payload[name] !== wanted) return refused('claims_refused')
+    }
     if (bodyHash === undefined) return VERIFIED
     const given = payload[bodyHash.claim]
     return typeof given === 'string' && digestMatches(given, request.rawBody, bodyHash)
@@ -118,7 +122,7 @@ function tokenOf(scheme: JwtScheme, request: WebhookRequest): string | Signature
 
 /** Null: the metadata lacks the audience. */
 function optionsOf(scheme: JwtScheme, request: WebhookRequest, from: SignedFrom): JWTVerifyOptions | null {
-  const { algorithms, issuer, audience, tolerance = request.toleranceSeconds, maxAgeSeconds } = scheme
+  const { algorithms, issuer, audience, tolerance = request.toleranceSeconds, maxAgeSeconds, withoutExpiry } = scheme
   const wanted = typeof audience === 'object' ? from.metadata[audience.metadata] : audience
   if (audience !== undefined && (typeof wanted !== 'string' || wanted === '')) return null
   return {
@@ -128,7 +132,9 @@ function optionsOf(scheme: JwtScheme, request: WebhookRequest, from: SignedFrom)
     ...(issuer === undefined ? {} : { issuer: typeof issuer === 'string' ? issuer : [...issuer] }),
     ...(typeof wanted === 'string' ? { audience: wanted } : {}),
     // A token that never ends could be sent again for ever.
-    ...(maxAgeSeconds === undefined ? { requiredClaims: ['exp'] } : { maxTokenAge: maxAgeSeconds }),
+    ...(maxAgeSeconds === undefined
+      ? { requiredClaims: withoutExpiry === true ? [] : ['exp'] }
+      : { maxTokenAge: maxAgeSeconds }),
   }
 }
 
