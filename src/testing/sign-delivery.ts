@@ -17,6 +17,7 @@ import type {
   SignedTime,
   StandardWebhooksScheme,
 } from '../providers/signatures/scheme-rules.ts'
+import { signedParts } from '../providers/signatures/signed-delivery.ts'
 import { BODY_ALONE, messageOf } from '../providers/signatures/signed-message.ts'
 import { webhookRequest } from '../providers/webhook-request.ts'
 
@@ -142,8 +143,8 @@ function withValue(body: Uint8Array, path: string, value: string): string {
 function signMessage(scheme: MessageScheme, draft: Draft, by: SignWith): void {
   const { timestamp, fields: list, encoding, prefix = '', signed = BODY_ALONE, bodyDigest } = scheme
   const time = timestamp === undefined ? null : timeText(timestamp, by.at)
-  if (bodyDigest !== undefined && draft.body.length > 0 && !isForm(draft))
-    draft.put(bodyDigest, createHash(bodyDigest.hash).update(draft.body).digest(bodyDigest.encoding))
+  const hasDigest = bodyDigest !== undefined && draft.body.length > 0 && !isForm(draft)
+  if (hasDigest) draft.put(bodyDigest, createHash(bodyDigest.hash).update(draft.body).digest(bodyDigest.encoding))
   if (timestamp !== undefined && time !== null && !('field' in timestamp)) draft.put(timestamp, time)
   for (const part of signed)
     if (typeof part === 'object' && part.part === 'value' && 'header' in part.of && part.optional !== true)
@@ -152,7 +153,7 @@ function signMessage(scheme: MessageScheme, draft: Draft, by: SignWith): void {
   const stamp =
     list !== undefined && timestamp !== undefined && 'field' in timestamp ? `${timestamp.field}=${time}` : null
   const message = messageOf(
-    signed,
+    signedParts(scheme, hasDigest),
     draft.request(by.at),
     { metadata: by.metadata ?? {}, baseUrl: by.baseUrl ?? null },
     {

@@ -14,7 +14,11 @@ export function makeCertificate({
   host,
   from = new Date('2020-01-01T00:00:00Z'),
   to = new Date('2040-01-01T00:00:00Z'),
-}: { host: string; from?: Date; to?: Date }): MadeCertificate {
+}: {
+  host: string
+  from?: Date
+  to?: Date
+}): MadeCertificate {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const algorithm = sequence(oid('2a864886f70d01010b'), tlv(0x05, Buffer.alloc(0))) // sha256WithRSAEncryption
   const name = sequence(tlv(0x31, sequence(oid('550403'), tlv(0x0c, Buffer.from(host)))))

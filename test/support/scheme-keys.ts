@@ -21,19 +21,22 @@ export interface SchemeKeys {
 
 export const KEY_ID = 'key-1'
 
-export function schemeKeys(scheme: SignatureScheme): SchemeKeys {
+/** @param certificateUrl where the certificate is; default: anywhere */
+export function schemeKeys(scheme: SignatureScheme, certificateUrl?: string): SchemeKeys {
   if (scheme.scheme === 'rsa' && scheme.certificate !== undefined) {
     const [own, other] = [1, 2].map(() => makeCertificate({ host: scheme.certificate?.subject ?? 'certs.example.com' }))
     if (own === undefined || other === undefined) throw new Error('unreachable')
     return {
       own: { secret: '', signWith: own.privateKey },
       other: { secret: '', signWith: other.privateKey },
-      fetched: serving(() => own.pem),
+      fetched: serving((url) => (certificateUrl === undefined || url === certificateUrl ? own.pem : null)),
       keyId: KEY_ID,
     }
   }
   const [own, other] = [keyOf(scheme), keyOf(scheme)]
-  const fetched = serving(() => (own.jwk === undefined ? null : JSON.stringify({ keys: [{ ...own.jwk, kid: KEY_ID }] })))
+  const fetched = serving(() =>
+    own.jwk === undefined ? null : JSON.stringify({ keys: [{ ...own.jwk, kid: KEY_ID }] }),
+  )
   return { own, other, fetched, keyId: KEY_ID }
 }
 
@@ -83,7 +86,11 @@ function pair(kind: 'rsa' | 'ecdsa' | 'ed25519', format: KeyFormat): SchemeKey &
       : kind === 'ecdsa'
         ? generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
         : generateKeyPairSync('ed25519')
-  return { secret: publicText(publicKey, format), signWith: pemOf(privateKey), jwk: publicKey.export({ format: 'jwk' }) }
+  return {
+    secret: publicText(publicKey, format),
+    signWith: pemOf(privateKey),
+    jwk: publicKey.export({ format: 'jwk' }),
+  }
 }
 
 function publicText(key: KeyObject, format: KeyFormat): string {

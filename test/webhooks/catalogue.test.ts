@@ -36,7 +36,11 @@ function bench({ signature, sample }: WebhookDoor) {
     signed: (by = own) =>
       signDelivery(
         signature,
-        { url: '/integrations/acme/7/webhook', headers: { 'content-type': 'application/json', ...sample.headers }, body: sample.body },
+        {
+          url: '/integrations/acme/7/webhook',
+          headers: { 'content-type': 'application/json', ...sample.headers },
+          body: sample.body,
+        },
         { key: by.signWith, at: NOW, deliveryId: 'msg_2Lml', metadata, baseUrl: BASE_URL, keyId },
       ),
     judge: (delivery: SignedDeliveryParts, secrets = [own.secret]) =>

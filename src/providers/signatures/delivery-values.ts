@@ -7,6 +7,8 @@ export type Read = { readonly value: string } | { readonly fault: 'missing' | 'r
 
 const MISSING: Read = { fault: 'missing' }
 const REPEATED: Read = { fault: 'repeated' }
+/** One spelling each: SDKs read `0123` and `123abc` as 123, and check a signature over that. */
+export const UNIX_TIME = /^(0|[1-9]\d{0,14})$/
 const FORM = /^application\/x-www-form-urlencoded\s*(;|$)/i
 
 /**
@@ -124,6 +126,6 @@ function secondsOf(text: string, unit: NonNullable<SignedTime['unit']>): number 
     const ms = /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:?\d\d)$/.test(text) ? Date.parse(text) : Number.NaN
     return Number.isNaN(ms) ? null : Math.floor(ms / 1_000)
   }
-  if (!/^\d{1,15}$/.test(text)) return null
+  if (!UNIX_TIME.test(text)) return null
   return unit === 'seconds' ? Number(text) : Math.floor(Number(text) / 1_000)
 }

@@ -55,6 +55,10 @@ const signed = {
     .refine((given) => exactlyOne(given, Object.keys(placed)), { error: 'exactly one place is needed' })
     .optional(),
   tolerance: seconds.nullable().optional(),
+  expects: z
+    .array(z.strictObject({ of: place, is: text }))
+    .min(1)
+    .optional(),
   bodyDigest: z
     .strictObject({ ...placed, hash, encoding })
     .refine((given) => exactlyOne(given, Object.keys(placed)), { error: 'exactly one place is needed' })

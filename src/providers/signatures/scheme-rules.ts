@@ -61,7 +61,12 @@ interface Signed {
   readonly timestamp?: SignedTime
   /** Seconds that the signed time may be off. Default: `webhook.timestamp_tolerance`; null: any time will do. */
   readonly tolerance?: number | null
-  /** A digest of the body, which is signed itself, as in a signed URL. It must match, unless the signed form has the body's content. */
+  /** Values that must be these, though they are not signed, such as the name of an algorithm. */
+  readonly expects?: readonly { readonly of: DeliveryPlace; readonly is: string }[]
+  /**
+   * A digest of the body, which is signed itself, as in a signed URL. Where it is given, it must match, and a form's parameters are not
+   * signed. Where it is not, those must be the body's content.
+   */
   readonly bodyDigest?: DeliveryPlace & { readonly hash: HashName; readonly encoding: DigestEncoding }
 }
 
@@ -207,6 +212,8 @@ export const REFUSAL_REASONS = [
   /** Signed too long ago, or in the future. */
   'time_off',
   'body_digest_mismatch',
+  /** A value that the scheme expects is another one, such as an algorithm. */
+  'value_unexpected',
   /** The address that is signed is not known: there is no base URL, nor metadata `webhook_url`. */
   'url_unknown',
   /** The delivery names a key or certificate at an address that is not declared. */

@@ -3,7 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { WebhookRequest } from '../webhook-request.ts'
 import type { Field } from './delivery-values.ts'
 import { decodeDigest, fieldsOf, lengthOf, readPlace, readTime } from './delivery-values.ts'
-import type { MessageScheme, RefusalReason } from './scheme-rules.ts'
+import type { MessageScheme, RefusalReason, SignedPart } from './scheme-rules.ts'
 import type { SignedFrom } from './signed-message.ts'
 import { BODY_ALONE, messageOf, sortedForm } from './signed-message.ts'
 
@@ -26,7 +26,10 @@ export function signedDelivery(
   if ('reason' in found) return found
   if (scheme.single !== undefined && lengthOf(request, scheme.single) !== 1) return { reason: 'signed_part_missing' }
   const { texts, fields } = found
-  const signatures = texts.flatMap((text) => decodeDigest(text, scheme.encoding, bytes) ?? [])
+  const isDer = scheme.scheme === 'ecdsa' && scheme.signatureFormat !== 'raw'
+  const signatures = texts
+    .flatMap((text) => decodeDigest(text, scheme.encoding, bytes) ?? [])
+    .filter((signature) => !isDer || isDerSignature(signature))
   if (signatures.length === 0 || signatures.length > MAX_SIGNATURES) return { reason: 'signature_malformed' }
 
   let timestamp: string | null = null
@@ -35,10 +38,26 @@ export function signedDelivery(
     if ('reason' in time) return time
     timestamp = time.text
   }
-  const message = messageOf(scheme.signed ?? BODY_ALONE, request, from, { timestamp, fields })
+  for (const { of, is } of scheme.expects ?? []) {
+    const read = readPlace(request, of, fields)
+    if ('fault' in read || read.value !== is) return { reason: 'value_unexpected' }
+  }
+  const digest = scheme.bodyDigest === undefined ? null : readPlace(request, scheme.bodyDigest, fields)
+  const digestGiven = digest !== null && 'value' in digest
+  const message = messageOf(signedParts(scheme, digestGiven), request, from, { timestamp, fields })
   if ('reason' in message) return message
-  const isBodyProven = scheme.bodyDigest === undefined || isDigestRight(scheme, request, fields)
+  const isBodyProven =
+    scheme.bodyDigest === undefined || digest === null || request.rawBody.length === 0
+      ? true
+      : 'value' in digest
+        ? digestMatches(digest.value, request.rawBody, scheme.bodyDigest)
+        : sortedForm(request) !== ''
   return isBodyProven ? { signatures, pieces: message.pieces } : { reason: 'body_digest_mismatch' }
+}
+
+/** What is signed of a delivery that has a digest of its body, or none. */
+export function signedParts({ signed = BODY_ALONE }: MessageScheme, hasDigest: boolean): readonly SignedPart[] {
+  return hasDigest ? signed.filter((part) => typeof part !== 'object' || part.part !== 'sortedForm') : signed
 }
 
 function signaturesIn(
@@ -66,17 +85,17 @@ function placesOf({ header, query, json, form }: MessageScheme) {
   return json !== undefined ? [{ json }] : [{ form: form ?? '' }]
 }
 
-/** A form's content is signed by its parameters; an empty body has none. */
-function isDigestRight(
-  { bodyDigest, signed = BODY_ALONE }: MessageScheme,
-  request: WebhookRequest,
-  fields: readonly Field[],
-): boolean {
-  if (bodyDigest === undefined || request.rawBody.length === 0) return true
-  const signsForm = signed.some((part) => typeof part === 'object' && part.part === 'sortedForm')
-  const read = readPlace(request, bodyDigest, fields)
-  if ('fault' in read) return signsForm && sortedForm(request) !== ''
-  return digestMatches(read.value, request.rawBody, bodyDigest)
+/** A sequence of two integers, each in its shortest form, and nothing else: RFC 3279, section 2.2.3. */
+function isDerSignature(der: Buffer): boolean {
+  if (der.length < 8 || der[0] !== 0x30 || der[1] !== der.length - 2) return false
+  const rLength = der[3] ?? 0
+  const r = der.subarray(4, 4 + rLength)
+  const s = der.subarray(6 + rLength)
+  const isShortest = (integer: Buffer) =>
+    integer.length > 0 &&
+    (integer[0] ?? 0) < 0x80 &&
+    !(integer[0] === 0 && integer.length > 1 && (integer[1] ?? 0) < 0x80)
+  return der[2] === 0x02 && der[4 + rLength] === 0x02 && der[5 + rLength] === s.length && isShortest(r) && isShortest(s)
 }
 
 /** Whether a text is the digest of these bytes, in constant time. */

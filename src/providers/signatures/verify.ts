@@ -10,8 +10,9 @@ import { verifyHmac } from './hmac.ts'
 import { verifyByPublicKey } from './public-key-schemes.ts'
 import type { FetchedKeys } from './public-keys.ts'
 import type { SignatureScheme, SignatureVerdict } from './scheme-rules.ts'
+import { signedParts } from './signed-delivery.ts'
 import type { SignedFrom } from './signed-message.ts'
-import { BODY_ALONE, messageOf } from './signed-message.ts'
+import { messageOf } from './signed-message.ts'
 import { verifyStandardWebhook } from './standard-webhooks.ts'
 import { verifyJwt, verifyToken } from './tokens.ts'
 
@@ -69,7 +70,9 @@ export function signedBytesOf(scheme: SignatureScheme, request: WebhookRequest, 
       const fields = list === undefined ? [] : fieldsOf(value, list.separator)
       const time = timestamp === undefined ? null : readPlace(request, timestamp, fields)
       const text = time !== null && 'value' in time ? time.value : null
-      const message = messageOf(scheme.signed ?? BODY_ALONE, request, from, { timestamp: text, fields })
+      const digest = scheme.bodyDigest && readPlace(request, scheme.bodyDigest, fields)
+      const parts = signedParts(scheme, digest !== undefined && 'value' in digest)
+      const message = messageOf(parts, request, from, { timestamp: text, fields })
       return 'pieces' in message ? Buffer.concat(message.pieces) : request.rawBody
     }
   }

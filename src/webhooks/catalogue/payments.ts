@@ -42,6 +42,7 @@ export const PAYMENT_DOORS = {
       header: 'paypal-transmission-sig',
       encoding: 'base64',
       timestamp: { header: 'paypal-transmission-time', unit: 'iso' },
+      expects: [{ of: { header: 'paypal-auth-algo' }, is: 'SHA256withRSA' }],
       signed: [
         signedPart.header('paypal-transmission-id'),
         '|',
@@ -62,7 +63,10 @@ export const PAYMENT_DOORS = {
     deliveryIdSigned: true,
     eventType: { json: 'event_type' },
     sample: {
-      headers: { 'paypal-cert-url': 'https://api.paypal.com/v1/notifications/certs/CERT-360caa42-fca2a594-1d93a270' },
+      headers: {
+        'paypal-auth-algo': 'SHA256withRSA',
+        'paypal-cert-url': 'https://api.paypal.com/v1/notifications/certs/CERT-360caa42-fca2a594-1d93a270',
+      },
       body: json({ id: 'WH-2WR32451HC0233532', event_type: 'PAYMENT.CAPTURE.COMPLETED' }),
       metadata: { webhook_id: '1JE4291016473214C' },
     },

@@ -256,6 +256,7 @@ export const WORK_AND_PLATFORM_DOORS = {
       encoding: 'base64',
       timestamp: { json: 'Timestamp', unit: 'iso' },
       tolerance: 3600,
+      expects: [{ of: { json: 'SignatureVersion' }, is: '2' }],
       signed: [
         {
           part: 'lines',
