@@ -371,7 +371,7 @@ function verifying(steps: Verification): Provider {
 const SECOND_HEADER = 'refuses a delivery with a second signature header'
 const CONFIGURED = 'keeps to the tolerance that is configured'
 const SIGNATURES = of(
-  'HandlesWebhooks: verifyWebhookSignature()',
+  'HandlesWebhooks: the signature',
   [
     'takes nothing',
     but(() => ({ signature: undefined, verifyWebhookSignature: () => false })),
