@@ -71,9 +71,27 @@ export {
   SyncItemEvent,
   type SyncItemEventClass,
 } from './providers/provider-events.ts'
-export { isTimely, type SignedTimeOptions, soleHeader, verifyStandardWebhook } from './providers/standard-webhook.ts'
+export { isTimely, type SignedTimeOptions, soleHeader } from './providers/signatures/delivery-values.ts'
+export {
+  type CertificateSource,
+  type DeliveryPlace,
+  type DigestEncoding,
+  type EcdsaScheme,
+  type Ed25519Scheme,
+  type HashName,
+  type HmacScheme,
+  type JwtScheme,
+  type KeyFormat,
+  type RsaScheme,
+  type SignatureScheme,
+  type SignedPart,
+  type SignedTime,
+  type StandardWebhooksScheme,
+  signedPart,
+  type TokenScheme,
+} from './providers/signatures/scheme-rules.ts'
 export type { SyncSession } from './providers/sync-session.ts'
 export { type CurrentSyncItem, currentSyncItem } from './providers/sync-session.ts'
-export { activeWebhookSecrets, verifyHmacSignature, type WebhookRequest } from './providers/webhook-request.ts'
+export { activeWebhookSecrets, type WebhookRequest } from './providers/webhook-request.ts'
 export type { IntervalBounds } from './syncs/adaptive-rules.ts'
 export { reduceCheckpointsByMax } from './syncs/checkpoint-rules.ts'

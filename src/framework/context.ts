@@ -256,6 +256,8 @@ export interface Framework {
   readonly cache: CacheStore
   readonly encryption: Encryption
   readonly egress: Egress
+  /** Where providers and people reach the API; null: not configured. */
+  readonly baseUrl: string | null
   readonly providers: ProviderRegistry
   readonly models: ReadonlyMap<string, MappedModel>
   readonly listeners: Listeners

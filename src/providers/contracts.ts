@@ -10,6 +10,7 @@ import type { Json } from '../framework/json.ts'
 import type { IntervalBounds } from '../syncs/adaptive-rules.ts'
 import type { Credentials, Integration } from './integration.ts'
 import type { SyncItemEventClass } from './provider-events.ts'
+import type { SignatureScheme } from './signatures/scheme-rules.ts'
 import type { SyncSession } from './sync-session.ts'
 import type { WebhookRequest } from './webhook-request.ts'
 
@@ -117,8 +118,12 @@ export interface WebhookHandlerOptions {
 }
 
 export interface HandlesWebhooks extends IntegrationProvider {
-  /** Only a returned `true` lets a delivery in; throwing counts as false. */
-  verifyWebhookSignature(integration: Integration, request: WebhookRequest): Maybe<boolean>
+  /** How its deliveries are signed. This, or `verifyWebhookSignature()`. Rule: docs/behaviour/webhook-signatures.md, "Schemes". */
+  readonly signature?: SignatureScheme
+  /** The secrets in force, or public keys, that `signature` is checked by. Default: {@link activeWebhookSecrets} of the credentials. */
+  webhookSecrets?(integration: Integration, request: WebhookRequest): readonly string[]
+  /** For a signature that no scheme describes. Only a returned `true` lets a delivery in; throwing counts as false. */
+  verifyWebhookSignature?(integration: Integration, request: WebhookRequest): Maybe<boolean>
   /** Called when no handler is declared for the type. Its result is kept in the operation log. */
   handleWebhook(integration: Integration, request: WebhookRequest, context: WebhookContext): Maybe<unknown>
   resolveWebhookEvent?(request: WebhookRequest): string | null
@@ -131,8 +136,9 @@ export interface HandlesWebhooks extends IntegrationProvider {
    */
   readonly deliveryIdSigned?: boolean
   /**
-   * Exactly what the signature covers; default: the raw body. For a provider with `deliveryIdSigned = false` whose signature
-   * covers more than the body (a time, the query) or less. Asked once the signature has verified.
+   * Exactly what the signature covers; default: what `signature` says, or the raw body. For a provider with
+   * `deliveryIdSigned = false` and a check of its own that covers more than the body (a time, the query) or less. Asked once the
+   * signature has verified.
    */
   webhookSignedBytes?(request: WebhookRequest): Uint8Array | string
   webhookHandlers?(): Record<string, WebhookHandler>
@@ -334,7 +340,7 @@ interface ContractMembers {
   readonly any?: boolean
 }
 
-const WEBHOOK_MEMBERS = ['verifyWebhookSignature', 'handleWebhook']
+const WEBHOOK_MEMBERS = ['signature or verifyWebhookSignature', 'handleWebhook']
 const SYNC_MEMBERS = ['sync', 'reduceCheckpoints', 'defaultRateLimit']
 
 const CONTRACTS = {
@@ -426,9 +432,12 @@ const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
   idempotencyWindowSeconds: (value) => typeof value === 'number',
   reconcileLookbackSeconds: (value) => typeof value === 'number' && value > 0,
   streams: (value) => typeof value === 'object' && value !== null,
+  signature: (value) => typeof value === 'object' && value !== null,
 }
 
+/** @param member `a or b`: either will do */
 function has(provider: object, member: string): boolean {
+  if (member.includes(' or ')) return member.split(' or ').some((either) => has(provider, either))
   const value = (provider as Record<string, unknown>)[member]
   return VALUES[member]?.(value) ?? typeof value === 'function'
 }

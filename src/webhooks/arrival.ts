@@ -19,6 +19,7 @@ import { identityAttributes, inSpan, traceparentOf } from '../observability/span
 import type { HandlesWebhooks } from '../providers/contracts.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { RefusalReason } from '../providers/signatures/scheme-rules.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
@@ -27,6 +28,7 @@ import type { WebhookOwners } from './owners.ts'
 import { KnownOwners, MAX_CANDIDATES } from './owners.ts'
 import { eventType, storeDelivery } from './rules.ts'
 import { ownerAmong, VerificationCredit } from './verification.ts'
+import { WebhookVerifier } from './verifier.ts'
 
 /** A delivery as the door sees it. */
 export interface Delivery {
@@ -74,6 +76,7 @@ interface Desk {
   readonly rows: JoiningQueue<OwnedDelivery, StoredDelivery | 'changed'>
   readonly warnings: RepeatedWarnings
   readonly credit: VerificationCredit
+  readonly verifier: WebhookVerifier
 }
 
 /** As the metric names them. */
@@ -170,14 +173,14 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       if (!isSame(known, candidates)) verdict = await ownerAmong(desk, provider, candidates, request)
     }
     if (verdict.kind === 'busy') return busy(framework, delivery)
-    if (verdict.kind === 'bad signature') noteRefusal(framework, delivery)
-    if (verdict.kind !== 'verified') return verdict
+    if (verdict.kind === 'bad signature') noteRefusal(framework, delivery, verdict.reason)
+    if (verdict.kind !== 'verified') return { kind: verdict.kind }
     const { integration, version } = verdict.owner
     row ??= rowOf(framework, provider, delivery, request)
     const owned: OwnedDelivery = {
       ...row,
       headers: headersWithoutSecrets(row.headers, integration),
-      ...signedKeyOf(framework, provider, integration.id, request),
+      ...signedKeyOf(framework, provider, integration, request),
       // A row that changes all the time, for other reasons: what was read a moment ago will do, while it accepts deliveries.
       owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
     }
@@ -262,18 +265,18 @@ function rowOf(
 function signedKeyOf(
   framework: Framework,
   provider: HandlesWebhooks,
-  integrationId: number,
+  integration: Integration,
   request: WebhookRequest,
 ): Pick<NewDelivery, 'signedKey'> | null {
   const { config } = framework
   if (provider.deliveryIdSigned !== false || config.webhook.replay_window === 0) return null
   // It holds nothing unsigned, such as the event type of a header: the sender of a repeat could change that.
-  const signed = lenient(framework, () => provider.webhookSignedBytes?.(request))
+  const signed = lenient(framework, () => deskOf(framework).verifier.signedBytes(provider, integration, request))
   const isBytes = typeof signed === 'string' || signed instanceof Uint8Array
   const digest = createHash('sha256')
     .update(isBytes ? signed : request.rawBody)
     .digest('hex')
-  return { signedKey: `${config.cache_prefix}:${integrationKey(integrationId, `webhook-signed:${digest}`)}` }
+  return { signedKey: `${config.cache_prefix}:${integrationKey(integration.id, `webhook-signed:${digest}`)}` }
 }
 
 async function answerChallenge(
@@ -305,10 +308,10 @@ function busy(framework: Framework, { provider }: Delivery): Arrival {
 }
 
 /** Logs nothing of what was sent: the sender is unknown. */
-function noteRefusal(framework: Framework, { provider, integrationId }: Delivery): void {
+function noteRefusal(framework: Framework, { provider, integrationId }: Delivery, reason: RefusalReason): void {
   deskOf(framework).warnings.warn(
-    `refused ${integrationId ?? provider}`,
-    () => ({ event: 'webhook.refused', provider, integration: integrationId }),
+    `refused ${integrationId ?? provider} ${reason}`,
+    () => ({ event: 'webhook.refused', provider, integration: integrationId, reason }),
     'deliveries were refused: their signature is missing or does not match',
   )
 }
@@ -358,6 +361,7 @@ function deskOf(framework: Framework): Desk {
     ),
     warnings: new RepeatedWarnings(logger, clock),
     credit: new VerificationCredit(),
+    verifier: new WebhookVerifier(framework),
   }
   DESKS.set(framework, desk)
   return desk

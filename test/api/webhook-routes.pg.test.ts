@@ -253,7 +253,7 @@ describe('a signature', () => {
     ['returns false', () => false, 403],
     ['returns a promise of true', async () => true, 200],
   ])('of a provider that %s', async (_, verify, status) => {
-    const to = await createWith({ verifyWebhookSignature: verify as HandlesWebhooks['verifyWebhookSignature'] })
+    const to = await createWith({ verifyWebhookSignature: verify as () => boolean })
     expect((await deliver({ to })).status).toBe(status)
   })
 

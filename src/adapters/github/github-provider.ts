@@ -25,7 +25,7 @@ import { GitHubIssueSynced, GitHubWebhookReceived } from './github-events.ts'
 import { classifyGitHubFailure, gitHubRetryDelayMs, isGitHubRetryable } from './github-failures.ts'
 import { DELIVERIES_KEPT_SECONDS, missedWebhooks } from './github-reconcile.ts'
 import { syncIssues } from './github-sync.ts'
-import { actionOf, deliveryIdOf, eventOf, payloadOf, verifySignature } from './github-webhooks.ts'
+import { actionOf, deliveryIdOf, eventOf, gitHubSignature, payloadOf } from './github-webhooks.ts'
 import { toldRecord } from './records.ts'
 import { GitHubMetadata, repositoryOf } from './repository.ts'
 
@@ -78,9 +78,7 @@ export class GitHubProvider
   /** `X-GitHub-Delivery` is a header, and GitHub signs the body only. */
   readonly deliveryIdSigned = false
 
-  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
-    return verifySignature(integration, request)
-  }
+  readonly signature = gitHubSignature
 
   resolveWebhookEvent(request: WebhookRequest): string | null {
     return eventOf(request)

@@ -24,8 +24,8 @@ import {
   eventTypeOf,
   payloadOf,
   StripeWebhookReceived,
+  stripeSignature,
   toldRecord,
-  verifySignature,
 } from './stripe-webhooks.ts'
 
 /** Limit of live mode: https://docs.stripe.com/rate-limits */
@@ -86,9 +86,7 @@ export class StripeProvider
     return ['GET:events']
   }
 
-  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
-    return verifySignature(integration, request)
-  }
+  readonly signature = stripeSignature
 
   webhookDeliveryId(request: WebhookRequest): string | null {
     return deliveryIdOf(request)

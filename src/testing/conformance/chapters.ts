@@ -13,6 +13,8 @@ import type { Chapter, Subject } from './conformance-check.ts'
 import { listingFixtures } from './conformance-check.ts'
 import { credentialsChapter } from './credential-checks.ts'
 import { declarationChapter, isWhole } from './declarations.ts'
+import type { SignedFixture } from './deliveries.ts'
+import { signedFixture } from './deliveries.ts'
 import { failureChapters } from './failure-checks.ts'
 import { healthChapter } from './health-checks.ts'
 import { identityChapter } from './identity.ts'
@@ -29,7 +31,7 @@ export function chapters(subject: Subject): Chapter[] {
   // Without a provider that can be registered there is nothing else to ask.
   if (!isWhole(subject)) return [declared]
   const provider = subject.provider()
-  const { webhook } = subject.fixtures
+  const { webhook, metadata = {} } = subject.fixtures
   return [
     declared,
     credentialsChapter(),
@@ -37,12 +39,16 @@ export function chapters(subject: Subject): Chapter[] {
     ...(identifiesAuthenticatedUser(provider) ? [identityChapter()] : []),
     ...failureChapters(provider),
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
-    ...(handlesWebhooks(provider) && webhook !== undefined ? [signatureChapter(webhook), webhookChapter(webhook)] : []),
+    ...(handlesWebhooks(provider) && webhook !== undefined
+      ? webhookChapters(signedFixture(provider, webhook, metadata))
+      : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
     traceChapter(),
   ]
 }
+
+const webhookChapters = (fixture: SignedFixture): Chapter[] => [signatureChapter(fixture), webhookChapter(fixture)]
 
 /** Of a stream, the same by its name. */
 function listingChapters({ provider, fixtures }: Subject, stream: string | null): Chapter[] {

@@ -2,7 +2,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import type { Credentials, HandlesWebhooks, Integration, SyncSession, WebhookRequest } from '../../../src/provider.ts'
-import { activeWebhookSecrets, FailureClass, isTimely, statusOf, verifyHmacSignature } from '../../../src/provider.ts'
+import { activeWebhookSecrets, FailureClass, isTimely, statusOf } from '../../../src/provider.ts'
 import type { ProviderFixtures, WebhookFixture } from '../../../src/testing/index.ts'
 import type { Broken, Provider } from './broken.ts'
 import { but, of } from './broken.ts'
@@ -365,16 +365,16 @@ function verifying(steps: Verification): Provider {
       return equals(sole(header).slice('v1,'.length), expected)
     })
   }
-  return but(() => ({ verifyWebhookSignature }))
+  return but(() => ({ signature: undefined, verifyWebhookSignature }))
 }
 
 const SECOND_HEADER = 'refuses a delivery with a second signature header'
 const CONFIGURED = 'keeps to the tolerance that is configured'
 const SIGNATURES = of(
-  'HandlesWebhooks: verifyWebhookSignature()',
+  'HandlesWebhooks: the signature',
   [
     'takes nothing',
-    but(() => ({ verifyWebhookSignature: () => false })),
+    but(() => ({ signature: undefined, verifyWebhookSignature: () => false })),
     'takes a delivery as it is signed',
     'takes deliveries of two secrets at once, as long as both are in force',
     'takes a delivery that was signed within the tolerance, past or future',
@@ -382,7 +382,7 @@ const SIGNATURES = of(
   ],
   [
     'says yes by something else than true',
-    but(() => ({ verifyWebhookSignature: () => 'verified' })),
+    but(() => ({ signature: undefined, verifyWebhookSignature: () => 'verified' })),
     'takes a delivery as it is signed',
     'takes deliveries of two secrets at once, as long as both are in force',
     'takes a delivery that was signed within the tolerance, past or future',
@@ -558,10 +558,7 @@ const UNSIGNED_ID: ProviderFixtures['webhook'] = {
 }
 const verifyingTheBody = (members: Record<string, unknown>) =>
   but(() => ({
-    verifyWebhookSignature: (integration: Integration, request: WebhookRequest) => {
-      const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
-      return verifyHmacSignature(request, secrets, { header: 'x-signature' })
-    },
+    signature: { scheme: 'hmac', hash: 'sha256', header: 'x-signature', encoding: 'hex' },
     ...members,
   }))
 const RENAMED: readonly Broken[] = of(

@@ -17,15 +17,7 @@ import type {
   SyncSession,
   WebhookRequest,
 } from '../../../src/provider.ts'
-import {
-  activeWebhookSecrets,
-  FailureClass,
-  RateLimit,
-  reduceCheckpointsByMax,
-  SyncItemEvent,
-  statusOf,
-  verifyStandardWebhook,
-} from '../../../src/provider.ts'
+import { FailureClass, RateLimit, reduceCheckpointsByMax, SyncItemEvent, statusOf } from '../../../src/provider.ts'
 import type { ProviderFixtures } from '../../../src/testing/index.ts'
 import { standardWebhooksSigner } from '../../../src/testing/index.ts'
 
@@ -148,10 +140,7 @@ export class SoundProvider
   }
 
   // Webhooks.
-  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
-    const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
-    return verifyStandardWebhook(request, secrets)
-  }
+  readonly signature = { scheme: 'standard-webhooks' } as const
 
   webhookDeliveryId(request: WebhookRequest): string | null {
     return request.headers.get('webhook-id')
