@@ -205,7 +205,7 @@ BEGIN
 			'held', held, 'lines', lines, 'served', to_jsonb(served), 'share', share, 'pacedUs', paced_us, 'quietUntil', quiet_until,
 			'override', override)
 		WHERE key = p_key;
-	RETURN jsonb_build_object('gave', to_jsonb(gave), 'more', more, 'waiting', waiting, 'retryMs', greatest(0, retry_ms),
+	RETURN jsonb_build_object('gave', to_jsonb(gave), 'more', more, 'waiting', waiting, 'retryMs', greatest(0, retry_ms), 'used', used + holding + own_held,
 		'limit', own_limit, 'seconds', length_ms / 1000, 'quietMs', CASE WHEN quiet_until > now_ms THEN quiet_until - now_ms END);
 END
 $$;

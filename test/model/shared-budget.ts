@@ -70,7 +70,7 @@ export function takeShared(
       share: waiting === 0 ? null : shares.share,
     },
     answer: {
-      ...{ gave: shares.gave, more, waiting, retryMs: Math.max(0, retryMs), limit, seconds },
+      ...{ gave: shares.gave, more, waiting, retryMs: Math.max(0, retryMs), used: used + given + more, limit, seconds },
       quietMs: isQuiet ? (stored.quietUntil ?? now) - now : null,
     },
   }

@@ -22,7 +22,7 @@ import { admitCalls, settleCalls } from './call-queries.ts'
 import type { Asked, Ended, Joined } from './joined-queries.ts'
 import { admitJoined, canJoin, joinable, settleJoined } from './joined-queries.ts'
 import { Leases } from './leases.ts'
-import type { Scope, Unit } from './shared-budgets.ts'
+import type { BudgetStanding, Scope, Unit } from './shared-budgets.ts'
 import { SharedBudgets } from './shared-budgets.ts'
 import { quietShared, takeShared } from './shared-queries.ts'
 import type { Admission } from './state-rules.ts'
@@ -329,6 +329,11 @@ export async function quietBudget(
       'the provider has asked for quiet, and the shared budget could not be told',
     )
   }
+}
+
+/** Budgets that calls of this process have asked within their window. */
+export function budgetsNow(framework: Framework): BudgetStanding[] {
+  return QUEUES.get(framework)?.budgets.standing() ?? []
 }
 
 /** Reports what is back of shared budgets, so that it is not missed until others take this process for dead. */

@@ -40,6 +40,15 @@ export interface Unit {
 
 export type Taken = { readonly units: readonly Unit[]; readonly wait: Extract<Admission, { kind: 'shared' }> | null }
 
+/** How a budget stands, for /metrics. */
+export interface BudgetStanding {
+  readonly budget: string
+  readonly limit: number
+  readonly used: number
+  /** Integrations that wait, of all processes. */
+  readonly waiting: number
+}
+
 /** What a budget knows of the lines of its process. */
 export interface Lines {
   /** Callers of the integration that stand in line. */
@@ -82,6 +91,11 @@ export class SharedBudgets {
   /** For news of this process itself: no unit in hand is used any more. */
   quiet(scope: Scope): void {
     this.#of(scope).quiet()
+  }
+
+  /** As the last answers said. */
+  standing(): BudgetStanding[] {
+    return [...this.#budgets.values()].flatMap((budget) => budget.standing() ?? [])
   }
 
   /** Reports what is back; nothing is asked for afterwards. */
@@ -131,19 +145,32 @@ class SharedBudget {
   ) {}
 
   async take(id: number, callers: number): Promise<Taken> {
-    const ready = this.#inHand(id, callers)
-    if (ready > 0) return this.#given(id, ready, callers)
-    if (!this.#isScarce()) {
-      this.#asking.set(id, Math.max(callers, this.#asking.get(id) ?? 0))
-      // The one under way was sent before. The next one may be sent by another integration's question.
-      await this.#underWay?.catch(() => {})
-      await (this.#asking.has(id) ? this.#send() : this.#underWay)
-      const given = this.#inHand(id, callers)
-      if (given > 0) return this.#given(id, given, callers)
+    const units = this.#inHand(id, callers)
+    if (units.length < callers && !this.#isScarce()) {
+      const wanted = callers - units.length
+      this.#asking.set(id, Math.max(wanted, this.#asking.get(id) ?? 0))
+      try {
+        // The one under way was sent before. The next one may be sent by another integration's question.
+        await this.#underWay?.catch(() => {})
+        await (this.#asking.has(id) ? this.#send() : this.#underWay)
+      } catch (error) {
+        for (const unit of units) unit.giveBack()
+        throw error
+      }
+      units.push(...this.#inHand(id, wanted))
     }
-    this.#waiting.add(id)
+    // The others stay in line.
+    if (units.length < callers) this.#waiting.add(id)
+    this.#calls.now += units.length
     this.#plan()
-    return { units: [], wait: this.wait() }
+    return { units, wait: units.length > 0 ? null : this.wait() }
+  }
+
+  /** Null: nothing has been asked for lately. */
+  standing(): BudgetStanding | null {
+    if (this.#answer === null || performance.now() - this.#answer.at > this.#answer.of.seconds * 1_000) return null
+    const { limit, used, waiting } = this.#answer.of
+    return { budget: this.scope.name, limit, used, waiting }
   }
 
   quiet(): void {
@@ -161,14 +188,6 @@ class SharedBudget {
     } catch (error) {
       this.onFault(this.scope, error)
     }
-  }
-
-  #given(id: number, units: number, callers: number): Taken {
-    this.#count(units)
-    // The others stay in line.
-    if (units < callers) this.#waiting.add(id)
-    this.#plan()
-    return { units: Array.from({ length: units }, () => this.#unit()), wait: null }
   }
 
   #unit(): Unit {
@@ -190,9 +209,9 @@ class SharedBudget {
   }
 
   /** Takes units that are in hand; those that were given too long ago are not used. */
-  #inHand(id: number, callers: number): number {
+  #inHand(id: number, callers: number): Unit[] {
     const now = performance.now()
-    if (now >= this.#usableUntil) return 0
+    if (now >= this.#usableUntil) return []
     const aside = this.#aside.get(id)
     const own = Math.min(aside?.units ?? 0, callers)
     if (aside !== undefined) {
@@ -202,7 +221,7 @@ class SharedBudget {
     const spare = this.#waiting.size === 0 && !this.#isScarce() ? Math.min(this.#hand, callers - own) : 0
     this.#hand -= spare
     if (spare > 0) this.#usedHandAt = now
-    return own + spare
+    return Array.from({ length: own + spare }, () => this.#unit())
   }
 
   /** Others wait, or the provider has asked for quiet: a statement more would get nothing. */
@@ -337,9 +356,5 @@ class SharedBudget {
     const expected = Math.min(Math.max(calls, before), MAX_UNITS_AHEAD)
     if (this.#isClosed || this.#waiting.size > 0) return 0
     return Math.max(0, expected - this.#hand)
-  }
-
-  #count(calls: number): void {
-    this.#calls.now += calls
   }
 }

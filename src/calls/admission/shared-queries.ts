@@ -36,6 +36,8 @@ export interface SharedAnswer {
   readonly waiting: number
   /** When a unit may be free, at the earliest; 0: nobody waits, or it is not known. */
   readonly retryMs: number
+  /** Units that are out, and those that came back within the window. */
+  readonly used: number
   /** In force. */
   readonly limit: number
   readonly seconds: number

@@ -5,7 +5,7 @@ import { partsOf } from '../../create-integrations.ts'
 import type { Framework, OutboundCall } from '../../framework/context.ts'
 import { errorLine } from '../../framework/logger.ts'
 import type { IntegrationProvider } from '../../providers/contracts.ts'
-import { declaresRateLimit } from '../../providers/contracts.ts'
+import { declaresRateLimit, sharesRateLimit } from '../../providers/contracts.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
 import { syncSource } from '../../providers/streams.ts'
 import type { PlayedApi } from '../played-transport.ts'
@@ -145,6 +145,8 @@ export class Bench {
       ...(fixtures.metadata === undefined ? {} : { metadata: fixtures.metadata }),
     })
     if (declaresRateLimit(this.provider)) await integration.overrideRateLimit(NO_LIMIT)
+    if (sharesRateLimit(this.provider) && (await integration.rateLimit()).shared !== null)
+      await integration.overrideSharedRateLimit(NO_LIMIT)
     return integration
   }
 
