@@ -4,6 +4,7 @@ import type { MiddlewareHandler } from 'hono'
 import type { CreateToken, ListTokens, TokenSummary } from './access/operator-tokens.ts'
 import { createToken, listTokens, revokeToken } from './access/operator-tokens.ts'
 import type { Access } from './access/tokens-and-links.ts'
+import { budgetsNow } from './calls/admission/call-state.ts'
 import type {
   ForgetIdempotencyKey,
   IdempotencyKeyDetail,
@@ -393,6 +394,7 @@ export function createAdmin(
         metrics.text(
           await readStanding(),
           providers.entries().map(([key]) => key),
+          budgetsNow(framework),
         ),
       includeProcess: () => metrics.includeProcess(),
     },

@@ -11,6 +11,7 @@ import { createAccess } from './access/tokens-and-links.ts'
 import type { IntegrationsAdmin } from './admin.ts'
 import { createAdmin } from './admin.ts'
 import { postgresCache } from './cache/postgres.ts'
+import { closeBudgets } from './calls/admission/call-state.ts'
 import { performRequest } from './calls/request.ts'
 import { readPromise } from './claims/lease-queries.ts'
 import type { PumpedQueue } from './claims/pump-jobs.ts'
@@ -674,6 +675,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     },
     async close() {
       if (client !== undefined) await framework.workflows.close()
+      await closeBudgets(framework)
       const connections = [connection, modelConnection, callConnection, standingConnection]
       await Promise.all([framework.egress.close(), ...connections.map((one) => one.close())])
     },

@@ -39,6 +39,7 @@ export type {
   RequestContext,
   RequestOptions,
   Send,
+  SharedLimitView,
 } from './providers/integration.ts'
 export type { MappedModel, ModelRef } from './providers/mapped-model.ts'
 export {

@@ -292,17 +292,20 @@ export class RequestTimeout extends IntegrationsError {
 /** No capacity within `rate_limiting.max_wait_seconds`. Inside a sync the work is deferred, not failed. */
 export class RateLimitExceededException extends IntegrationsError {
   override readonly code = 'rate_limit_exceeded'
+  /** By the budget that the integration shares with others, not by its own limit. */
+  readonly isShared: boolean
   constructor(
     readonly integration: IntegrationIdentity,
     readonly retryAfterSeconds: number,
     /** Null when the provider's own limit (suppression) holds the calls back. */
     readonly rateLimit: { limit: number; seconds: number; window: 'fixed' | 'sliding' } | null,
-    options?: { cause?: unknown },
+    { isShared = false, ...options }: { cause?: unknown; isShared?: boolean } = {},
   ) {
     super(
-      `The rate limit of integration ${integration.id} (${integration.provider}) is exhausted; capacity returns in ${retryAfterSeconds} s.`,
+      `The ${isShared ? 'rate limit that others share with' : 'rate limit of'} integration ${integration.id} (${integration.provider}) is exhausted; capacity returns in ${retryAfterSeconds} s.`,
       options,
     )
+    this.isShared = isShared
   }
 }
 

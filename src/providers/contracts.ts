@@ -182,6 +182,25 @@ export interface DeclaresRateLimit extends IntegrationProvider {
   defaultRateLimit(): RateLimit | null
 }
 
+/** A limit that several integrations share. */
+export interface RateLimitScope {
+  /**
+   * What they share, such as `app:<client id>`: integrations of the provider with an equal key share the limit. Only its digest is
+   * stored and shown, so it may be an API key.
+   */
+  readonly key: string
+  /** Obeyed over any span of its length, whichever window it names. */
+  readonly limit: RateLimit
+}
+
+/** A provider that limits an OAuth app or a key, whatever integrations use it. Rule: docs/behaviour/shared-budgets.md. */
+export interface SharesRateLimit extends IntegrationProvider {
+  /** Beside the integration's own limit; null: this one shares none. Asked before each call, so it looks at the integration alone. */
+  rateLimitScope(integration: Integration): RateLimitScope | null
+  /** Whether a `throttle` speaks of the shared limit: then it quiets all that share it. Default: this integration alone. */
+  isSharedThrottle?(error: unknown): boolean
+}
+
 /**
  * Which records stay silent. `except`: dot paths of the payload that do not count, such as `stats.views`; `*` is any key or element.
  *
@@ -348,6 +367,7 @@ const CONTRACTS = {
   HandlesWebhooks: { own: WEBHOOK_MEMBERS },
   ReconcilesWebhooks: { own: ['missedWebhooks', 'reconcileLookbackSeconds'], shared: WEBHOOK_MEMBERS },
   DeclaresRateLimit: { own: ['defaultRateLimit'] },
+  SharesRateLimit: { own: ['rateLimitScope'] },
   HasScheduledSync: { own: ['sync', 'reduceCheckpoints'], shared: ['defaultRateLimit'] },
   HasIncrementalSync: { own: ['syncIncremental'], shared: SYNC_MEMBERS },
   HasBackfill: { own: ['syncWindow'], shared: SYNC_MEMBERS },
@@ -390,6 +410,7 @@ export const handlesWebhooks = (p: Guarded): p is HandlesWebhooks => implementsA
 export const reconcilesWebhooks = (p: Guarded): p is ReconcilesWebhooks =>
   implementsAll(p, CONTRACTS.ReconcilesWebhooks)
 export const declaresRateLimit = (p: Guarded): p is DeclaresRateLimit => implementsAll(p, CONTRACTS.DeclaresRateLimit)
+export const sharesRateLimit = (p: Guarded): p is SharesRateLimit => implementsAll(p, CONTRACTS.SharesRateLimit)
 export const hasScheduledSync = (p: Guarded): p is HasScheduledSync => implementsAll(p, CONTRACTS.HasScheduledSync)
 export const hasIncrementalSync = (p: Guarded): p is HasIncrementalSync =>
   implementsAll(p, CONTRACTS.HasIncrementalSync)

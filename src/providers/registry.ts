@@ -12,6 +12,7 @@ import type {
   IntegrationProvider,
   LimitsRequestLogging,
   RedactsRequestData,
+  SharesRateLimit,
   SupportsIdempotency,
 } from './contracts.ts'
 import { incompleteContracts } from './contracts.ts'
@@ -30,6 +31,7 @@ export type AnyProvider =
   | HasOAuth2
   | HandlesWebhooks
   | DeclaresRateLimit
+  | SharesRateLimit
   | HasScheduledSync
   | HasStreams
   | ClassifiesFailures

@@ -32,6 +32,7 @@ declare global {
   const SECRET: string
   const ANOTHER_SECRET: string
   const secret: string
+  function headerOf(error: unknown, name: string): string | null
   const call: Call<unknown>
   const deliveryId: string
   const credentials: { token: string }

@@ -12,6 +12,7 @@ import { accessChecks, databaseChecks, temporalChecks } from './deployment-check
 import type { Check, Observation } from './doctor-check.ts'
 import { fault, skipped } from './doctor-check.ts'
 import { integrationChecks } from './integration-checks.ts'
+import { sharedLimits } from './shared-limit-checks.ts'
 import { syncChecks } from './sync-checks.ts'
 
 export interface Finding {
@@ -41,6 +42,7 @@ const CHECKS: readonly Check[] = [
   ...databaseChecks,
   ...temporalChecks,
   ...integrationChecks,
+  sharedLimits,
   ...webhookChecks,
   ...syncChecks,
   ...backlogChecks,

@@ -5,7 +5,7 @@ import { partsOf } from '../../create-integrations.ts'
 import type { Framework, OutboundCall } from '../../framework/context.ts'
 import { errorLine } from '../../framework/logger.ts'
 import type { HandlesWebhooks, IntegrationProvider } from '../../providers/contracts.ts'
-import { declaresRateLimit } from '../../providers/contracts.ts'
+import { declaresRateLimit, sharesRateLimit } from '../../providers/contracts.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
 import { syncSource } from '../../providers/streams.ts'
 import type { WebhookRequest } from '../../providers/webhook-request.ts'
@@ -155,6 +155,8 @@ export class Bench {
       ...(fixtures.metadata === undefined ? {} : { metadata: fixtures.metadata }),
     })
     if (declaresRateLimit(this.provider)) await integration.overrideRateLimit(NO_LIMIT)
+    if (sharesRateLimit(this.provider) && (await integration.rateLimit()).shared !== null)
+      await integration.overrideSharedRateLimit(NO_LIMIT)
     return integration
   }
 

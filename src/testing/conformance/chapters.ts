@@ -6,6 +6,7 @@ import {
   hasOAuth2,
   identifiesAuthenticatedUser,
   reconcilesWebhooks,
+  sharesRateLimit,
 } from '../../providers/contracts.ts'
 import { streamsOf, syncSource } from '../../providers/streams.ts'
 import { backfillChapter } from './backfill-checks.ts'
@@ -21,6 +22,7 @@ import { identityChapter } from './identity.ts'
 import { oauthChapter } from './oauth.ts'
 import { reconciliationChapter } from './reconciliation-checks.ts'
 import { reducerChapter } from './reducer.ts'
+import { sharedLimitChapter } from './shared-limit-checks.ts'
 import { signatureChapter } from './signatures.ts'
 import { syncChapter } from './sync-conformance.ts'
 import { traceChapter } from './traces.ts'
@@ -38,6 +40,7 @@ export function chapters(subject: Subject): Chapter[] {
     ...(hasHealthCheck(provider) ? [healthChapter()] : []),
     ...(identifiesAuthenticatedUser(provider) ? [identityChapter()] : []),
     ...failureChapters(provider),
+    ...(sharesRateLimit(provider) ? [sharedLimitChapter()] : []),
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
     ...(handlesWebhooks(provider) && webhook !== undefined
       ? webhookChapters(signedFixture(provider, webhook, metadata))

@@ -2,7 +2,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import type { Credentials, HandlesWebhooks, Integration, SyncSession, WebhookRequest } from '../../../src/provider.ts'
-import { activeWebhookSecrets, FailureClass, isTimely, statusOf } from '../../../src/provider.ts'
+import { activeWebhookSecrets, FailureClass, isTimely, RateLimit, statusOf } from '../../../src/provider.ts'
 import type { ProviderFixtures, WebhookFixture } from '../../../src/testing/index.ts'
 import type { Broken, Provider } from './broken.ts'
 import { but, of } from './broken.ts'
@@ -739,6 +739,42 @@ const LEAKING = of(
   ],
 )
 
+const SCOPE = 'rateLimitScope() gives a key and a RateLimit, or null, at once'
+const SAME_SCOPE = 'rateLimitScope() names the same budget each time: it looks at the integration alone'
+const SHARED_LIMITS = of(
+  'SharesRateLimit',
+  [
+    'gives a scope without a key',
+    but(() => ({ rateLimitScope: () => ({ key: '', limit: RateLimit.perMinute(5) }) })),
+    SCOPE,
+  ],
+  ['gives a scope without a limit', but(() => ({ rateLimitScope: () => ({ key: 'app:1', limit: 5 }) })), SCOPE],
+  ['gives a scope later', but(() => ({ rateLimitScope: async () => null })), SCOPE],
+  [
+    'throws for a scope',
+    but(() => ({
+      rateLimitScope: () => {
+        throw new Error('no app')
+      },
+    })),
+    SCOPE,
+    SAME_SCOPE,
+  ],
+  [
+    'names another budget each time',
+    but(() => ({ rateLimitScope: () => ({ key: `app:${crypto.randomUUID()}`, limit: RateLimit.perMinute(5) }) })),
+    SAME_SCOPE,
+  ],
+  [
+    'asks an odd error for its status',
+    but(() => ({
+      rateLimitScope: () => null,
+      isSharedThrottle: (error: { headers: { scope: string } }) => error.headers.scope === 'app',
+    })),
+    'isSharedThrottle() is true or false for any error',
+  ],
+)
+
 export const LEAKS: readonly Broken[] = [
   ...LEAKING,
   ...LEAKING.filter(({ what }) => what === 'prints the token').map((broken) => ({
@@ -787,6 +823,7 @@ export const BROKEN: readonly Broken[] = [
   ...IDENTITY,
   ...FAILURES,
   ...OAUTH,
+  ...SHARED_LIMITS,
   ...SIGNATURES,
   ...DELIVERIES,
   ...RENAMED,
@@ -800,6 +837,10 @@ const without = (...keys: readonly string[]): ProviderFixtures => ({
 
 /** What is unusual and right. */
 export const UNUSUAL: readonly Broken[] = [
+  ...of('SharesRateLimit', [
+    'shares a limit that is soon used up',
+    but(() => ({ rateLimitScope: () => ({ key: 'app:1', limit: RateLimit.per(1, 3_600) }) })),
+  ]),
   ...of('HasOAuth2', ['gives a Date for a time of expiry', refreshedTo({ token_expires_at: new Date(0) })]),
   ...of('HasOAuth2', [
     'has no refresh tokens',
