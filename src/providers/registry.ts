@@ -11,6 +11,7 @@ import type {
   IdentifiesAuthenticatedUser,
   IntegrationProvider,
   LimitsRequestLogging,
+  ManagesWebhooks,
   RedactsRequestData,
   SupportsIdempotency,
 } from './contracts.ts'
@@ -28,6 +29,7 @@ export type AnyProvider =
   | IntegrationProvider
   | HasOAuth2
   | HandlesWebhooks
+  | ManagesWebhooks
   | DeclaresRateLimit
   | HasScheduledSync
   | HasStreams
