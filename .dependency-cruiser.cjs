@@ -37,6 +37,7 @@ const ARROWS = {
     'observability',
     'providers',
     'retention',
+    'subscriptions',
     'syncs',
     'webhooks',
   ],
@@ -44,7 +45,8 @@ const ARROWS = {
   oauth: ['access', 'credentials', 'events', 'integrations', 'observability', 'providers'],
   observability: ['calls', 'credentials', 'events', 'integrations', 'providers', 'syncs', 'webhooks'],
   providers: [],
-  retention: ['calls', 'incidents', 'integrations', 'observability', 'providers'],
+  retention: ['calls', 'incidents', 'integrations', 'observability', 'providers', 'subscriptions'],
+  subscriptions: ['calls', 'credentials', 'incidents', 'integrations', 'observability', 'providers', 'webhooks'],
   syncs: [
     'calls',
     'claims',

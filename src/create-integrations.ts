@@ -77,6 +77,8 @@ import { ProviderRegistry } from './providers/registry.ts'
 import { streamsOf, syncSource } from './providers/streams.ts'
 import type { DeletedRows, DeleteIntegration } from './retention/deletion.ts'
 import { deleteIntegration } from './retention/deletion.ts'
+import type { SubscriptionView } from './subscriptions/acts.ts'
+import { checkSubscription, registerSubscription, removeSubscription, showSubscription } from './subscriptions/acts.ts'
 import type { StartSync, SyncStart } from './syncs/ask-rules.ts'
 import { startBackfill } from './syncs/backfill.ts'
 import type { OfStream } from './syncs/by-hand.ts'
@@ -327,6 +329,18 @@ export interface Integrations {
      * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidCredentials, CredentialsUnreadable
      */
     rotateSecret(id: number, rotation?: RotateWebhookSecret): Promise<RotatedWebhookSecret>
+    /** What is known of the integration's subscription at the provider, which is not asked. */
+    subscription(id: number): Promise<SubscriptionView>
+    /**
+     * Registers the webhook at the provider, and keeps it registered from here on.
+     *
+     * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BaseUrlMissing; WebhookSubscriptionFailed: it is tried again
+     */
+    register(id: number): Promise<SubscriptionView>
+    /** Compares it with what the provider has, and puts it right. @throws as {@link register} */
+    checkSubscription(id: number): Promise<SubscriptionView>
+    /** Removes it at the provider. @throws as {@link register} */
+    unregister(id: number): Promise<SubscriptionView>
   }
   /**
    * Runs: started, paused, cancelled, watched; and the cursor.
@@ -571,6 +585,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     new InboxPromise(() => readPromise(connection.db, tables, { prefix: config.cache_prefix, inbox }))
   const framework: Framework = {
     config,
+    baseUrl,
     db: connection.db,
     modelDb: modelConnection.db,
     callDb: callConnection.db,
@@ -633,6 +648,10 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       recover: () => framework.workflows.runRecovery(),
       reconcile: (input) => reconcileNow(framework, input),
       rotateSecret: (id, rotation) => rotateWebhookSecret(framework, id, rotation),
+      subscription: (id) => showSubscription(framework, id),
+      register: (id) => registerSubscription(framework, id),
+      checkSubscription: (id) => checkSubscription(framework, id),
+      unregister: (id) => removeSubscription(framework, id),
     },
     syncs: {
       start: (integrationId, ask) => startSyncNow(framework, integrationId, ask),

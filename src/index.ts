@@ -142,6 +142,7 @@ export type {
 } from './webhooks/dismissal.ts'
 export type { ListWebhooks, WebhookDetail, WebhookSummary } from './webhooks/list.ts'
 export type { ReplayedWebhooks, ReplayPreview, ReplayWebhooks, StartedReplay } from './webhooks/replay.ts'
+export type { SubscriptionView } from './subscriptions/acts.ts'
 export type { RotatedWebhookSecret, RotateWebhookSecret } from './webhooks/secrets.ts'
 export type {
   ProcessWebhookInput,

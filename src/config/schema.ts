@@ -90,6 +90,12 @@ const WEBHOOK = {
   ),
   timestamp_tolerance: key(int(), 300, 'how far the time in a signature may be off, past or future', 'seconds'),
   secret_overlap: key(int(), 86_400, 'how long the old secret stays valid after a rotation', 'seconds'),
+  subscribe: key(
+    bool(),
+    false,
+    'true: each integration that is switched on gets its webhook registered at the provider, where the adapter can; else `register-webhooks` does it',
+  ),
+  subscription_check: key(int(), 3600, 'how often a registered webhook is compared with the provider', 'seconds'),
 }
 
 const OAUTH = {

@@ -95,6 +95,11 @@ export interface WorkflowStarters {
   wakeOutbox(): void
   /** Tells the workflow of an integration's incident that its row has changed. Returns at once and never throws, as {@link wakeInbox}. */
   followIncident(integrationId: number, change: 'escalate' | 'recovered'): void
+  /**
+   * Has the workflow of an integration's webhook subscription look at it, and starts it where none lives. Returns at once and never
+   * throws, as {@link wakeInbox}.
+   */
+  keepWebhookSubscription(integrationId: number): void
   /** Evaluates the failure rates, or joins the run that does, and waits for its end. @throws BackendUnreachable */
   runEvaluateFailures(): Promise<EvaluateFailuresResult>
   /** Prunes, or joins the run that does, and waits for its end. @throws BackendUnreachable */
@@ -247,6 +252,8 @@ export type RequestDoor = <T>(framework: Framework, outbound: OutboundCall<T>) =
 
 export interface Framework {
   readonly config: Config
+  /** Where the API is reached from outside; null: not configured. */
+  readonly baseUrl: string | null
   readonly db: Database
   /** For the host's models and their mappings: a host's locked table must not hold up our own statements. */
   readonly modelDb: Database

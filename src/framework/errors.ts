@@ -183,10 +183,22 @@ export class OAuthFailure extends IntegrationsError {
 /** A link needs to know where the API is reached from outside. */
 export class BaseUrlMissing extends IntegrationsError {
   override readonly code = 'base_url_missing'
-  constructor() {
+  constructor(what = 'no link can be made') {
     super(
-      'No base URL is configured, so no link can be made. Give one such as "https://api.example.com" as the option baseUrl, or by INTEGRATIONS_BASE_URL.',
+      `No base URL is configured, so ${what}. Give one such as "https://api.example.com" as the option baseUrl, or by INTEGRATIONS_BASE_URL.`,
     )
+  }
+}
+
+/** The provider was asked to register, compare or remove the webhook of an integration, and that failed. */
+export class WebhookSubscriptionFailed extends IntegrationsError {
+  override readonly code = 'webhook_subscription_failed'
+  constructor(
+    readonly integrationId: number,
+    readonly reason: string,
+    options?: { cause?: unknown },
+  ) {
+    super(`The webhook subscription of integration ${integrationId} could not be looked after: ${reason}`, options)
   }
 }
 

@@ -177,6 +177,60 @@ export interface ReconcilesWebhooks extends HandlesWebhooks {
   ): AsyncIterable<MissedWebhook | ListedWebhook>
 }
 
+/** What a provider delivers by: its own record of where deliveries go. */
+export interface WebhookSubscription {
+  readonly id: string
+  /** Where it delivers. */
+  readonly url: string
+  /** When it ends unless it is renewed; null: never. Undefined: the answer does not say, and what was answered before counts. */
+  readonly expiresAt?: Date | null | undefined
+  /** False: it is switched off, or is not as the adapter wants it, such as for its types of events. Then it is renewed. Default true. */
+  readonly isIntact?: boolean
+}
+
+/** What a subscription is to be like. */
+export interface WantedSubscription {
+  /** The address of this integration's door. */
+  readonly url: string
+  /** What the provider signs with; null unless `webhookSecretFrom` is `us`. */
+  readonly secret: string | null
+  readonly signal: AbortSignal
+}
+
+/**
+ * A provider at which webhooks are registered by its API. Its calls go through `integration.request()`.
+ *
+ * Rule: docs/behaviour/webhook-subscriptions.md.
+ */
+export interface ManagesWebhooks extends HandlesWebhooks {
+  /** Who makes the secret that deliveries are signed with. `provider`: `createWebhookSubscription()` returns it. */
+  readonly webhookSecretFrom: 'us' | 'provider' | 'nobody'
+  createWebhookSubscription(
+    integration: Integration,
+    wanted: WantedSubscription,
+  ): Promise<WebhookSubscription & { readonly secret?: string }>
+  /** All that the credentials show, those of others too: ours are known by their URL. Null: the API has no list. */
+  webhookSubscriptions(
+    integration: Integration,
+    options: { readonly signal: AbortSignal },
+  ): Promise<readonly WebhookSubscription[] | null>
+  /**
+   * Makes it as it is wanted, and last as long as it can. Null: it is gone, or can't be changed; then another one is created, and
+   * this one removed.
+   */
+  renewWebhookSubscription(
+    integration: Integration,
+    subscription: WebhookSubscription,
+    wanted: WantedSubscription,
+  ): Promise<WebhookSubscription | null>
+  /** One that is gone is no error. */
+  removeWebhookSubscription(
+    integration: Integration,
+    subscription: WebhookSubscription,
+    options: { readonly signal: AbortSignal },
+  ): Promise<void>
+}
+
 export interface DeclaresRateLimit extends IntegrationProvider {
   /** Null: no limit. */
   defaultRateLimit(): RateLimit | null
@@ -366,6 +420,16 @@ const CONTRACTS = {
   HasOAuth2: { own: ['authorizationUrl', 'exchangeCode', 'refreshToken', 'revokeToken', 'refreshThreshold'] },
   HandlesWebhooks: { own: WEBHOOK_MEMBERS },
   ReconcilesWebhooks: { own: ['missedWebhooks', 'reconcileLookbackSeconds'], shared: WEBHOOK_MEMBERS },
+  ManagesWebhooks: {
+    own: [
+      'webhookSecretFrom',
+      'createWebhookSubscription',
+      'webhookSubscriptions',
+      'renewWebhookSubscription',
+      'removeWebhookSubscription',
+    ],
+    shared: WEBHOOK_MEMBERS,
+  },
   DeclaresRateLimit: { own: ['defaultRateLimit'] },
   SharesRateLimit: { own: ['rateLimitScope'] },
   HasScheduledSync: { own: ['sync', 'reduceCheckpoints'], shared: ['defaultRateLimit'] },
@@ -409,6 +473,7 @@ export const hasOAuth2 = (p: Guarded): p is HasOAuth2 => implementsAll(p, CONTRA
 export const handlesWebhooks = (p: Guarded): p is HandlesWebhooks => implementsAll(p, CONTRACTS.HandlesWebhooks)
 export const reconcilesWebhooks = (p: Guarded): p is ReconcilesWebhooks =>
   implementsAll(p, CONTRACTS.ReconcilesWebhooks)
+export const managesWebhooks = (p: Guarded): p is ManagesWebhooks => implementsAll(p, CONTRACTS.ManagesWebhooks)
 export const declaresRateLimit = (p: Guarded): p is DeclaresRateLimit => implementsAll(p, CONTRACTS.DeclaresRateLimit)
 export const sharesRateLimit = (p: Guarded): p is SharesRateLimit => implementsAll(p, CONTRACTS.SharesRateLimit)
 export const hasScheduledSync = (p: Guarded): p is HasScheduledSync => implementsAll(p, CONTRACTS.HasScheduledSync)
@@ -454,6 +519,7 @@ const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
   reconcileLookbackSeconds: (value) => typeof value === 'number' && value > 0,
   streams: (value) => typeof value === 'object' && value !== null,
   signature: (value) => typeof value === 'object' && value !== null,
+  webhookSecretFrom: (value) => value === 'us' || value === 'provider' || value === 'nobody',
 }
 
 /** @param member `a or b`: either will do */

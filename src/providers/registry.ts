@@ -11,6 +11,7 @@ import type {
   IdentifiesAuthenticatedUser,
   IntegrationProvider,
   LimitsRequestLogging,
+  ManagesWebhooks,
   RedactsRequestData,
   SharesRateLimit,
   SupportsIdempotency,
@@ -30,6 +31,7 @@ export type AnyProvider =
   | IntegrationProvider
   | HasOAuth2
   | HandlesWebhooks
+  | ManagesWebhooks
   | DeclaresRateLimit
   | SharesRateLimit
   | HasScheduledSync

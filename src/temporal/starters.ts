@@ -20,6 +20,7 @@ import type { RefreshTokensResult } from '../oauth/oauth-jobs.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
 import type { PruneResult } from '../retention/rules.ts'
+import type { KeepSubscriptionInput } from '../subscriptions/subscription-jobs.ts'
 import type {
   DispatchResult,
   ProcessSyncItemInput,
@@ -159,6 +160,35 @@ export function temporalStarters(
         )
       },
     })
+  const subscriptions = new WakeUps({
+    async send(integrationId, aborted) {
+      const asked = client()
+      const labels = await worksFor(integrationId)
+      const send = (attributes: StartLabels) =>
+        asked.workflow.signalWithStart(WORKFLOW.webhookSubscription, {
+          workflowId: workflowId.webhookSubscription(prefix, integrationId),
+          taskQueue: webhookQueue,
+          args: [{ integrationId } satisfies KeepSubscriptionInput],
+          signal: SIGNAL.look,
+          signalArgs: [],
+          ...startTexts.webhookSubscription(integrationId, labels.provider ?? UNKNOWN_PROVIDER),
+          ...attributes,
+        })
+      return asked.withAbortSignal(aborted, () =>
+        withAnswerLimit(asked, () => withSearchAttributes(asked, labels, send)),
+      )
+    },
+    onFailure(integrationId, error, waitMs) {
+      metrics.wakeUpFailed()
+      const fields = { retry_in_ms: waitMs, error: errorLine(error, 300) }
+      void providerOf(integrationId).then((provider) =>
+        logger.warn(
+          { event: 'webhook.subscription_wake_failed', integration: integrationId, provider, ...fields },
+          'the workflow of a webhook subscription could not be told; the row is stored, it is tried again',
+        ),
+      )
+    },
+  })
   const followers = { escalate: follower(SIGNAL.escalate), recovered: follower(SIGNAL.recovered) }
 
   const startWebhookJob = async (input: ProcessWebhookInput, integrationId: number) =>
@@ -250,6 +280,7 @@ export function temporalStarters(
         if (type === WORKFLOW.webhookInbox) inbox.wake(0)
         if (type === WORKFLOW.eventOutbox) outbox.wake(0)
         // Its id ends with the integration's.
+        if (type === WORKFLOW.webhookSubscription) subscriptions.wake(Number(id.split(':').at(-1)))
         if (type === WORKFLOW.incident) followers.escalate.wake(Number(id.split(':').at(-1)))
       }
     },
@@ -273,6 +304,8 @@ export function temporalStarters(
     wakeOutbox: () => promises[EVENT_OUTBOX].unless(() => outbox.wake(0)),
 
     followIncident: (integrationId, change) => followers[change].wake(integrationId),
+
+    keepWebhookSubscription: (integrationId) => subscriptions.wake(integrationId),
 
     runEvaluateFailures: () => joined<EvaluateFailuresResult>('evaluateFailures'),
 
@@ -367,7 +400,9 @@ export function temporalStarters(
     async close() {
       // A command that ends right after its wake-up was asked for must not take it along.
       await Promise.all(
-        [inbox, outbox, followers.escalate, followers.recovered].map((wakeUps) => wakeUps.stop(LAST_WAKE_MS)),
+        [inbox, outbox, subscriptions, followers.escalate, followers.recovered].map((wakeUps) =>
+          wakeUps.stop(LAST_WAKE_MS),
+        ),
       )
       await closeClient(client())
     },

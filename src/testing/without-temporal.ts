@@ -65,6 +65,7 @@ export function recordingStarters(
     ...jobs,
     wakeOutbox: () => {},
     followIncident: () => {},
+    keepWebhookSubscription: () => {},
     pauseSync: () => needsServer('a pause'),
     resumeSync: () => needsServer('the end of a pause'),
     syncProgress: async () => null,

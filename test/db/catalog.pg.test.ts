@@ -209,6 +209,22 @@ const ADDED: typeof SPECIFIED = {
     answers: 'timestamps, default {}',
     looping_since: 'timestamp, nullable',
   },
+  _webhook_subscriptions: {
+    integration_id: 'bigint',
+    is_wanted: 'boolean',
+    subscription_id: 'string, nullable',
+    url: 'text, nullable',
+    expires_at: 'timestamp, nullable',
+    renewed_at: 'timestamp, nullable',
+    secret_mark: 'string(64), nullable',
+    claim: 'int, default 0',
+    checked_at: 'timestamp, nullable',
+    next_check_at: 'timestamp, nullable',
+    failures: 'int, default 0',
+    failing_since: 'timestamp, nullable',
+    last_error: 'text, nullable',
+    alerted_at: 'timestamp, nullable',
+  },
   _audit: {
     id: 'bigint PK',
     actor: 'string',
@@ -340,6 +356,10 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'integration_id where looping_since is not null',
     'updated_at',
   ],
+  _webhook_subscriptions: [
+    'next_check_at where next_check_at is not null',
+    'integration_id where alerted_at is not null',
+  ],
   _audit: ['integration_id, id', 'target, id', 'created_at'],
   _migrations: ['unique name'],
 }
@@ -357,6 +377,7 @@ const FOREIGN_KEYS: Record<string, string[]> = {
       '_events',
       '_sync_starts',
       '_written_records',
+      '_webhook_subscriptions',
       '_streams',
       '_record_hashes',
     ].map((table) => [table, ['integration_id -> s, cascade']]),
@@ -372,7 +393,7 @@ const CHECKS: Record<string, Record<string, string[]>> = {
   _sync_items: { status: ['pending', 'processing', 'success', 'failed', 'skipped'] },
   _incidents: {
     status: ['open', 'closed'],
-    source: ['health', 'circuit', 'sync', 'echo'],
+    source: ['health', 'circuit', 'sync', 'echo', 'webhooks'],
     peak_severity: ['healthy', 'degraded', 'failing', 'disabled'],
   },
   _tokens: { scope: ['read', 'operate'] },
@@ -384,6 +405,7 @@ const PRIMARY_KEYS: Record<string, string> = {
   _cache: 'unique key',
   _sync_starts: 'unique integration_id, stream',
   _streams: 'unique integration_id, stream',
+  _webhook_subscriptions: 'unique integration_id',
 }
 
 const TABLES = [...new Set([...Object.keys(SPECIFIED), ...Object.keys(ADDED)])]

@@ -12,6 +12,7 @@ import type { Activities } from '../../src/activities/index.ts'
 import { syncItemActivities } from '../../src/activities/item-activities.ts'
 import { orphanActivities } from '../../src/activities/orphan-activities.ts'
 import { pruningActivities } from '../../src/activities/pruning-activities.ts'
+import { subscriptionActivities } from '../../src/activities/subscription-activities.ts'
 import { syncActivities } from '../../src/activities/sync-activities.ts'
 import { tokenActivities } from '../../src/activities/token-activities.ts'
 import { webhookActivities } from '../../src/activities/webhook-activities.ts'
@@ -65,6 +66,8 @@ export interface RecordedStarts {
   /** How often the outbox was woken. */
   readonly outboxWakes: { count: number }
   /** Signals to the workflows of incidents. */
+  /** Integrations whose webhook subscription was to be looked at. */
+  readonly subscriptions: number[]
   readonly followed: { readonly integrationId: number; readonly change: 'escalate' | 'recovered' }[]
 }
 
@@ -104,6 +107,7 @@ export function testIntegrations(
     backfills: [],
     cancelled: [],
     outboxWakes: { count: 0 },
+    subscriptions: [],
     followed: [],
   }
   const integrations = createIntegrations({
@@ -128,6 +132,7 @@ export function testIntegrations(
       orphanActivities(framework),
       pruningActivities(framework),
       incidentActivities(framework),
+      subscriptionActivities(framework),
       eventActivities(framework),
     ),
     starts,
@@ -173,6 +178,7 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
       starts.outboxWakes.count += 1
     },
     followIncident: (integrationId, change) => void starts.followed.push({ integrationId, change }),
+    keepWebhookSubscription: (integrationId) => void starts.subscriptions.push(integrationId),
     runEvaluateFailures: () => onlyRecorded('the evaluation of failure rates'),
     runPrune: () => onlyRecorded('pruning'),
     async pauseSync({ integrationId }) {

@@ -8,6 +8,7 @@ import type {
   IdentifiesAuthenticatedUser,
   Integration,
   ListedWebhook,
+  ManagesWebhooks,
   RecognisesEchoes,
   ReconcilesWebhooks,
   RedactsRequestData,
@@ -24,6 +25,7 @@ import { callGitHub } from './github-call.ts'
 import { GitHubIssueSynced, GitHubWebhookReceived } from './github-events.ts'
 import { classifyGitHubFailure, gitHubRetryDelayMs, isGitHubRetryable } from './github-failures.ts'
 import { DELIVERIES_KEPT_SECONDS, missedWebhooks } from './github-reconcile.ts'
+import { createHook, listHooks, removeHook, renewHook } from './github-subscription.ts'
 import { syncIssues } from './github-sync.ts'
 import { actionOf, deliveryIdOf, eventOf, gitHubSignature, payloadOf } from './github-webhooks.ts'
 import { toldRecord } from './records.ts'
@@ -39,6 +41,7 @@ export class GitHubProvider
     HasIncrementalSync,
     HasBackfill,
     ReconcilesWebhooks,
+    ManagesWebhooks,
     ClassifiesFailures,
     CustomizesRetry,
     IdentifiesAuthenticatedUser,
@@ -96,6 +99,12 @@ export class GitHubProvider
     )
     return { status: 'dispatched', event }
   }
+
+  readonly webhookSecretFrom = 'us'
+  readonly createWebhookSubscription = createHook
+  readonly webhookSubscriptions = listHooks
+  readonly renewWebhookSubscription = renewHook
+  readonly removeWebhookSubscription = removeHook
 
   readonly toldRecord = toldRecord
   readonly healthCheck = isHealthy

@@ -14,6 +14,7 @@ import { streamsTable } from './streams-table.ts'
 import { syncItemsTable } from './sync-items-table.ts'
 import { syncStartsTable } from './sync-starts-table.ts'
 import { tokensTable } from './tokens-table.ts'
+import { webhookSubscriptionsTable } from './webhook-subscriptions-table.ts'
 import { webhooksTable } from './webhooks-table.ts'
 import { writtenRecordsTable } from './written-records-table.ts'
 
@@ -43,6 +44,7 @@ export function createTables(prefix: string, schema = 'public') {
     writtenRecords: writtenRecordsTable(table, name, integrations),
     incidents: incidentsTable(table, name, integrations),
     webhooks: webhooksTable(table, name, integrations),
+    webhookSubscriptions: webhookSubscriptionsTable(table, name, integrations),
     cache: cacheTable(table, name),
     events: eventsTable(table, name, integrations),
     tokens: tokensTable(table, name),
@@ -61,6 +63,7 @@ export type RequestRow = Tables['requests']['$inferSelect']
 export type StreamRow = Tables['streams']['$inferSelect']
 export type SyncItemRow = Tables['syncItems']['$inferSelect']
 export type TokenRow = Tables['tokens']['$inferSelect']
+export type WebhookSubscriptionRow = Tables['webhookSubscriptions']['$inferSelect']
 export type WebhookRow = Tables['webhooks']['$inferSelect']
 
 /** Which model of the host an external id stands for. */

@@ -16,6 +16,7 @@ export const {
   writtenRecords,
   incidents,
   webhooks,
+  webhookSubscriptions,
   cache,
   events,
   tokens,

@@ -12,6 +12,7 @@ import { neededReauthMarks, needingAuthorization } from '../../oauth/authorizati
 import { keepAliveStates } from '../../oauth/keep-alive.ts'
 import { hasOAuth2 } from '../../providers/contracts.ts'
 import type { CircuitView } from '../../providers/integration.ts'
+import { troubledSubscriptions } from '../../subscriptions/queries.ts'
 import { acceptsWebhooks } from '../queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
@@ -154,6 +155,41 @@ export const oauthRefreshes: Check = {
   },
 }
 
+/** Each dispatch, once a minute, tells the workflows of those that are late. */
+const UNLOOKED_SECONDS = 300
+
+const webhookSubscriptions: Check = {
+  name: 'webhooks.subscriptions',
+  needs: ['database.migrations'],
+  async look({ db, tables, clock, baseUrl }) {
+    const now = clock.now()
+    const found = await troubledSubscriptions(db, tables, {
+      lateBefore: new Date(now.getTime() - UNLOOKED_SECONDS * 1_000),
+      all: baseUrl === null,
+      limit: MAX_LOOKED_AT,
+    })
+    if (baseUrl === null && found.length > 0)
+      return fault(
+        `Webhooks are to be registered, that of integration ${found[0]?.integrationId} for one, and no base URL is configured: set INTEGRATIONS_BASE_URL for every process, or the option baseUrl.`,
+        null,
+      )
+    return capped(
+      found.map(({ integrationId: id, failingSince, failures, lastError, alertedAt, nextCheckAt }) =>
+        alertedAt !== null
+          ? fault(
+              `The webhook of integration ${id} can't be kept registered since ${moment(failingSince ?? alertedAt)}, ${failures} tries failed in all: ${lastError}`,
+              `integrations check-webhooks ${id}`,
+            )
+          : warning(
+              `The webhook of integration ${id} was to be looked at at ${moment(nextCheckAt ?? now)}: no worker did.`,
+              `integrations check-webhooks ${id}`,
+            ),
+      ),
+      'Each registered webhook is looked after.',
+    )
+  },
+}
+
 export const integrationChecks = [
   providersRegistered,
   modelsTables,
@@ -161,6 +197,7 @@ export const integrationChecks = [
   circuitsOpen,
   oauthReauthorization,
   oauthRefreshes,
+  webhookSubscriptions,
 ]
 
 /** Observations about integrations that may hold tokens and that no person has switched off; page by page, until there are enough. */
