@@ -7,6 +7,7 @@ import { jsonLine, table } from './frame.ts'
 
 /** Loaded once the arguments are known to be right, and what they measure is built. */
 const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
+  dashboard: async () => (await import('./dashboard/bench.ts')).benchDashboard,
   github: async () => (await import('./github/bench.ts')).benchGitHub,
   operator: async () => (await import('./operator/bench.ts')).benchOperator,
   redaction: async () => (await import('./redaction/bench.ts')).benchRedaction,

@@ -76,6 +76,13 @@ import type { ErasedRows, EraseIntegration } from './retention/erasure.ts'
 import { eraseIntegration } from './retention/erasure.ts'
 import { countPrunableRows } from './retention/pruning.ts'
 import type { PruneResult } from './retention/rules.ts'
+import type { ChartMark } from './rollups/marks.ts'
+import { chartMarks } from './rollups/marks.ts'
+import type { RollUpResult } from './rollups/roll-up.ts'
+import { rollUp } from './rollups/roll-up.ts'
+import type { ChartWindow } from './rollups/rollup-rules.ts'
+import type { BusiestIntegration, ChartFilter, ChartSeries, Sparkline } from './rollups/series.ts'
+import { busiestIntegrations, chartSeries, sparklines } from './rollups/series.ts'
 import type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
 import { retrySyncItem, skipSyncItem, startItemRetry } from './syncs/items/item-acts.ts'
 import type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
@@ -240,6 +247,25 @@ export interface IntegrationsAdmin {
   health(id: number): Promise<HealthReport>
   /** Figures over all integrations, or a provider's. */
   stats(input?: StatisticsInput): Promise<Statistics>
+  /** Figures over time, from sums that each worker keeps up. Rule: docs/behaviour/charts.md. */
+  readonly charts: {
+    /** Calls, webhooks and items of a window, point by point. @throws InvalidArgumentException */
+    series(asked: ChartFilter & { readonly window: ChartWindow }): Promise<ChartSeries>
+    /** The integrations with the most calls or failures, 10 unless `limit` says more. @throws InvalidArgumentException */
+    busiest(
+      asked: ChartFilter & {
+        readonly window: ChartWindow
+        readonly by: 'calls' | 'failures'
+        readonly limit?: number | undefined
+      },
+    ): Promise<readonly BusiestIntegration[]>
+    /** Calls and failures of the last 24 hours by the hour, of up to 50 integrations. @throws InvalidArgumentException */
+    sparklines(integrationIds: readonly number[]): Promise<ReadonlyMap<number, Sparkline>>
+    /** Incidents, circuits that opened, deployments and key rotations, oldest first. @throws InvalidArgumentException */
+    marks(asked: ChartFilter & { readonly from: Date; readonly to: Date }): Promise<readonly ChartMark[]>
+    /** One pass of counting, here: workers do it by themselves. */
+    rollUp(): Promise<RollUpResult>
+  }
   /** Evaluates the failure rates on a worker and waits for it. @throws BackendUnreachable */
   evaluateFailures(): Promise<EvaluateFailuresResult>
   /**
@@ -369,6 +395,13 @@ export function createAdmin(
     },
     health: (id) => healthReport(framework, id),
     stats: (input) => statistics(framework, input),
+    charts: {
+      series: (asked) => chartSeries(framework, asked),
+      busiest: (asked) => busiestIntegrations(framework, asked),
+      sparklines: (ids) => sparklines(framework, ids),
+      marks: (asked) => chartMarks(framework, asked),
+      rollUp: () => rollUp(framework),
+    },
     evaluateFailures: () => framework.workflows.runEvaluateFailures(),
     prune: async ({ dryRun = false } = {}) =>
       dryRun ? { counts: await countPrunableRows(framework), failed: [] } : framework.workflows.runPrune(),

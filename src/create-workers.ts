@@ -14,11 +14,13 @@ import type { Integrations } from './create-integrations.ts'
 import { partsOf } from './create-integrations.ts'
 import { errorLine } from './framework/logger.ts'
 import { redactLikely } from './framework/redaction.ts'
+import { noteRelease } from './rollups/releases.ts'
+import { rollUp } from './rollups/roll-up.ts'
 import { rememberedStarts } from './syncs/remembered-starts.ts'
 import { checkTemporal, connectionOptions, temporalAddress, temporalUnreachable } from './temporal/connection.ts'
 import { ensureSchedules } from './temporal/keep-schedules.ts'
 import { ensureSearchAttributes } from './temporal/search-attributes.ts'
-import { sweepPending, sweepStarts } from './temporal/sweep.ts'
+import { sweepPending, sweepRollUps, sweepStarts } from './temporal/sweep.ts'
 import { taskQueuesOf } from './temporal/workflow-starts.ts'
 import { workerSizes } from './worker-sizes.ts'
 
@@ -132,6 +134,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     throw isUnanswered(error) ? temporalUnreachable(where, error) : error
   }
   await reportModels()
+  await noteRelease(framework)
   logger.info({ event: 'worker.ready', task_queues: queues, pid: process.pid }, 'worker ready')
 
   let isAskedToStop = false
@@ -155,7 +158,11 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
       const faults = FAULTS.get(integrations)
       // What workers of the same object have failed with before is no fault of these.
       for (const queue of queues) faults?.delete(queue)
-      const endSweeps = [sweepPending(integrations), sweepStarts(rememberedStarts(framework), logger)]
+      const endSweeps = [
+        sweepPending(integrations),
+        sweepStarts(rememberedStarts(framework), logger),
+        sweepRollUps(() => rollUp(framework), logger),
+      ]
       const hung = new Set<Worker>()
       const running = workers.map((worker, at) =>
         untilFailed(

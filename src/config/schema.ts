@@ -211,6 +211,7 @@ const PRUNING = {
   chunk_size: key(int(1, 10_000), 1000, 'rows deleted at once'),
   webhooks_days: key(nullable(int()), null, 'retention of processed and failed webhooks; null = never pruned', 'days'),
   audit_days: key(nullable(int()), 365, 'retention of the audit; null = never pruned', 'days'),
+  rollups_days: key(int(31), 90, 'retention of the sums behind the charts, which show 30 days', 'days'),
 }
 
 const SCHEDULES = {
@@ -259,6 +260,11 @@ const WORKER = {
     10,
     'how long activities go on after SIGTERM; then they begin nothing new and give back what has not begun',
     'seconds',
+  ),
+  release: key(
+    nullable(matching(/^[\w.+-]{1,60}$/)),
+    null,
+    "what charts call a deployment, such as your commit's hash; null = the version of this package",
   ),
   command_environment: key(
     hostVariables(),

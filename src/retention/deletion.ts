@@ -29,6 +29,7 @@ const OWNED = [
   'incidents',
   'events',
   'recordHashes',
+  'rollups',
 ] as const satisfies readonly (keyof Tables)[]
 export type OwnedTable = (typeof OWNED)[number]
 

@@ -58,6 +58,7 @@ export async function pruneRows(framework: Framework, input: PruneStepInput, opt
     await pruneStep(run, input.step)
     // What writes have left behind goes together. A step of its own would change the workflow under runs of an earlier release.
     if (input.step === 'idempotency_keys') await pruneTable(run, 'written_records')
+    if (input.step === 'cache') await pruneTable({ ...run, before: rollupsLimitOf(framework, nowMs) }, 'rollups')
   }
   return readCount(db, tables, key)
 }
@@ -101,6 +102,11 @@ async function countOf(framework: Framework, step: PruningStep, before: string, 
     return (
       (await countPrunable(db, tables, step, before)) + (await countPrunable(db, tables, 'written_records', before))
     )
+  if (step === 'cache')
+    return (
+      (await countPrunable(db, tables, step, before)) +
+      (await countPrunable(db, tables, 'rollups', rollupsLimitOf(framework, nowMs)))
+    )
   if (step !== 'incidents_closed') return countPrunable(db, tables, step, before)
   const { enabled, cooldown_seconds: cooldownSeconds } = config.circuit_breaker
   const breaker = enabled ? { aroundId: aroundCallStateId(framework), cooldownSeconds } : null
@@ -127,6 +133,11 @@ function limitOf({ config: { pruning } }: Framework, step: PruningStep, nowMs: n
   }
   const kept = days[step]
   return kept === null ? null : new Date(Math.max(0, nowMs - kept * DAY_MS)).toISOString()
+}
+
+/** Of the sums behind the charts: they are kept for the sake of speed alone, as the cache is, and go in its step. */
+function rollupsLimitOf({ config }: Framework, nowMs: number): string {
+  return new Date(Math.max(0, nowMs - config.pruning.rollups_days * DAY_MS)).toISOString()
 }
 
 function countKey({ config }: Framework, { step, runId }: PruneStepInput): string {

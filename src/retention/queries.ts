@@ -11,10 +11,11 @@ import type { Database, Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import { functionNamed } from '../db/sql-functions.ts'
+import { WIDEST_SECONDS } from '../rollups/rollup-rules.ts'
 import type { PruningStep } from './rules.ts'
 
 /** A step that deletes rows. */
-export type DeletingStep = Exclude<PruningStep, 'incidents_closed'> | 'written_records'
+export type DeletingStep = Exclude<PruningStep, 'incidents_closed'> | 'written_records' | 'rollups'
 
 /** Position of a walk: moment and id of its last row, as Postgres writes them. */
 export interface Position {
@@ -59,6 +60,12 @@ function prunable(tables: Tables, step: DeletingStep): Prunable {
       goes: sql`not ${isNeeded(tables)}`,
     },
     incidents: { table: tables.incidents, at: sql.raw('closed_at'), where: sql`t.status = 'closed'` },
+    // The widest: narrower ones go as new ones are made.
+    rollups: {
+      table: tables.rollups,
+      at: sql.raw('starts_at'),
+      where: sql`t.seconds = ${sql.raw(String(WIDEST_SECONDS))}`,
+    },
     cache: { table: tables.cache, key: sql.raw('key'), at: sql.raw('expires_at') },
     events: { table: tables.events, at: sql.raw('delivered_at') },
     audit: { table: tables.audit },

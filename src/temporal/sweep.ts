@@ -55,6 +55,27 @@ export function sweepStarts(look: (now: number) => Promise<void>, logger: Logger
   })
 }
 
+/** A minute's rows are counted soon after it has ended; a pass that comes again within the minute reads one row. */
+const ROLLS_UP_EVERY_MS = 20_000
+
+/**
+ * Counts rows for the charts. Rule: docs/behaviour/charts.md, "Counting".
+ *
+ * @param pass counts what has come since the last one. @returns ends it
+ */
+export function sweepRollUps(pass: () => Promise<unknown>, logger: Logger): () => void {
+  return repeated(ROLLS_UP_EVERY_MS, async () => {
+    try {
+      await pass()
+    } catch (error) {
+      logger.warn(
+        { event: 'charts.roll_up_failed', error: errorLine(error, 300) },
+        'rows could not be counted for the charts; the next pass takes them',
+      )
+    }
+  })
+}
+
 /** @param look never throws. @returns ends it */
 function repeated(everyMs: number, look: () => Promise<void>): () => void {
   let isLooking = false

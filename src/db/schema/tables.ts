@@ -10,6 +10,7 @@ import { integrationsTable, ofIntegration } from './integrations-table.ts'
 import { logsTable } from './logs-table.ts'
 import { recordHashesTable } from './record-hashes-table.ts'
 import { requestsTable } from './requests-table.ts'
+import { rollupsTable } from './rollups-table.ts'
 import { streamsTable } from './streams-table.ts'
 import { syncItemsTable } from './sync-items-table.ts'
 import { syncStartsTable } from './sync-starts-table.ts'
@@ -43,6 +44,7 @@ export function createTables(prefix: string, schema = 'public') {
     recordHashes: recordHashesTable(table, name, integrations),
     writtenRecords: writtenRecordsTable(table, name, integrations),
     incidents: incidentsTable(table, name, integrations),
+    rollups: rollupsTable(table, name, integrations),
     webhooks: webhooksTable(table, name, integrations),
     webhookSubscriptions: webhookSubscriptionsTable(table, name, integrations),
     cache: cacheTable(table, name),

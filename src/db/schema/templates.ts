@@ -15,6 +15,7 @@ export const {
   recordHashes,
   writtenRecords,
   incidents,
+  rollups,
   webhooks,
   webhookSubscriptions,
   cache,

@@ -174,6 +174,7 @@ const PRUNED: Readonly<Record<DeletingStep, string>> = {
   events: 'delivered events',
   webhooks: 'settled webhooks',
   audit: 'entries of the audit',
+  rollups: 'sums behind the charts',
 }
 
 const pruningOverdue: Check = {

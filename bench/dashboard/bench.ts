@@ -1,0 +1,185 @@
+/**
+ * How long the pages take in a deployment of ten thousand integrations and ten million requests, and how long they hold the event
+ * loop of their process. Method and figures: docs/performance.md, "Dashboard".
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { performance } from 'node:perf_hooks'
+import type { Integrations } from 'durable-integrations'
+import postgres from 'postgres'
+import { startChild } from '../child.ts'
+import type { BenchOptions, Comparison, Figure, Goal, Outcome } from '../frame.ts'
+import { percentile, target } from '../frame.ts'
+import { startBenchPostgres } from '../postgres.ts'
+import { Started } from '../started.ts'
+import type { ApiCommands } from './api-process.ts'
+import { deployment } from './deployment.ts'
+import type { Size } from './fill.ts'
+import { fill } from './fill.ts'
+import { DASHBOARD_PATHS, HOME, READS } from './paths.ts'
+
+const FULL = { integrations: 10_000, requests: 10_000_000, webhooks: 1_000_000, items: 1_000_000 } satisfies Size
+const QUICK = { integrations: 300, requests: 100_000, webhooks: 20_000, items: 20_000 } satisfies Size
+const NOT_QUICK = ['ten million requests (100,000 are measured)']
+
+/** Questions of each kind; the first ones find what they read in no memory. */
+const ASKED = 30
+const QUICK_ASKED = 10
+const WARM_UPS = 3
+/** Passes of counting in a minute each, once all is counted. */
+const PASSES = 5
+
+const at = (value: number): Goal => ({ direction: 'at most', value })
+const GOALS = { page: at(150), home: at(250), eventLoop: at(50), read: at(120), pass: at(1_000) }
+
+type Part = Pick<Outcome, 'figures' | 'comparisons'>
+
+export async function benchDashboard({ quick, say }: BenchOptions): Promise<Outcome> {
+  const started = new Started()
+  try {
+    const server = await started.add(startBenchPostgres(), (running) => running.stop())
+    const options = {
+      database: server.url,
+      encryptionKeys: `bench:${randomBytes(32).toString('base64')}`,
+      token: randomBytes(24).toString('base64url'),
+    }
+    const integrations = await started.add(deployment(options), (running) => running.close())
+    await integrations.migrate()
+    const sql = await started.add(
+      postgres(options.database, { max: 1, fetch_types: false, onnotice: () => {} }),
+      (running) => running.end({ timeout: 5 }),
+    )
+    await fill(integrations, sql, quick ? QUICK : FULL, say)
+    const asked = quick ? QUICK_ASKED : ASKED
+    const parts = [
+      await measurePasses(integrations, sql, say),
+      await measureReads(integrations, asked, say),
+      await measurePages(started, options, asked, say),
+    ]
+    return {
+      figures: parts.flatMap(({ figures }) => figures),
+      comparisons: parts.flatMap(({ comparisons }) => comparisons),
+      ...(quick ? { leftOut: NOT_QUICK } : {}),
+    }
+  } finally {
+    await started.stop()
+  }
+}
+
+/** The first count of all that is stored, then a minute's. */
+async function measurePasses(
+  integrations: Integrations,
+  sql: postgres.Sql,
+  say: (line: string) => void,
+): Promise<Part> {
+  say('counting a month')
+  const beganAt = performance.now()
+  let steps = 0
+  for (let isDone = false; !isDone; ) {
+    const pass = await integrations.admin.charts.rollUp()
+    isDone = pass.kind === 'done'
+    if (pass.kind !== 'busy') steps += pass.steps
+  }
+  const firstSeconds = (performance.now() - beganAt) / 1_000
+  await sql.unsafe('vacuum analyze integration_rollups')
+  const times: number[] = []
+  for (let n = 0; n < PASSES; n += 1) {
+    // As if the last pass had been two minutes ago.
+    await sql.unsafe(
+      `update integration_cache set value = jsonb_set(jsonb_set(value, '{rolledMs}', to_jsonb((value ->> 'rolledMs')::bigint - 60000)),
+         '{settledMs}', to_jsonb((value ->> 'settledMs')::bigint - 60000)) where key = 'integrations:rollups'`,
+    )
+    const startedAt = performance.now()
+    await integrations.admin.charts.rollUp()
+    times.push(performance.now() - startedAt)
+  }
+  const minute: Figure = { name: 'a pass over a minute', value: percentile(times, 0.5), unit: 'ms' }
+  const [sizes] = await sql.unsafe<{ rows: number; bytes: number }[]>(
+    `select count(*)::float8 as rows, pg_total_relation_size('integration_rollups')::float8 as bytes from integration_rollups`,
+  )
+  return {
+    figures: [
+      { name: 'first count of the month', value: firstSeconds, unit: 's' },
+      { name: 'steps of it', value: steps, unit: 'transactions' },
+      { name: 'rows of roll-ups', value: sizes?.rows ?? 0, unit: 'rows' },
+      { name: 'size of roll-ups', value: (sizes?.bytes ?? 0) / 2 ** 20, unit: 'MiB' },
+      minute,
+    ],
+    comparisons: [target(minute, GOALS.pass)],
+  }
+}
+
+async function measureReads(integrations: Integrations, asked: number, say: (line: string) => void): Promise<Part> {
+  const figures: Figure[] = []
+  const comparisons: Comparison[] = []
+  for (const [name, ask] of Object.entries(READS)) {
+    const times = await timesOf(asked, (n) => ask(integrations, n))
+    const p95: Figure = { name: `${name}: p95`, value: percentile(times, 0.95), unit: 'ms' }
+    say(`${p95.name} ${p95.value.toFixed(1)} ms`)
+    figures.push(p95)
+    comparisons.push(target(p95, GOALS.read))
+  }
+  return { figures, comparisons }
+}
+
+async function measurePages(
+  started: Started,
+  options: Parameters<typeof deployment>[0],
+  asked: number,
+  say: (line: string) => void,
+): Promise<Part> {
+  const folder = await started.add(mkdtemp(join(tmpdir(), 'durable-bench-')), (path) =>
+    rm(path, { recursive: true, force: true }),
+  )
+  const api = await started.add(
+    startChild<ApiCommands>(new URL('./api-process.ts', import.meta.url), join(folder, 'api.log')),
+    (running) => running.stop(),
+  )
+  const { port } = await api.ask('start', options)
+  const root = `http://127.0.0.1:${port}`
+  const cookie = await signIn(root, options.token)
+  const figures: Figure[] = []
+  const comparisons: Comparison[] = []
+  for (const path of DASHBOARD_PATHS) {
+    const get = async (): Promise<void> => {
+      const response = await fetch(`${root}${path}`, { headers: { cookie }, redirect: 'manual' })
+      await response.text()
+      if (response.status !== 200) throw new Error(`${path} answered ${response.status}`)
+    }
+    for (let n = 0; n < WARM_UPS; n += 1) await get()
+    await api.ask('longestHeldMs', undefined)
+    const times = await timesOf(asked, get)
+    const heldMs = await api.ask('longestHeldMs', undefined)
+    const p95: Figure = { name: `${path}: p95`, value: percentile(times, 0.95), unit: 'ms' }
+    const held: Figure = { name: `${path}: event loop held`, value: heldMs, unit: 'ms' }
+    say(`${path}: ${p95.value.toFixed(1)} ms, event loop ${heldMs.toFixed(1)} ms`)
+    figures.push(p95, held)
+    comparisons.push(target(p95, path === HOME ? GOALS.home : GOALS.page), target(held, GOALS.eventLoop))
+  }
+  return { figures, comparisons }
+}
+
+/** @returns milliseconds of each, one after the other */
+async function timesOf(asked: number, ask: (n: number) => Promise<unknown>): Promise<number[]> {
+  const times: number[] = []
+  for (let n = 0; n < asked; n += 1) {
+    const startedAt = performance.now()
+    await ask(n)
+    times.push(performance.now() - startedAt)
+  }
+  return times
+}
+
+async function signIn(root: string, token: string): Promise<string> {
+  const response = await fetch(`${root}/operator/login`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-www-form-urlencoded', origin: root },
+    body: new URLSearchParams({ token, next: '/operator' }),
+    redirect: 'manual',
+  })
+  const [cookie] = response.headers.getSetCookie()
+  if (response.status !== 303 || cookie === undefined) throw new Error(`signing in was answered ${response.status}`)
+  return cookie.split(';')[0] ?? ''
+}

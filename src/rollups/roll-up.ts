@@ -1,0 +1,203 @@
+/**
+ * Counts rows into buckets of time, so that a chart of 30 days reads some hundred rows of them. Rule: docs/behaviour/charts.md, "Counting".
+ */
+
+import type { SQL } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
+import type { Transaction } from '../db/client.ts'
+import { despiteDeadlocks } from '../db/client.ts'
+import { jsonText } from '../db/schema/columns.ts'
+import type { Tables } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { givenNowMs } from '../framework/logger.ts'
+import { bucketOf, factsOf, momentOf, sumOfCalls, sumOfFailures } from './facts.ts'
+import type { CountingStep, Progress, Span } from './rollup-rules.ts'
+import { completedBy, floorTo, nextStep, WIDTHS } from './rollup-rules.ts'
+
+/** The first width. */
+const MINUTE_SECONDS = WIDTHS[0].seconds
+const HOUR_SECONDS = 3_600
+const DAY_MS = 86_400_000
+/**
+ * A row's moment is read before its transaction gets an id: by a statement, which takes milliseconds, or waits for a lock in
+ * between.
+ */
+const BEFORE_ITS_ID_MS = 60_000
+/**
+ * A transaction that is open for longer holds nothing up. None of ours lives so long; on the same server another program's may, and
+ * which database a transaction is of can't be seen.
+ */
+const LONGEST_WAIT_MS = 3_600_000
+/** A pass ends after this time, and the next one goes on: the first one of an old deployment has much to count. */
+const PASS_MS = 20_000
+/** Of a pass' sorts and sums. */
+const WORK_MEMORY = '64MB'
+
+/** A moment, and the transactions that had ids by then: those below `xid`. */
+interface Fence {
+  readonly atMs: number
+  readonly xid: string
+}
+
+interface State extends Progress {
+  /** Once its transactions have ended, what lies before it is settled. */
+  readonly fence: Fence
+}
+
+export type RollUpResult =
+  | { readonly kind: 'done' | 'more'; readonly steps: number; readonly settledAt: Date; readonly rolledAt: Date }
+  /** Another process does it. */
+  | { readonly kind: 'busy' }
+
+/**
+ * One pass. It may be run at any time and by several processes: each step is a transaction that locks the one row of the progress,
+ * and replaces the buckets that it counts.
+ *
+ * @returns `more`: the time was over before all was counted
+ */
+export async function rollUp(framework: Framework, { forMs = PASS_MS } = {}): Promise<RollUpResult> {
+  const beganAt = performance.now()
+  for (let steps = 1; ; steps += 1) {
+    const step = await despiteDeadlocks(() => framework.db.transaction((tx) => countStep(framework, tx)))
+    if (step === 'busy') return { kind: 'busy' }
+    const { settledMs, rolledMs } = step.state
+    const isOver = performance.now() - beganAt >= forMs
+    if (step.isLast || isOver)
+      return {
+        kind: step.isLast ? 'done' : 'more',
+        steps,
+        settledAt: new Date(settledMs),
+        rolledAt: new Date(rolledMs),
+      }
+  }
+}
+
+/** How far the rows are counted; null: no pass has run yet. */
+export async function rollUpProgress(framework: Framework): Promise<Progress | null> {
+  const [row] = await framework.db.execute<{ value: State }>(
+    sql`select value from ${framework.tables.cache} where key = ${keyOf(framework)}`,
+  )
+  return row?.value ?? null
+}
+
+const keyOf = ({ config }: Framework): string => `${config.cache_prefix}:rollups`
+
+async function countStep(framework: Framework, tx: Transaction): Promise<{ state: State; isLast: boolean } | 'busy'> {
+  const { tables } = framework
+  const key = keyOf(framework)
+  const locked = sql`select value from ${tables.cache} where key = ${key} for update skip locked`
+  let [row] = await tx.execute<{ value: State | null }>(locked)
+  if (row === undefined) {
+    // The first pass of all; of two at once one waits here, and finds the other's row.
+    await tx.execute(sql`insert into ${tables.cache} (key, value) values (${key}, 'null') on conflict do nothing`)
+    ;[row] = await tx.execute<{ value: State | null }>(locked)
+    if (row === undefined) return 'busy'
+  }
+  const { nowMs, xmin, xid } = await clockAndTransactions(framework, tx)
+  const before = row.value ?? {
+    ...(await beginning(framework, tx, nowMs)),
+    fence: { atMs: nowMs, xid },
+  }
+  const minuteMs = floorTo(nowMs, MINUTE_SECONDS)
+  const horizonMs = horizonOf(before, { nowMs, xmin })
+  const step = nextStep(before.settledMs, horizonMs, nowMs)
+  // This minute's pass has been.
+  if (step === null && before.rolledMs >= minuteMs) return { state: before, isLast: true }
+
+  await tx.execute(sql`select set_config('work_mem', ${WORK_MEMORY}, true), set_config('jit', 'off', true)`)
+  if (step !== null) await count(tx, tables, step)
+  const settledMs = step?.toMs ?? before.settledMs
+  const isLast = nextStep(settledMs, horizonMs, nowMs) === null
+  let rolledMs = Math.max(before.rolledMs, settledMs)
+  if (isLast && minuteMs > settledMs) {
+    await replace(tx, tables, { seconds: MINUTE_SECONDS, fromMs: settledMs, toMs: minuteMs })
+    rolledMs = minuteMs
+  }
+  const hasPassed = horizonMs >= floorTo(before.fence.atMs - BEFORE_ITS_ID_MS, MINUTE_SECONDS)
+  const state = { settledMs, rolledMs, fence: isLast && hasPassed ? { atMs: nowMs, xid } : before.fence }
+  await tx.execute(
+    sql`update ${tables.cache} set value = ${jsonText(state)}::jsonb, updated_at = clock_timestamp() where key = ${key}`,
+  )
+  return { state, isLast }
+}
+
+/**
+ * All transactions whose id is below `xmin` have ended. `xid` is this one's: whoever got an id before has a lower one. (A snapshot's
+ * xmax is no such bound: it follows the last transaction that has ended, and open ones may lie beyond it.)
+ */
+async function clockAndTransactions(framework: Framework, tx: Transaction) {
+  const [row] = await tx.execute<{ now: string; xmin: string; xid: string }>(sql`
+    select extract(epoch from clock_timestamp()) * 1000 as now,
+      pg_snapshot_xmin(pg_current_snapshot())::text as xmin, pg_current_xact_id()::text as xid`)
+  const { now, xmin, xid } = row as { now: string; xmin: string; xid: string }
+  return { nowMs: givenNowMs(framework) ?? Number(now), xmin: BigInt(xmin), xid }
+}
+
+/** Before it each row that will ever be there is seen. */
+function horizonOf({ settledMs, fence }: State, { nowMs, xmin }: { nowMs: number; xmin: bigint }): number {
+  const fenceMs = BigInt(fence.xid) <= xmin ? fence.atMs - BEFORE_ITS_ID_MS : 0
+  return Math.max(settledMs, floorTo(Math.max(fenceMs, nowMs - LONGEST_WAIT_MS), MINUTE_SECONDS))
+}
+
+/** The hour of the oldest row, and no earlier than buckets are kept. */
+async function beginning({ config, tables }: Framework, tx: Transaction, nowMs: number): Promise<Progress> {
+  const { requests, webhooks, syncItems } = tables
+  // Webhooks have no index on the time alone; their ids are drawn as they come.
+  const [row] = await tx.execute<{ oldest: string | null }>(sql`
+    select extract(epoch from least(
+      (select min(created_at) from ${requests}),
+      (select created_at from ${webhooks} order by id limit 1),
+      (select min(completed_at) from ${syncItems} where status in ('success', 'skipped')),
+      (select min(completed_at) from ${syncItems} where status = 'failed'))) * 1000 as oldest`)
+  const keptMs = nowMs - config.pruning.rollups_days * DAY_MS
+  const atMs = floorTo(Math.max(Math.min(Number(row?.oldest ?? nowMs), nowMs), keptMs), HOUR_SECONDS)
+  return { settledMs: atMs, rolledMs: atMs }
+}
+
+/** For good: the buckets of a step, the wider ones that it completes; narrow ones that are no longer read go. */
+async function count(tx: Transaction, tables: Tables, step: CountingStep): Promise<void> {
+  await replace(tx, tables, step)
+  for (const wider of completedBy(step)) await replace(tx, tables, wider, wider.sourceSeconds)
+  for (const { seconds, keptSeconds } of WIDTHS)
+    if (keptSeconds !== null)
+      await tx.execute(sql`
+        delete from ${tables.rollups}
+        where seconds = ${seconds} and starts_at < ${momentOf(step.toMs - keptSeconds * 1_000)}`)
+}
+
+/** @param sourceSeconds made from buckets of this width; not given: from the rows themselves */
+async function replace(
+  tx: Transaction,
+  tables: Tables,
+  { seconds, fromMs, toMs }: CountingStep,
+  sourceSeconds?: number,
+): Promise<void> {
+  const { rollups } = tables
+  const counted =
+    sourceSeconds === undefined
+      ? countedRows(tables, seconds, { fromMs, toMs })
+      : sql`
+        select integration_id, provider, ${bucketOf(sql`starts_at`, seconds)} as bucket, counter, sum(n)::int as n
+        from ${rollups} cross join unnest(counters, counts) each (counter, n)
+        where seconds = ${sourceSeconds} and starts_at >= ${momentOf(fromMs)} and starts_at < ${momentOf(toMs)}
+        group by 1, 2, 3, 4`
+  await tx.execute(sql`
+    delete from ${rollups}
+    where seconds = ${seconds} and starts_at >= ${momentOf(fromMs)} and starts_at < ${momentOf(toMs)}`)
+  await tx.execute(sql`
+    insert into ${rollups} (seconds, starts_at, integration_id, provider, calls, failures, counters, counts)
+    select ${seconds}, bucket, integration_id, provider, ${sumOfCalls}, ${sumOfFailures},
+      array_agg(counter order by counter), array_agg(n order by counter)
+    from (${counted}) counted group by integration_id, provider, bucket`)
+}
+
+/** Each fact twice: for its integration, and for its provider. */
+function countedRows(tables: Tables, seconds: number, span: Span): SQL {
+  return sql`
+    select integration_id, provider, bucket, counter, count(*)::int as n
+    from (
+      select i.id as integration_id, i.provider, ${bucketOf(sql`fact.at`, seconds)} as bucket, fact.counter
+      from (${factsOf(tables, span)}) fact join ${tables.integrations} i on i.id = fact.integration_id
+    ) fact
+    group by grouping sets ((integration_id, bucket, counter), (provider, bucket, counter))`
+}
