@@ -593,7 +593,6 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     cache: postgresCache(connection.db, tables, config.cache_prefix, options.clock),
     encryption,
     egress: createEgress(options.egress),
-    baseUrl,
     providers,
     models: new Map(Object.entries(options.models ?? {})),
     listeners,

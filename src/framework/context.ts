@@ -252,8 +252,6 @@ export type RequestDoor = <T>(framework: Framework, outbound: OutboundCall<T>) =
 
 export interface Framework {
   readonly config: Config
-  /** Where the API is reached from outside; null: not configured. */
-  readonly baseUrl: string | null
   readonly db: Database
   /** For the host's models and their mappings: a host's locked table must not hold up our own statements. */
   readonly modelDb: Database
