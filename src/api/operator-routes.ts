@@ -7,7 +7,8 @@ import { apiDocs } from './api-docs.ts'
 import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
-import { dashboardRoutes } from './dashboard/dashboard-pages.ts'
+import { assetRoutes } from './dashboard/assets.ts'
+import { dashboardRoutes } from './dashboard/dashboard-routes.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
 import { problemHandler, problemResponse } from './problem.ts'
@@ -19,6 +20,7 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   // Without a token no caller could be admitted, so no other route exists.
   if (!hasLoginPage(integrations)) return routes
 
+  routes.route('/', assetRoutes())
   routes.use('*', noStore, withoutTrailingSlash(integrations))
   routes.route('/', loginRoutes(integrations))
   routes.use('*', operator(integrations, { honoursLimits: true }), boundBody(), requireCsrfToken())

@@ -1,0 +1,1 @@
+/* What the dashboard does in a browser beyond HTML. Every page works without it. */
