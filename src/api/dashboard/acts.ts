@@ -1,22 +1,27 @@
 /**
  * Changes by a person: `/do/<method>/<path of the API>`. GET shows what would be done, to how many, with a form for what is open;
  * POST does it, through the same operation as the API, and so with its checks and its line in the audit.
+ * Rule: docs/dashboard.md, "Acts".
  */
+import { randomUUID } from 'node:crypto'
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import { html } from 'hono/html'
 import { hasScope, safeNextPath } from '../../access/rules.ts'
 import type { CommandContext } from '../../commands/command.ts'
-import { fieldLines, snakeCase } from '../../commands/command.ts'
+import { snakeCase } from '../../commands/command.ts'
 import type { Fields, Values } from '../../commands/fields.ts'
 import { isRequired } from '../../commands/fields.ts'
 import type { Integrations } from '../../create-integrations.ts'
-import { queryGiven } from '../body.ts'
+import { invalid, queryGiven } from '../body.ts'
 import type { AccessEnvironment } from '../caller.ts'
 import type { Operation } from '../command-routes.ts'
 import { contextOf, isChangeOfVersioned, parametersOf } from '../command-routes.ts'
-import { CSRF_FIELD } from '../middleware.ts'
+import { CSRF_FIELD, externalPath } from '../middleware.ts'
 import { ProblemError } from '../problem.ts'
+import { progressPath } from './act-progress-page.ts'
+import type { ActWords } from './act-words.ts'
+import { ACT_WORDS } from './act-words.ts'
 import { inputOf } from './form-fields.ts'
 import type { Reader } from './frame.ts'
 import { dashboardPage, readerOf } from './frame.ts'
@@ -30,24 +35,16 @@ import { problemOf, problemPanel } from './problem-page.ts'
 export interface Act {
   /** Of the API: `post /webhooks/:id/replay`. */
   readonly operation: string
-  /** On the button. */
-  readonly label: string
+  /** On the button; default {@link ACT_WORDS}. */
+  readonly label?: string
   /** By the fields' names in snake_case; those in the path must be among them. */
   readonly words: Readonly<Record<string, string>>
 }
 
-/** Where a form leads back to after the act. */
-const BACK_FIELD = 'back'
+/** Fields of a form that are no field of the operation. */
+const FORM = { back: 'back', form: 'form_id', isAgreed: 'is_agreed', name: 'typed_name' } as const
 /** Counting beforehand is what the question is for. */
 const NOT_ASKED = new Set(['dryRun'])
-/** What these give is seen here once, and stands in no cookie. */
-const SHOWN_HERE = new Set([
-  'post /tokens',
-  'post /integrations/:id/oauth/link',
-  'post /integrations/:id/rotate-webhook-secret',
-  'post /integrations/:id/sample',
-  'post /integrations/:id/test',
-])
 
 /** Buttons for acts; none for a reader who may only look. */
 export function buttons(reader: Reader, acts: readonly Act[]): Markup {
@@ -55,24 +52,35 @@ export function buttons(reader: Reader, acts: readonly Act[]): Markup {
   return html`<div class="acts">${acts.map((act) => button(reader, act))}</div>`
 }
 
-/** One click where nothing is open and nothing is asked; a link to the page of the act otherwise. */
+/** One click where nothing has to be asked; a link to the page of the act otherwise. */
 function button(reader: Reader, { operation: key, label, words }: Act): Markup {
   const operation = operationOf(key)
+  const act = wordsOf(operation)
   const path = pathOf(reader, operation, words)
-  const open = openNames(operation)
-  const rest = new URLSearchParams(Object.entries(words).filter(([name]) => open.includes(name)))
-  if (open.length > 0 || operation.command.confirm !== undefined)
-    return html`<a class="button" href="${path}${rest.size > 0 ? `?${rest.toString()}` : ''}">${label}</a>`
-  return html`<form class="inline" method="post" action="${path}">${reader.csrf}<button type="submit">${label}</button></form>`
+  const inPath = parametersOf(operation.path)
+  const rest = Object.entries(words).filter(([name]) => !inPath.includes(name))
+  const text = label ?? act.label
+  if (!act.isOneClick)
+    return html`<a class="button" href="${path}${rest.length > 0 ? `?${new URLSearchParams(rest).toString()}` : ''}">${text}</a>`
+  return html`<form class="inline" method="post" action="${path}">${reader.csrf}${rest.map(([name, value]) => hidden(name, value))}<button type="submit">${text}</button></form>`
 }
 
-/** Fields that do not stand in the path, in snake_case. */
-function openNames({ fields, path }: Operation): string[] {
-  const inPath = parametersOf(path)
-  return Object.keys(fields).flatMap((name) => (inPath.includes(name) ? [] : [snakeCase(name)]))
+/** To the page of OAuth that leads a person to the provider. */
+export function reconnectButton(integrations: Integrations, reader: Reader, id: number): Markup {
+  if (!reader.mayOperate) return NOTHING
+  const path = externalPath(integrations, `/${integrations.config.oauth.route_prefix}/${id}/oauth/connect`)
+  return html`<a class="button" href="${path}">Reconnect</a>`
 }
 
-function pathOf({ root }: Reader, { method, path }: Operation, words: Readonly<Record<string, string>>): string {
+function wordsOf({ method, path }: Operation): ActWords {
+  const words = ACT_WORDS[`${method} ${path}`]
+  if (words === undefined) throw new TypeError(`"${method} ${path}" has no words in ACT_WORDS.`)
+  return words
+}
+
+const hidden = (name: string, value: string): Markup => html`<input type="hidden" name="${name}" value="${value}">`
+
+function pathOf({ root }: Pick<Reader, 'root'>, { method, path }: Operation, words: Given['words']): string {
   return `${root}/do/${method}${path.replaceAll(/:(\w+)/g, (_, name: string) => encodeURIComponent(words[name] ?? ''))}`
 }
 
@@ -83,7 +91,7 @@ export function actRoutes(integrations: Integrations): Hono<AccessEnvironment> {
     if (!hasScope(context.var.caller.principal.scopes, 'operate'))
       throw new ProblemError({ code: 'insufficient_scope', detail: 'This needs the scope "operate".' })
     const { operation, words } = actAt(context)
-    const { [BACK_FIELD]: back = refererOf(context), ...given } = queryGiven(context)
+    const { [FORM.back]: back = refererOf(context), ...given } = queryGiven(context)
     return askPage(integrations, context, operation, { words: { ...given, ...words }, back })
   })
   routes.post('/do/:method/:path{.+}', async (context) => {
@@ -91,17 +99,28 @@ export function actRoutes(integrations: Integrations): Hono<AccessEnvironment> {
     const form = Object.entries(await context.req.parseBody()).flatMap(([name, value]) =>
       name === CSRF_FIELD || typeof value !== 'string' ? [] : [[name, value] as const],
     )
-    const { [BACK_FIELD]: back = refererOf(context), ...given } = Object.fromEntries(form)
-    const all = { ...given, ...words }
+    const { back = refererOf(context), form_id: formId, is_agreed, typed_name, ...given } = Object.fromEntries(form)
+    const all: Given = { words: { ...given, ...words }, back }
     try {
-      const values = await valuesOf(integrations, context, operation, all)
-      return await answer(integrations, context, operation, { values, words: all, back })
+      await requireAgreement(integrations, operation, all, { isAgreed: is_agreed === 'true', name: typed_name ?? '' })
+      const work = () => done(integrations, context, operation, all)
+      const answer = formId === undefined ? await work() : await integrations.admin.operator.once(formId, work)
+      return (
+        answer ?? ledBack(integrations, context, operation, all, 'This form was sent before: nothing was done again.')
+      )
     } catch (error) {
       const problem = await problemOf(integrations, context, error)
-      return askPage(integrations, context, operation, { words: all, back, problem })
+      return askPage(integrations, context, operation, { ...all, problem })
     }
   })
   return routes
+}
+
+interface Given {
+  /** By the fields' names in snake_case. */
+  readonly words: Readonly<Record<string, string>>
+  /** Where the form leads back to after the act. */
+  readonly back: string
 }
 
 function actAt(context: Context) {
@@ -118,12 +137,20 @@ function refererOf({ req }: Context): string {
   return url === null || url.pathname.includes('/do/') ? '' : url.pathname + url.search
 }
 
-interface Asked {
-  /** By the fields' names in snake_case. */
-  readonly words: Readonly<Record<string, string>>
-  readonly back: string
-  /** Why it was not done. */
-  readonly problem?: ProblemDocument
+/** What can't be undone is done with a tick, and where it says so with the name. @throws ProblemError 422 */
+async function requireAgreement(
+  integrations: Integrations,
+  operation: Operation,
+  { words }: Given,
+  given: { readonly isAgreed: boolean; readonly name: string },
+): Promise<void> {
+  const { isFinal, typesName } = wordsOf(operation)
+  if (isFinal && !given.isAgreed)
+    throw invalid('Nothing was done.', [{ path: FORM.isAgreed, message: 'tick the box: this can not be undone' }])
+  if (!typesName) return
+  const { name } = await integrations.get(Number(words.id))
+  if (given.name !== name)
+    throw invalid('Nothing was done.', [{ path: FORM.name, message: `type the name of the integration: ${name}` }])
 }
 
 /** What would be done; once all that it needs is given, to how many. */
@@ -131,47 +158,63 @@ async function askPage(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
   operation: Operation,
-  { words, back, problem }: Asked,
+  { words, back, problem }: Given & { readonly problem?: ProblemDocument },
 ): Promise<Response> {
   const reader = readerOf(integrations, context)
-  const { command, fields, path: pattern } = operation
+  const { command, fields, path: pattern, summary } = operation
+  const { title, label, isFinal, typesName } = wordsOf(operation)
   const inPath = parametersOf(pattern)
   const open = Object.entries(fields).filter(([name]) => !inPath.includes(name) && !NOT_ASKED.has(name))
-  const path = pathOf(reader, operation, words)
   const agreed = problem === undefined ? await agreedWords(integrations, context, operation, words) : null
-  const form = (method: 'get' | 'post', label: string, inputs: unknown): Markup =>
-    html`<form class="act" method="${method}" action="${path}">${method === 'post' ? reader.csrf : ''}<input type="hidden" name="${BACK_FIELD}" value="${back}">
-${inputs}
-<button type="submit"${method === 'post' && command.confirm ? html` class="danger"` : ''}>${label}</button></form>`
-  const inputs = open.map(([name, field]) => inputOf(name, field, words[snakeCase(name)]))
-  const isAsked = command.confirm !== undefined && agreed !== null
+  const inputs = open.map(([name, field]) =>
+    inputOf(name, field, words[snakeCase(name)], {
+      none: operation.reach === 'filtered' ? 'any' : 'default',
+      isExplained: true,
+    }),
+  )
+  const name = typesName ? (await integrations.get(Number(words.id))).name : null
+  const agreement = html`${name === null ? '' : html`<label>Type the name of the integration: ${name}<input name="${FORM.name}" autocomplete="off" required></label>`}
+${isFinal ? html`<label class="check"><input type="checkbox" name="${FORM.isAgreed}" value="true" required> I know that this can’t be undone</label>` : ''}`
+  const form = (method: 'get' | 'post', text: string, content: unknown): Markup =>
+    html`<form class="act" method="${method}" action="${pathOf(reader, operation, words)}">${method === 'post' ? html`${reader.csrf}${hidden(FORM.form, randomUUID())}` : ''}${hidden(FORM.back, back)}
+${content}
+${method === 'post' ? agreement : ''}
+<div class="acts"><button type="submit"${isFinal ? html` class="danger"` : ''}>${text}</button> <a class="button" href="${leadsBack(reader, operation, { words, back })}">Back</a></div></form>`
   return dashboardPage(integrations, context, {
-    title: operation.summary,
+    title,
     section: null,
     status: problem?.status ?? 200,
-    main: html`${problem === undefined ? '' : problemPanel(problem)}
-${facts(Object.fromEntries(inPath.map((name) => [name, words[name]])))}
+    main: html`<p>${summary}</p>
+${problem === undefined ? '' : problemPanel(problem)}
+${facts(Object.fromEntries(inPath.map((each) => [each, recordOf(reader, operation, words[each] ?? '')])))}
 ${
-  isAsked
-    ? html`${agreed.question === null ? '' : html`<p class="panel trouble">${agreed.question}</p>`}
-${form('post', 'Yes, do it', hiddenWords(agreed.words, open))}
-${open.length === 0 ? '' : html`<h2>Something else</h2>${form('get', 'Ask again', inputs)}`}`
-    : form(command.confirm === undefined ? 'post' : 'get', command.confirm === undefined ? 'Do it' : 'Go on', inputs)
+  agreed === null
+    ? form(command.confirm === undefined ? 'post' : 'get', command.confirm === undefined ? label : 'Go on', inputs)
+    : html`${agreed.question === null ? '' : html`<p class="panel notice">${agreed.question}</p>`}
+${agreed.isNothing ? html`<p class="panel">Nothing is meant by this: there is nothing to do.</p>` : form('post', `${label}: yes`, hiddenWords(agreed.words, open))}
+${open.length === 0 ? '' : html`<h2>Choose otherwise</h2>${form('get', 'Count again', inputs)}`}`
 }`,
   })
 }
 
-const hiddenWords = (words: Readonly<Record<string, string>>, open: readonly (readonly [string, unknown])[]) =>
+const hiddenWords = (words: Given['words'], open: readonly (readonly [string, unknown])[]) =>
   open.flatMap(([name]) => {
     const value = words[snakeCase(name)]
-    return value === undefined ? [] : html`<input type="hidden" name="${snakeCase(name)}" value="${value}">`
+    return value === undefined ? [] : hidden(snakeCase(name), value)
   })
+
+const recordOf = ({ root }: Reader, { path }: Operation, value: string): Markup => {
+  const [, collection = '', id] = path.split('/')
+  return id === ':id' ? html`<a href="${root}/${collection}/${value}">${value}</a>` : html`${value}`
+}
 
 interface Agreed {
   /** Null: there is nothing to ask. */
   readonly question: string | null
+  /** The filter finds nothing. */
+  readonly isNothing: boolean
   /** What a yes agrees to: no more than was found. */
-  readonly words: Readonly<Record<string, string>>
+  readonly words: Given['words']
 }
 
 /** Null: something that it needs is not given yet, or nothing is ever asked. */
@@ -179,56 +222,91 @@ async function agreedWords(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
   operation: Operation,
-  words: Readonly<Record<string, string>>,
+  words: Given['words'],
 ): Promise<Agreed | null> {
   const { command, fields } = operation
   const isOpen = Object.entries(fields).some(([name, field]) => isRequired(field) && !words[snakeCase(name)])
   if (isOpen || command.confirm === undefined) return null
   const values = await valuesOf(integrations, context, operation, words)
   const asked = await command.confirm(contextOf(integrations, context), values)
-  if (asked === null || typeof asked === 'string') return { question: asked, words }
+  // Of acts on what a filter finds, nothing to ask means nothing to do.
+  if (asked === null) return { question: null, isNothing: operation.reach === 'filtered', words }
+  if (typeof asked === 'string') return { question: asked, isNothing: false, words }
   // Moments and owners stay as they were given: the question narrows numbers and texts only.
   const narrowed = Object.entries(asked.agreed).flatMap(([name, value]) =>
     typeof value === 'number' || typeof value === 'string' || value === true
       ? [[snakeCase(name), String(value)] as const]
       : [],
   )
-  return { question: asked.question, words: { ...words, ...Object.fromEntries(narrowed) } }
+  return { question: asked.question, isNothing: false, words: { ...words, ...Object.fromEntries(narrowed) } }
 }
 
-async function answer(
+async function done(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
   operation: Operation,
-  { values, words, back }: { readonly values: Values<Fields>; readonly words: Asked['words']; readonly back: string },
+  given: Given,
 ): Promise<Response> {
   const reader = readerOf(integrations, context)
+  const values: Values<Fields> = await valuesOf(integrations, context, operation, given.words)
   const caller = contextOf(integrations, context)
+  const startedAt = new Date()
   const run = () => runOf(operation)(caller, values)
   // As over the API: changes of one record are made one after the other.
   const isVersioned = isChangeOfVersioned(operation)
-  const path = pathOf({ ...reader, root: '' }, operation, words)
+  const path = pathOf({ root: '' }, operation, given.words)
   const result = (await (isVersioned ? integrations.admin.operator.inTurn(path, run) : run())) as object
-  if (SHOWN_HERE.has(`${operation.method} ${operation.path}`))
+  if (wordsOf(operation).isShownHere)
     return dashboardPage(integrations, context, {
-      title: 'Done',
+      title: `${wordsOf(operation).title}: done`,
       section: null,
-      main: html`${pre(fieldLines(result), 'Result')}<p><a href="${safeNextPath(back, reader.root)}">Back</a></p>`,
+      main: html`${resultOf(result)}<p><a class="button" href="${leadsBack(reader, operation, given)}">Back</a></p>`,
     })
-  leaveNotice(integrations, context, saidOf(operation, result, caller))
-  return context.redirect(safeNextPath(back, `${reader.root}${recordPath(operation, words)}`), 303)
+  const text = saidOf(operation, result, caller)
+  const progress = progressPath(reader.root, operation, {
+    result,
+    startedAt,
+    back: leadsBack(reader, operation, given),
+  })
+  if (progress === null) return ledBack(integrations, context, operation, given, text)
+  leaveNotice(integrations, context, text)
+  return context.redirect(progress, 303)
 }
 
-function saidOf({ command, route, summary }: Operation, result: object, caller: CommandContext): string {
-  if (route.run === undefined && command.show !== undefined) return command.show(result, caller)
-  const said = Object.entries(result).filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value))
-  return `Done: ${summary} ${said.map(([name, value]) => `${name.replaceAll('_', ' ')} ${value}`).join(', ')}`
+function ledBack(
+  integrations: Integrations,
+  context: Context<AccessEnvironment>,
+  operation: Operation,
+  given: Given,
+  text: string,
+): Response {
+  leaveNotice(integrations, context, text)
+  return context.redirect(leadsBack(readerOf(integrations, context), operation, given), 303)
 }
 
-/** The page of the record that was acted on: `/webhooks/4711/replay` → `/webhooks/4711`. */
-function recordPath({ method, path }: Operation, words: Readonly<Record<string, string>>): string {
-  const [, collection = '', id] = path.split('/')
-  return id === ':id' && !(method === 'delete' && path.split('/').length === 3)
-    ? `/${collection}/${words.id}`
-    : `/${collection}`
+/** Values that a person copies stand in a box of their own. */
+function resultOf(result: object): Markup {
+  const entries = Object.entries(result)
+  const copied = entries.filter(([name, value]) => ['token', 'url', 'secret'].includes(name) && value !== null)
+  const rest = entries.filter((entry) => !copied.includes(entry))
+  return html`${copied.map(([name, value]) => html`<h2>${name}</h2>${pre(String(value), name)}<p class="quiet">This is shown once: keep it where its user finds it.</p>`)}
+${facts(Object.fromEntries(rest.map(([name, value]) => [name.replaceAll('_', ' '), typeof value === 'object' && value !== null && !(value instanceof Date) ? pre(JSON.stringify(value, null, 2), name) : value instanceof Date ? value.toISOString() : String(value ?? 'none')])))}`
+}
+
+function saidOf(operation: Operation, result: object, caller: CommandContext): string {
+  const { said, title } = wordsOf(operation)
+  if (said !== undefined) return said(result as Readonly<Record<string, unknown>>)
+  const { command, route } = operation
+  return route.run === undefined && command.show !== undefined ? command.show(result, caller) : `${title}: done.`
+}
+
+/** Where the act was begun, else the page of the record that was acted on: `/webhooks/4711/replay` → `/webhooks/4711`. */
+function leadsBack({ root }: Reader, { method, path }: Operation, { words, back }: Given): string {
+  const [, collection = '', id, further] = path.split('/')
+  const record = id === ':id' ? `${root}/${collection}/${words.id}` : `${root}/${collection}`
+  // The page of what is gone would be a 404.
+  const isGone = method === 'delete' && further === undefined && collection !== 'tokens'
+  if (isGone)
+    return back.split('?')[0] === record ? `${root}/${collection}` : safeNextPath(back, `${root}/${collection}`)
+  return safeNextPath(back, collection === 'tokens' ? `${root}/tokens` : record)
 }

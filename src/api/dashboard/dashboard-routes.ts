@@ -2,6 +2,7 @@
 import { Hono } from 'hono'
 import type { Integrations } from '../../create-integrations.ts'
 import type { AccessEnvironment } from '../caller.ts'
+import { actProgressPage } from './act-progress-page.ts'
 import { actRoutes } from './acts.ts'
 import { homePage } from './home.ts'
 import type { ListingPage } from './listing-page.ts'
@@ -14,6 +15,7 @@ export function dashboardRoutes(integrations: Integrations): Hono<AccessEnvironm
   routes.get('/', (context) => homePage(integrations, context))
   for (const listing of LISTINGS)
     routes.get(`/${listing.section}`, (context) => listingPage(integrations, context, listing))
+  routes.get('/progress', (context) => actProgressPage(integrations, context))
   routes.route('/', actRoutes(integrations))
   return routes
 }
@@ -24,10 +26,7 @@ const LISTINGS: readonly ListingPage[] = [
     section: 'webhooks',
     title: 'Webhooks',
     operation: 'get /webhooks',
-    acts: [
-      { operation: 'post /webhooks/replay', label: 'Replay all of these' },
-      { operation: 'post /webhooks/dismiss', label: 'Dismiss all of these' },
-    ],
+    acts: [{ operation: 'post /webhooks/replay' }, { operation: 'post /webhooks/dismiss' }],
   },
   { section: 'sync-runs', title: 'Sync runs', operation: 'get /sync-runs' },
   { section: 'sync-items', title: 'Sync items', operation: 'get /sync-items' },

@@ -30,7 +30,7 @@ export interface ListingPage {
   /** In place of what the command shows. */
   readonly columns?: (root: string) => readonly Column<Row>[]
   /** Acts on everything that the filter finds: keys of operations with some of the same fields. */
-  readonly acts?: readonly { readonly operation: string; readonly label: string }[]
+  readonly acts?: readonly { readonly operation: string; readonly label?: string }[]
   /** Above the table. */
   readonly lead?: (reader: { readonly root: string; readonly mayOperate: boolean }) => Markup
 }
@@ -60,10 +60,12 @@ export async function listingPage(
 <details${Object.keys(filter).length > 0 ? html` open` : ''}><summary>Filter</summary>
 <form class="filters" action="${root}/${section}">${filters.map(([name, field]) => inputOf(name, field, given[snakeCase(name)]))}<button type="submit">Filter</button> <a href="${root}/${section}">All</a></form></details>
 ${
-  acts.length > 0 && data.length > 0
+  data.length > 0
     ? buttons(
         reader,
-        acts.map((act) => ({ ...act, words: shared(act.operation, filter) })),
+        acts.flatMap((act) =>
+          fits(act.operation, filter) ? [{ ...act, words: sharedWith(act.operation, filter) }] : [],
+        ),
       )
     : NOTHING
 }
@@ -72,8 +74,23 @@ ${tableOf({ caption: `${title}, newest first. Times are UTC.`, columns: columns?
   })
 }
 
+/** Whether an act means all that the filter finds: one that knows less of it would take more. */
+function fits(key: string, filter: Readonly<Record<string, string>>): boolean {
+  const { fields } = operationOf(key)
+  const known = new Map(Object.entries(fields).map(([name, field]) => [snakeCase(name), field]))
+  return Object.entries(filter).every(([name, value]) => {
+    const field = known.get(name)
+    if (field === undefined) return isMeantAnyway(name, value)
+    return field.schema.safeParse(field.read(value)).success
+  })
+}
+
+/** Acts on what has failed need not be told so. */
+const isMeantAnyway = (name: string, value: string): boolean =>
+  (name === 'status' && value === 'failed') || (name === 'dismissed' && value === 'false')
+
 /** The filter's words that an act knows, too. */
-function shared(key: string, filter: Readonly<Record<string, string>>): Record<string, string> {
+function sharedWith(key: string, filter: Readonly<Record<string, string>>): Record<string, string> {
   const known = new Set(Object.keys(operationOf(key).fields).map(snakeCase))
   return Object.fromEntries(Object.entries(filter).filter(([name]) => known.has(name)))
 }

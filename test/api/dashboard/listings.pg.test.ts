@@ -86,6 +86,6 @@ describe('acts', () => {
     const shown = await api.request('/operator/webhooks', {
       headers: { accept: 'text/html', cookie: `${operator.cookie}; ${notice.split(';')[0]}` },
     })
-    expect(await shown.text()).toContain('Dismissed 3 webhooks of 1 integration.')
+    expect(await shown.text()).toContain('Dismissed: 3 webhooks of 1 integration.')
   })
 })
