@@ -1,4 +1,4 @@
-/** The dashboard's style and script, as files of their own: kept by a browser for ever, under a name that changes with their bytes. */
+/** The dashboard's style and scripts, as files of their own: kept by a browser for ever, under a name that changes with their bytes. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { Hono } from 'hono'
@@ -10,7 +10,8 @@ interface Asset {
 }
 
 export const STYLE = asset('dashboard.css', 'text/css')
-export const SCRIPT = asset('dashboard.js', 'text/javascript')
+/** In their order. */
+export const SCRIPTS = [asset('dashboard.js', 'text/javascript'), asset('live.js', 'text/javascript')]
 
 function asset(file: string, type: string): Asset {
   const text = readFileSync(new URL(`./assets/${file}`, import.meta.url), 'utf8')
@@ -21,7 +22,7 @@ function asset(file: string, type: string): Asset {
 /** Open to any caller: the sign-in page needs them, and they say nothing of anybody. */
 export function assetRoutes(): Hono {
   const routes = new Hono()
-  for (const { name, type, text } of [STYLE, SCRIPT])
+  for (const { name, type, text } of [STYLE, ...SCRIPTS])
     routes.get(`/assets/${name}`, (context) =>
       context.body(text, 200, {
         'Content-Type': type,

@@ -7,9 +7,11 @@ import { actRoutes } from './acts.ts'
 import { homePage } from './home.ts'
 import type { ListingPage } from './listing-page.ts'
 import { listingPage } from './listing-page.ts'
+import type { LiveOptions } from './live.ts'
+import { liveRoutes } from './live.ts'
 import { problemPage } from './problem-page.ts'
 
-export function dashboardRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+export function dashboardRoutes(integrations: Integrations, live: LiveOptions): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>()
   routes.onError((error, context) => problemPage(integrations, context, error))
   routes.get('/', (context) => homePage(integrations, context))
@@ -17,6 +19,7 @@ export function dashboardRoutes(integrations: Integrations): Hono<AccessEnvironm
     routes.get(`/${listing.section}`, (context) => listingPage(integrations, context, listing))
   routes.get('/progress', (context) => actProgressPage(integrations, context))
   routes.route('/', actRoutes(integrations))
+  routes.route('/', liveRoutes(integrations, live))
   return routes
 }
 

@@ -6,7 +6,7 @@ import { hasScope } from '../../access/rules.ts'
 import type { Integrations } from '../../create-integrations.ts'
 import type { AccessEnvironment } from '../caller.ts'
 import { CSRF_FIELD, operatorRoot } from '../middleware.ts'
-import { SCRIPT, STYLE } from './assets.ts'
+import { SCRIPTS, STYLE } from './assets.ts'
 import type { Markup } from './markup.ts'
 import { takeNotice } from './notice.ts'
 
@@ -94,7 +94,7 @@ export function dashboardPage(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${title} · Integrations</title>
 <link rel="stylesheet" href="${root}/assets/${STYLE.name}">
-<script nonce="${nonce}" src="${root}/assets/${SCRIPT.name}" defer></script>
+${SCRIPTS.map(({ name }) => html`<script nonce="${nonce}" src="${root}/assets/${name}" defer></script>`)}
 </head>
 <body data-root="${root}">
 <a class="skip" href="#main">To the content</a>
