@@ -192,7 +192,7 @@ it('behind TLS and under a path each page, its files, its forms and its stream a
     await page.getByRole('button', { name: 'Live: on' }).waitFor()
     await behind.test.integrations.update(behind.rows.healthy, { name: 'Renamed meanwhile' })
     await page.getByText('Renamed meanwhile').waitFor()
-    await page.goto(`${behind.root}/do/post/integrations/${behind.rows.off}/enable`)
+    await page.goto(`${behind.root}/do/post/integrations/${behind.rows.off}/enable?back=/tools/operator/integrations`)
     await page.getByRole('button', { name: 'Enable' }).click()
     await page.getByRole('status').waitFor()
     expect((await behind.test.integrations.get(behind.rows.off)).isActive).toBe(true)

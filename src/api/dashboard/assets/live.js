@@ -68,11 +68,21 @@ document.addEventListener('selectionchange', () => {
   if (held !== null && getSelection()?.isCollapsed) show(held)
 })
 
-/** What tells a child from its neighbours: a row by its first link, all else by its kind. @param {Node} node */
-function keyOf(node) {
-  if (!(node instanceof Element)) return node.nodeName
-  const link = node.localName === 'tr' ? node.querySelector('a[href]')?.getAttribute('href') : ''
-  return `${node.localName} ${node.id} ${link ?? ''}`
+/** A row is known by its first link, others by an id. Null: one of many. @param {Node} node */
+function nameOf(node) {
+  if (!(node instanceof Element)) return null
+  if (node.localName === 'tr') return node.querySelector('a[href]')?.getAttribute('href') ?? null
+  return node.id || null
+}
+
+/** The old child that a new one is, from here on. One of many is none behind a named one, which would be lost. @param {Node | null} at @param {Node} child @param {(node: Node) => Node | null} after */
+function sameAs(at, child, after) {
+  const name = nameOf(child)
+  for (let node = at; node !== null; node = after(node)) {
+    if (node.nodeName === child.nodeName && nameOf(node) === name) return node
+    if (name === null && nameOf(node) !== null) return null
+  }
+  return null
 }
 
 /** @param {Node} node */
@@ -113,9 +123,7 @@ function become(old, next) {
     return following
   }
   for (const child of [...next.childNodes]) {
-    const key = keyOf(child)
-    let same = at
-    while (same !== null && keyOf(same) !== key) same = after(same)
+    const same = sameAs(at, child, after)
     if (same === null) {
       old.insertBefore(child, at)
       continue
