@@ -32,6 +32,8 @@ import type { OutboxStatus } from './events/outbox.ts'
 import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
 import type { ExplainOptions, Explanation } from './explain/explain.ts'
 import { explain } from './explain/explain.ts'
+import type { ActOnMany } from './failures/act-progress.ts'
+import { actProgress } from './failures/act-progress.ts'
 import type { Failures, ListFailures } from './failures/failures.ts'
 import { listFailures } from './failures/failures.ts'
 import type { GroupActor, RetriedGroup, RetryGroup, RetryGroupPreview } from './failures/retry-group.ts'
@@ -215,6 +217,8 @@ export interface IntegrationsAdmin {
   explain(reference: string, options?: ExplainOptions): Promise<Explanation>
   /** Failures of items, webhooks and requests, the same ones together; of the last 24 hours by default. @throws InvalidArgumentException */
   failures(filter?: ListFailures): Promise<Failures>
+  /** Rows of an act on many, by the status that they have now. @throws InvalidArgumentException */
+  actProgress(act: ActOnMany): Promise<ReadonlyMap<string, number>>
   /** What `retryGroup()` would try. @throws as it does */
   previewRetryGroup(group: string, which?: RetryGroup): Promise<RetryGroupPreview>
   /**
@@ -379,6 +383,7 @@ export function createAdmin(
     },
     audit: { list: (filter) => listAudit(framework, filter) },
     failures: (filter) => listFailures(framework, filter),
+    actProgress: (act) => actProgress(framework, act),
     previewRetryGroup: (group, which) => previewRetryGroup(framework, group, which),
     retryGroup: (group, which) => retryGroup(framework, group, which, (id) => startItem(id)),
     explain: (reference, options) => explain(framework, reference, options),

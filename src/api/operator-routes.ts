@@ -7,18 +7,30 @@ import { apiDocs } from './api-docs.ts'
 import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
-import { dashboardRoutes } from './dashboard/dashboard-pages.ts'
+import { assetRoutes } from './dashboard/assets.ts'
+import { dashboardRoutes } from './dashboard/dashboard-routes.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
 import { problemHandler, problemResponse } from './problem.ts'
 
-export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+export interface ApiOptions {
+  /** Aborted when the process stops: what streams to a browser ends, so that a server that closes need not wait for it. */
+  readonly signal?: AbortSignal
+}
+
+const NEVER = new AbortController().signal
+
+export function operatorRoutes(
+  integrations: Integrations,
+  { signal: stopping = NEVER }: ApiOptions = {},
+): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>().basePath(`/${integrations.config.operator.prefix}`)
   routes.onError(problemHandler(integrations))
   routes.route('/api/v1', healthRoutes(integrations))
   // Without a token no caller could be admitted, so no other route exists.
   if (!hasLoginPage(integrations)) return routes
 
+  routes.route('/', assetRoutes())
   routes.use('*', noStore, withoutTrailingSlash(integrations))
   routes.route('/', loginRoutes(integrations))
   routes.use('*', operator(integrations, { honoursLimits: true }), boundBody(), requireCsrfToken())
@@ -26,7 +38,8 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.route('/api/v1', apiDocs(integrations))
   // The pages know no limits.
   routes.use('*', unlimitedOnly())
-  routes.route('/', dashboardRoutes(integrations))
+  const render = (request: Request, env: unknown) => routes.fetch(request, env as object)
+  routes.route('/', dashboardRoutes(integrations, { render, stopping }))
   routes.all('*', (context) => problemResponse(context, { code: 'no_such_route', detail: 'There is no such route.' }))
   return routes
 }

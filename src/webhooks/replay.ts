@@ -29,6 +29,8 @@ export interface ReplayedWebhooks {
   readonly replayed: number
   /** How many of each integration. */
   readonly integrations: readonly { readonly id: number; readonly replayed: number }[]
+  /** The lowest and the highest id among them; null: none. */
+  readonly span: readonly [number, number] | null
   /** The limit was reached, and more rows are meant. */
   readonly more: boolean
 }
@@ -82,7 +84,7 @@ export async function replayWebhooks(framework: Framework, given: ReplayWebhooks
   const replayed = changed.count
   const integrations = changed.integrations.map(({ id, count }) => ({ id, replayed: count }))
   logger.info({ event: 'webhook.replayed', webhooks: replayed, integrations: integrations.length }, 'webhooks replayed')
-  return { replayed, integrations, more: replayed === meant.limit && (await changed.areMore()) }
+  return { replayed, integrations, span: changed.span, more: replayed === meant.limit && (await changed.areMore()) }
 }
 
 /** Replays those among these that are failed still. @param onRows takes the rows that wait again, as they do */
