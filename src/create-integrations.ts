@@ -110,6 +110,8 @@ import { lazyClient, temporalAddress, withTemporalEnvironment } from './temporal
 import { temporalInspection } from './temporal/inspection.ts'
 import type { ScheduleNeeds } from './temporal/keep-schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
+import type { ExpectHandshake } from './webhooks/answers.ts'
+import { expectHandshake } from './webhooks/answers.ts'
 import type { Arrival, Delivery } from './webhooks/arrival.ts'
 import { receiveDelivery } from './webhooks/arrival.ts'
 import type {
@@ -326,6 +328,12 @@ export interface Integrations {
      * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidCredentials, CredentialsUnreadable
      */
     rotateSecret(id: number, rotation?: RotateWebhookSecret): Promise<RotatedWebhookSecret>
+    /**
+     * Lets the next handshake bring the provider's secret, for two minutes. Called just before the provider is asked to create its webhook.
+     *
+     * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidArgumentException
+     */
+    expectHandshake(id: number, options?: ExpectHandshake): Promise<void>
   }
   /**
    * Runs: started, paused, cancelled, watched; and the cursor.
@@ -631,6 +639,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       recover: () => framework.workflows.runRecovery(),
       reconcile: (input) => reconcileNow(framework, input),
       rotateSecret: (id, rotation) => rotateWebhookSecret(framework, id, rotation),
+      expectHandshake: (id, options) => expectHandshake(framework, id, options),
     },
     syncs: {
       start: (integrationId, ask) => startSyncNow(framework, integrationId, ask),

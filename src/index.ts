@@ -132,6 +132,7 @@ export type {
 } from './syncs/sync-jobs.ts'
 export type { TemporalOptions } from './temporal/connection.ts'
 export type { AppliedSearchAttributes, SearchAttributeName, SearchAttributeState } from './temporal/label-rules.ts'
+export type { ExpectHandshake } from './webhooks/answers.ts'
 export type { Arrival, Delivery } from './webhooks/arrival.ts'
 export type {
   Dismissal,

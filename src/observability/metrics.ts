@@ -17,7 +17,7 @@ export const UNKNOWN_PROVIDER = '(unknown)'
 export const RECEIVED_OUTCOMES = [
   'queued',
   'duplicate',
-  'challenge',
+  'handshake',
   'bad_signature',
   'too_large',
   'too_slow',

@@ -11,6 +11,7 @@ import type { IntervalBounds } from '../syncs/adaptive-rules.ts'
 import type { Credentials, Integration } from './integration.ts'
 import type { SyncItemEventClass } from './provider-events.ts'
 import type { SyncSession } from './sync-session.ts'
+import type { WebhookDoor } from './webhook-door.ts'
 import type { WebhookRequest } from './webhook-request.ts'
 
 export type Maybe<T> = T | Promise<T>
@@ -136,11 +137,8 @@ export interface HandlesWebhooks extends IntegrationProvider {
    */
   webhookSignedBytes?(request: WebhookRequest): Uint8Array | string
   webhookHandlers?(): Record<string, WebhookHandler>
-  /** Answers a subscription challenge before the signature is looked at; null: an ordinary delivery. */
-  answerWebhookChallenge?(
-    integration: Integration,
-    request: WebhookRequest,
-  ): Maybe<{ status: number; contentType: 'text/plain' | 'application/json'; body: string } | null>
+  /** The methods that the door takes, and what it answers. Default: GET and POST; 200 or 403, and JSON. */
+  readonly webhookDoor?: WebhookDoor
 }
 
 /** A delivery that the provider's API still knows. */

@@ -16,6 +16,7 @@ import type {
 } from './contracts.ts'
 import { incompleteContracts } from './contracts.ts'
 import { streamFaults } from './streams.ts'
+import { doorFaults } from './webhook-door.ts'
 
 /** An instance, a class without constructor arguments, or a function that makes one; made once. */
 export type ProviderSource = AnyProvider | (new () => AnyProvider) | (() => AnyProvider)
@@ -62,7 +63,7 @@ export class ProviderRegistry {
         key,
         incomplete.map(({ contract, missing }) => `${contract} lacks ${missing.join(', ')}`).join('; '),
       )
-    const faults = streamFaults(provider, this.#models)
+    const faults = [...streamFaults(provider, this.#models), ...doorFaults(provider)]
     if (faults.length > 0) throw new InvalidProvider(key, faults.join('; '))
     this.#providers.set(key, provider)
   }

@@ -1,5 +1,5 @@
 /**
- * What happens to a delivery before it is answered, in this order: provider, integration, body size, challenge,
+ * What happens to a delivery before it is answered, in this order: provider, method, integration, body size, handshake,
  * signature, ids, one row, `WebhookReceived`, wake-up.
  *
  * Rule: docs/behaviour/webhooks.md, "Arrival".
@@ -11,7 +11,7 @@ import { headersWithoutSecrets } from '../credentials/integration-secrets.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { JoiningQueue } from '../framework/joiner.ts'
-import { errorLine, integrationLogger } from '../framework/logger.ts'
+import { errorLine } from '../framework/logger.ts'
 import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import type { ReceivedOutcome } from '../observability/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
@@ -19,8 +19,11 @@ import { identityAttributes, inSpan, traceparentOf } from '../observability/span
 import type { HandlesWebhooks } from '../providers/contracts.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { SentAnswer } from '../providers/webhook-door.ts'
+import { doorMethods, mayDeliver } from '../providers/webhook-door.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
+import { constantAnswer, handshakeAnswer } from './answers.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
 import { ANY_VERSION, storeDeliveries } from './arrival-queries.ts'
 import type { WebhookOwners } from './owners.ts'
@@ -48,20 +51,17 @@ export interface Delivery {
 
 /** Result of an arrival. The HTTP route maps each kind to a status code. */
 export type Arrival =
-  | { readonly kind: 'queued'; readonly webhookId: number }
-  | { readonly kind: 'duplicate' }
-  | { readonly kind: 'challenge'; readonly status: number; readonly contentType: string; readonly body: string }
+  | { readonly kind: 'queued'; readonly webhookId: number; readonly answer?: SentAnswer | undefined }
+  | { readonly kind: 'duplicate'; readonly answer?: SentAnswer | undefined }
+  | { readonly kind: 'handshake'; readonly answer: SentAnswer }
+  | { readonly kind: 'method not allowed'; readonly allowed: readonly string[] }
   | { readonly kind: 'unknown provider' }
   | { readonly kind: 'no webhooks' }
   | { readonly kind: 'unknown integration' }
   | { readonly kind: 'too large'; readonly maxBytes: number }
   | { readonly kind: 'too slow' }
-  | { readonly kind: 'bad signature' }
+  | { readonly kind: 'bad signature'; readonly answer?: SentAnswer | undefined }
   | { readonly kind: 'unavailable' }
-
-/** A challenge is not signed, and its answer goes to any caller: it is small, and never markup. */
-const MAX_CHALLENGE_BYTES = 4_096
-const CHALLENGE_TYPES: ReadonlySet<string> = new Set(['text/plain', 'application/json'])
 
 /** While one statement waits for the disk, the next one is prepared. */
 const STATEMENTS_AT_ONCE = 2
@@ -77,10 +77,10 @@ interface Desk {
 }
 
 /** As the metric names them. */
-const OUTCOMES: Readonly<Record<Arrival['kind'], ReceivedOutcome>> = {
+const OUTCOMES: Readonly<Record<Exclude<Arrival['kind'], 'method not allowed'>, ReceivedOutcome>> = {
   queued: 'queued',
   duplicate: 'duplicate',
-  challenge: 'challenge',
+  handshake: 'handshake',
   'bad signature': 'bad_signature',
   'too large': 'too_large',
   'too slow': 'too_slow',
@@ -96,6 +96,8 @@ const UNPROVEN: readonly Arrival['kind'][] = ['unknown provider', 'no webhooks',
 export async function receiveDelivery(framework: Framework, delivery: Delivery): Promise<Arrival> {
   const arrival = await arrivalOf(framework, delivery)
   const { kind } = arrival
+  // It brought no delivery.
+  if (kind === 'method not allowed') return arrival
   const of = {
     provider: kind === 'unknown provider' ? UNKNOWN_PROVIDER : delivery.provider,
     id: UNPROVEN.includes(kind) ? null : delivery.integrationId,
@@ -122,6 +124,9 @@ async function arrivalOf(framework: Framework, delivery: Delivery): Promise<Arri
 
 async function receive(framework: Framework, provider: HandlesWebhooks, delivery: Delivery): Promise<Arrival> {
   const arrivedAt = performance.now()
+  const allowed = doorMethods(provider.webhookDoor ?? {})
+  const refusedMethod = { kind: 'method not allowed', allowed } as const
+  if (!(allowed as readonly string[]).includes(delivery.method)) return refusedMethod
   const desk = deskOf(framework)
   const { owners, rows, warnings, credit } = desk
   const found = owners.find(delivery)
@@ -154,10 +159,17 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     toleranceSeconds,
   })
 
-  if (provider.answerWebhookChallenge !== undefined) {
-    const challenge = await answerChallenge(framework, provider, first.integration, request)
-    if (challenge !== null) return challenge
+  const badSignature = (among: WebhookOwners): Arrival => ({
+    kind: 'bad signature',
+    answer: constantAnswer(framework, provider, 'badSignature', integrationsOf(among)),
+  })
+  if (provider.webhookDoor?.handshake !== undefined) {
+    const isOwnRoute = delivery.integrationId !== null
+    const answer = await handshakeAnswer(framework, provider, { integration: first.integration, request, isOwnRoute })
+    if (answer === 'refused') return badSignature(candidates)
+    if (answer !== null) return { kind: 'handshake', answer }
   }
+  if (!mayDeliver(delivery.method)) return refusedMethod
 
   let row: NewDelivery | undefined
   for (let tries = 1; ; tries += 1) {
@@ -170,7 +182,10 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       if (!isSame(known, candidates)) verdict = await ownerAmong(desk, provider, candidates, request)
     }
     if (verdict.kind === 'busy') return busy(framework, delivery)
-    if (verdict.kind === 'bad signature') noteRefusal(framework, delivery)
+    if (verdict.kind === 'bad signature') {
+      noteRefusal(framework, delivery)
+      return badSignature(candidates)
+    }
     if (verdict.kind !== 'verified') return verdict
     const { integration, version } = verdict.owner
     row ??= rowOf(framework, provider, delivery, request)
@@ -182,7 +197,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
     }
     const stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, owned.payload.length))
-    if (stored !== 'changed') return arrived(framework, integration, row, stored)
+    if (stored !== 'changed') return arrived(framework, provider, integration, row, stored)
     // The last try asks for no version, so it goes by what is read now.
     candidates =
       tries + 1 < TRIES
@@ -218,6 +233,7 @@ function inStoreSpan(
 /** The row is committed: emits the event and wakes the inbox, and awaits neither. */
 function arrived(
   framework: Framework,
+  handles: HandlesWebhooks,
   integration: Integration,
   { deliveryId, eventType: type }: NewDelivery,
   stored: StoredDelivery,
@@ -238,7 +254,8 @@ function arrived(
   }
   // Of a duplicate, too: a repeat may be the provider's answer to a wake-up that failed.
   framework.workflows.wakeInbox()
-  return stored === 'duplicate' ? { kind: 'duplicate' } : { kind: 'queued', webhookId: stored.id }
+  const answer = constantAnswer(framework, handles, stored === 'duplicate' ? 'duplicate' : 'accepted', [integration])
+  return stored === 'duplicate' ? { kind: 'duplicate', answer } : { kind: 'queued', webhookId: stored.id, answer }
 }
 
 function rowOf(
@@ -276,24 +293,6 @@ function signedKeyOf(
   return { signedKey: `${config.cache_prefix}:${integrationKey(integrationId, `webhook-signed:${digest}`)}` }
 }
 
-async function answerChallenge(
-  framework: Framework,
-  provider: HandlesWebhooks,
-  integration: Integration,
-  request: WebhookRequest,
-): Promise<Arrival | null> {
-  const answer = await provider.answerWebhookChallenge?.(integration, request)
-  if (answer === undefined || answer === null) return null
-  if (Buffer.byteLength(answer.body) > MAX_CHALLENGE_BYTES || !CHALLENGE_TYPES.has(answer.contentType)) {
-    integrationLogger(framework, integration).warn(
-      { event: 'webhook.challenge_refused' },
-      `a challenge's answer is longer than ${MAX_CHALLENGE_BYTES} bytes or neither text nor JSON; refused`,
-    )
-    return { kind: 'bad signature' }
-  }
-  return { kind: 'challenge', ...answer }
-}
-
 /** The sender tries again, when there is time again. */
 function busy(framework: Framework, { provider }: Delivery): Arrival {
   deskOf(framework).warnings.warn(
@@ -327,6 +326,8 @@ function lenient(framework: Framework, read: () => unknown): unknown {
     return null
   }
 }
+
+const integrationsOf = ({ owners }: WebhookOwners): Integration[] => owners.map(({ integration }) => integration)
 
 const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 

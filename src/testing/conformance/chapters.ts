@@ -13,6 +13,7 @@ import type { Chapter, Subject } from './conformance-check.ts'
 import { listingFixtures } from './conformance-check.ts'
 import { credentialsChapter } from './credential-checks.ts'
 import { declarationChapter, isWhole } from './declarations.ts'
+import { doorChapter } from './door-checks.ts'
 import { failureChapters } from './failure-checks.ts'
 import { healthChapter } from './health-checks.ts'
 import { identityChapter } from './identity.ts'
@@ -37,7 +38,9 @@ export function chapters(subject: Subject): Chapter[] {
     ...(identifiesAuthenticatedUser(provider) ? [identityChapter()] : []),
     ...failureChapters(provider),
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
-    ...(handlesWebhooks(provider) && webhook !== undefined ? [signatureChapter(webhook), webhookChapter(webhook)] : []),
+    ...(handlesWebhooks(provider) && webhook !== undefined
+      ? [signatureChapter(webhook), webhookChapter(webhook), doorChapter(webhook)]
+      : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
     traceChapter(),
