@@ -60,6 +60,8 @@ function toResponse(context: Context, arrival: Arrival): Response | Promise<Resp
       return context.json({ status: 'queued' }, 200)
     case 'duplicate':
       return context.json({ status: 'duplicate' }, 200)
+    case 'unwanted':
+      return context.json({ status: 'unwanted' }, 200)
     case 'handshake':
       return sent(context, arrival.answer)
     case 'method not allowed': {

@@ -17,6 +17,7 @@ export const UNKNOWN_PROVIDER = '(unknown)'
 export const RECEIVED_OUTCOMES = [
   'queued',
   'duplicate',
+  'unwanted',
   'handshake',
   'bad_signature',
   'too_large',

@@ -117,6 +117,15 @@ export interface WebhookHandlerOptions {
   readonly skipOwn?: boolean
 }
 
+/** One event of a delivery that brings several. */
+export interface WebhookPart {
+  /** Its own id, by which it is a repeat in any delivery; null: the delivery's id and its number. */
+  readonly id: string | null
+  readonly type: string | null
+  /** What its handler gets as the body: text and bytes as they are, anything else as JSON. Not empty. */
+  readonly payload: string | Uint8Array | Exclude<Json, string>
+}
+
 export interface HandlesWebhooks extends IntegrationProvider {
   /** Only a returned `true` lets a delivery in; throwing counts as false. */
   verifyWebhookSignature(integration: Integration, request: WebhookRequest): Maybe<boolean>
@@ -136,6 +145,16 @@ export interface HandlesWebhooks extends IntegrationProvider {
    * covers more than the body (a time, the query) or less. Asked once the signature has verified.
    */
   webhookSignedBytes?(request: WebhookRequest): Uint8Array | string
+  /**
+   * The events of a delivery that brings several: each is a webhook of its own, stored together with the others. An empty list:
+   * there is nothing to store. Asked once the signature has verified; what throws leaves the delivery whole, so that none is lost.
+   */
+  splitWebhook?(request: WebhookRequest): readonly WebhookPart[]
+  /**
+   * Whether an event is wanted; default: each is. One that is not is answered as accepted, counted, and not stored. Asked for each part
+   * of a delivery. What throws counts as true.
+   */
+  acceptsWebhook?(integration: Integration, request: WebhookRequest): boolean
   webhookHandlers?(): Record<string, WebhookHandler>
   /** The methods that the door takes, and what it answers. Default: GET and POST; 200 or 403, and JSON. */
   readonly webhookDoor?: WebhookDoor

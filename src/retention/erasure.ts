@@ -15,6 +15,7 @@ const ERASED = 'erased'
 /** Tables that hold such data. */
 const ERASABLE = [
   'webhooks',
+  'deliveries',
   'requests',
   'syncItems',
   'recordHashes',
@@ -90,6 +91,10 @@ const BLANKING: Readonly<Record<ErasableTable, Blanking>> = {
              error = case when t.status = 'processed' then null else ${ERASED} end,
              processed_at = coalesce(t.processed_at, clock_timestamp())`,
     where: sql`t.payload <> '' or t.headers <> '{}'::jsonb or t.status in ('pending', 'processing') or ${hasError}`,
+  },
+  deliveries: {
+    set: sql`payload = '', headers = '{}'::jsonb`,
+    where: sql`t.payload <> '' or t.headers <> '{}'::jsonb`,
   },
   // An answer that is gone must not be served from the response cache.
   requests: {

@@ -28,8 +28,11 @@ import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queri
 import { ANY_VERSION, storeDeliveries } from './arrival-queries.ts'
 import type { WebhookOwners } from './owners.ts'
 import { KnownOwners, MAX_CANDIDATES } from './owners.ts'
+import type { NewPart } from './parts.ts'
+import { partRequest, partsOf } from './parts.ts'
 import { eventType, storeDelivery } from './rules.ts'
 import { ownerAmong, VerificationCredit } from './verification.ts'
+import { wants } from './wanted.ts'
 
 /** A delivery as the door sees it. */
 export interface Delivery {
@@ -51,8 +54,10 @@ export interface Delivery {
 
 /** Result of an arrival. The HTTP route maps each kind to a status code. */
 export type Arrival =
-  | { readonly kind: 'queued'; readonly webhookId: number; readonly answer?: SentAnswer | undefined }
-  | { readonly kind: 'duplicate'; readonly answer?: SentAnswer | undefined }
+  | ({ readonly kind: 'queued'; readonly webhookId: number } & Accepted)
+  | ({ readonly kind: 'duplicate' } & Accepted)
+  /** Nothing of it is wanted, or it brought no event: nothing is stored. */
+  | ({ readonly kind: 'unwanted' } & Accepted)
   | { readonly kind: 'handshake'; readonly answer: SentAnswer }
   | { readonly kind: 'method not allowed'; readonly allowed: readonly string[] }
   | { readonly kind: 'unknown provider' }
@@ -62,6 +67,19 @@ export type Arrival =
   | { readonly kind: 'too slow' }
   | { readonly kind: 'bad signature'; readonly answer?: SentAnswer | undefined }
   | { readonly kind: 'unavailable' }
+
+interface Accepted {
+  readonly answer?: SentAnswer | undefined
+  /** Of a delivery that brings several events. */
+  readonly parts?: ArrivedParts | undefined
+}
+
+export interface ArrivedParts {
+  /** Ids of the webhooks. */
+  readonly stored: readonly number[]
+  readonly duplicates: number
+  readonly unwanted: number
+}
 
 /** While one statement waits for the disk, the next one is prepared. */
 const STATEMENTS_AT_ONCE = 2
@@ -80,6 +98,7 @@ interface Desk {
 const OUTCOMES: Readonly<Record<Exclude<Arrival['kind'], 'method not allowed'>, ReceivedOutcome>> = {
   queued: 'queued',
   duplicate: 'duplicate',
+  unwanted: 'unwanted',
   handshake: 'handshake',
   'bad signature': 'bad_signature',
   'too large': 'too_large',
@@ -102,7 +121,12 @@ export async function receiveDelivery(framework: Framework, delivery: Delivery):
     provider: kind === 'unknown provider' ? UNKNOWN_PROVIDER : delivery.provider,
     id: UNPROVEN.includes(kind) ? null : delivery.integrationId,
   }
-  framework.metrics.webhookReceived(of, OUTCOMES[kind])
+  if (!('parts' in arrival) || arrival.parts === undefined) framework.metrics.webhookReceived(of, OUTCOMES[kind])
+  else {
+    const { stored, duplicates, unwanted } = arrival.parts
+    for (const [outcome, count] of Object.entries({ queued: stored.length, duplicate: duplicates, unwanted }))
+      if (count > 0) framework.metrics.webhookReceived(of, outcome as ReceivedOutcome, count)
+  }
   return arrival
 }
 
@@ -189,15 +213,18 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     if (verdict.kind !== 'verified') return verdict
     const { integration, version } = verdict.owner
     row ??= rowOf(framework, provider, delivery, request)
+    const wanted = wantedOf(framework, provider, { integration, request, row })
+    if (wanted === null) return unwanted(framework, provider, integration, row)
     const owned: OwnedDelivery = {
-      ...row,
+      ...wanted,
       headers: headersWithoutSecrets(row.headers, integration),
       ...signedKeyOf(framework, provider, integration.id, request),
       // A row that changes all the time, for other reasons: what was read a moment ago will do, while it accepts deliveries.
       owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
     }
-    const stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, owned.payload.length))
-    if (stored !== 'changed') return arrived(framework, provider, integration, row, stored)
+    const bytes = (owned.parts ?? []).reduce((sum, { payload }) => sum + payload.length, owned.payload.length)
+    const stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, bytes))
+    if (stored !== 'changed') return arrived(framework, provider, integration, { row, wanted, stored })
     // The last try asks for no version, so it goes by what is read now.
     candidates =
       tries + 1 < TRIES
@@ -224,38 +251,79 @@ function inStoreSpan(
   return inSpan(start, async (span) => {
     const traceparent = traceparentOf(span.spanContext())
     const stored = await store(traceparent === null ? {} : { traceparent })
-    if (typeof stored === 'object') span.setAttribute('webhook.id', stored.id)
-    else span.setAttribute('webhook.outcome', stored)
+    if (typeof stored === 'string') span.setAttribute('webhook.outcome', stored)
+    else if ('id' in stored) span.setAttribute('webhook.id', stored.id)
+    else span.setAttribute('webhook.parts', stored.parts.length)
     return stored
   })
 }
 
-/** The row is committed: emits the event and wakes the inbox, and awaits neither. */
+/** What was asked to be stored, and what was. */
+interface Stored {
+  readonly row: NewDelivery
+  /** The same without the parts that are not wanted. */
+  readonly wanted: NewDelivery
+  readonly stored: StoredDelivery
+}
+
+/** The rows are committed: emits the events and wakes the inbox, and awaits neither. */
 function arrived(
   framework: Framework,
   handles: HandlesWebhooks,
   integration: Integration,
-  { deliveryId, eventType: type }: NewDelivery,
-  stored: StoredDelivery,
+  { row, wanted, stored }: Stored,
 ): Arrival {
+  const { id, provider } = integration
+  const emit = (webhookId: number, { deliveryId, eventType: type }: Pick<NewDelivery, 'deliveryId' | 'eventType'>) =>
+    void framework.listeners.emit('WebhookReceived', { integration, provider, webhookId, deliveryId, eventType: type })
+  const parts = row.parts === undefined ? undefined : partsThatArrived(row.parts, wanted.parts ?? [], stored)
   if (stored !== 'duplicate') {
-    const { id, provider } = integration
-    framework.logger.info(
-      { event: 'webhook.stored', integration: id, provider, webhook: stored.id, type, delivery: deliveryId },
-      'webhook stored',
-    )
-    void framework.listeners.emit('WebhookReceived', {
-      integration,
-      provider: integration.provider,
-      webhookId: stored.id,
-      deliveryId,
-      eventType: type,
-    })
+    const delivery = row.deliveryId
+    const fields = { integration: id, provider, delivery }
+    if ('id' in stored) {
+      const { eventType: type } = row
+      framework.logger.info(
+        { event: 'webhook.stored', integration: id, provider, webhook: stored.id, type, delivery },
+        'webhook stored',
+      )
+      emit(stored.id, row)
+    } else {
+      framework.logger.info(
+        { event: 'webhook.parts_stored', ...fields, webhooks: parts?.stored.length, parts: row.parts?.length },
+        'the events of a delivery stored, a webhook each',
+      )
+      for (const [index, part] of (wanted.parts ?? []).entries()) {
+        const webhookId = stored.parts[index]
+        if (webhookId != null) emit(webhookId, part)
+      }
+    }
   }
   // Of a duplicate, too: a repeat may be the provider's answer to a wake-up that failed.
   framework.workflows.wakeInbox()
   const answer = constantAnswer(framework, handles, stored === 'duplicate' ? 'duplicate' : 'accepted', [integration])
-  return stored === 'duplicate' ? { kind: 'duplicate', answer } : { kind: 'queued', webhookId: stored.id, answer }
+  if (stored === 'duplicate') return { kind: 'duplicate', answer, parts }
+  return { kind: 'queued', webhookId: 'id' in stored ? stored.id : (parts?.stored[0] as number), answer, parts }
+}
+
+function partsThatArrived(all: readonly NewPart[], wanted: readonly NewPart[], stored: StoredDelivery): ArrivedParts {
+  const ids = typeof stored === 'object' && 'parts' in stored ? stored.parts.filter((id) => id !== null) : []
+  return { stored: ids, duplicates: wanted.length - ids.length, unwanted: all.length - wanted.length }
+}
+
+function unwanted(
+  framework: Framework,
+  handles: HandlesWebhooks,
+  integration: Integration,
+  { parts }: NewDelivery,
+): Arrival {
+  const answer = constantAnswer(framework, handles, 'accepted', [integration])
+  // A delivery without an event counts as one.
+  const counted = parts === undefined || parts.length === 0 ? undefined : parts.length
+  return {
+    kind: 'unwanted',
+    answer,
+    ...(counted === undefined ? {} : { parts: { stored: [], duplicates: 0, unwanted: counted } }),
+  }
 }
 
 function rowOf(
@@ -272,7 +340,24 @@ function rowOf(
     headers: delivery.rawHeaders ?? delivery.headers,
     rawBody: request.rawBody,
   })
-  return { deliveryId, eventType: type, payload: stored.payload, headers: stored.headers }
+  const parts = lenient(framework, () => partsOf(provider, request, deliveryId)) as NewPart[] | null
+  const row = { deliveryId, eventType: type, payload: stored.payload, headers: stored.headers }
+  return parts === null ? row : { ...row, parts }
+}
+
+/** The delivery with what is wanted of it; null: nothing is. */
+function wantedOf(
+  framework: Framework,
+  provider: HandlesWebhooks,
+  { integration, request, row }: { integration: Integration; request: WebhookRequest; row: NewDelivery },
+): NewDelivery | null {
+  const { parts } = row
+  // Asked in doubt: what cannot be judged is stored.
+  const isWanted = (type: string | null, ask: () => WebhookRequest): boolean =>
+    lenient(framework, () => wants(provider, integration, type, ask)) !== false
+  if (parts === undefined) return isWanted(row.eventType, () => request) ? row : null
+  const wanted = parts.filter((part) => isWanted(part.eventType, () => partRequest(request, part)))
+  return wanted.length === 0 ? null : { ...row, parts: wanted }
 }
 
 /** Cache key that detects the same signed bytes sent again under another, unsigned delivery id. */

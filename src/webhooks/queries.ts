@@ -8,6 +8,7 @@ import { MAX_SMALLINT } from '../db/schema/columns.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import { functionNamed } from '../db/sql-functions.ts'
 import type { Json } from '../framework/json.ts'
+import { withDeliveryHeaders } from './parts.ts'
 
 /** The state in which one row is claimed. */
 export type ClaimableFrom =
@@ -27,9 +28,10 @@ export type ClaimableFrom =
  */
 export async function claimWebhook(
   db: Database,
-  { webhooks, integrations }: Tables,
+  tables: Tables,
   { id, claim, from }: { id: number; claim: string; from: ClaimableFrom },
 ): Promise<WebhookRow | null> {
+  const { webhooks, integrations } = tables
   const isReplay = 'replay' in from
   const conditions = isReplay
     ? [inArray(webhooks.status, ['processed', 'failed']), isNotErased(webhooks)]
@@ -47,7 +49,7 @@ export async function claimWebhook(
     })
     .where(and(eq(webhooks.id, id), ...conditions))
     .returning()
-  return row ?? null
+  return row === undefined ? null : withDeliveryHeaders(db, tables, row)
 }
 
 /** At its greatest value the counter stays. The claim tells attempts apart all the same. */

@@ -1,5 +1,5 @@
 /** Providers at the other end of a door: each does over HTTP what the provider's own page says that it does. */
-import { createHmac } from 'node:crypto'
+import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 
 /** What came back: all of it, as it was sent. */
 export interface Answer {
@@ -173,4 +173,67 @@ export function adyenSignature(item: AdyenItem, keyInHex: string): string {
   const signed = [pspReference, originalReference, merchantAccountCode, merchantReference, amount.value]
   const text = [...signed, amount.currency, eventCode, item.success].join(':')
   return createHmac('sha256', Buffer.from(keyInHex, 'hex')).update(text).digest('base64')
+}
+
+/** https://developers.hubspot.com/docs/api/webhooks/validating-requests, v3: method, URL, body and time are signed. */
+export class HubSpot {
+  constructor(
+    readonly clientSecret: string,
+    readonly url: string,
+  ) {}
+
+  send(events: readonly object[]): Promise<Answer> {
+    const body = JSON.stringify(events)
+    const time = String(Date.now())
+    const signature = hmac('sha256', this.clientSecret, `POST${this.url}${body}${time}`).digest('base64')
+    const headers = { 'X-HubSpot-Signature-v3': signature, 'X-HubSpot-Request-Timestamp': time }
+    return ask(this.url, { method: 'POST', headers, body })
+  }
+}
+
+export function hubspotSignature(
+  secret: string,
+  { method, url, headers, text }: { method: string; url: string; headers: Headers; text(): string },
+  baseUrl: string,
+): string {
+  const time = headers.get('x-hubspot-request-timestamp') ?? ''
+  return hmac('sha256', secret, `${method}${baseUrl}${url}${text()}${time}`).digest('base64')
+}
+
+/** https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features */
+export class SendGrid {
+  readonly #keys = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  readonly publicKey = this.#keys.publicKey.export({ format: 'der', type: 'spki' }).toString('base64')
+
+  send(url: string, events: readonly object[]): Promise<Answer> {
+    const body = JSON.stringify(events)
+    const time = String(Math.floor(Date.now() / 1_000))
+    const signature = sign('sha256', Buffer.from(time + body), this.#keys.privateKey).toString('base64')
+    const headers = {
+      'X-Twilio-Email-Event-Webhook-Signature': signature,
+      'X-Twilio-Email-Event-Webhook-Timestamp': time,
+    }
+    return ask(url, { method: 'POST', headers, body })
+  }
+}
+
+/** https://learn.microsoft.com/graph/change-notifications-delivery-webhooks: the decoded token, in plain text, within 10 s; 202 after it. */
+export class Graph {
+  constructor(
+    readonly clientState: string,
+    readonly url: string,
+  ) {}
+
+  async subscribe(): Promise<'created' | string> {
+    const token = `Validation: Testing client application reachability for subscription Request-Id: ${crypto.randomUUID()}`
+    const headers = { 'content-type': 'text/plain; charset=utf-8' }
+    const answer = await ask(`${this.url}?validationToken=${encodeURIComponent(token)}`, { method: 'POST', headers })
+    const isPlain = answer.headers.get('content-type')?.startsWith('text/plain') === true
+    return answer.status === 200 && isPlain && answer.body === token ? 'created' : `${answer.status} ${answer.body}`
+  }
+
+  send(value: readonly object[]): Promise<Answer> {
+    const body = JSON.stringify({ value: value.map((event) => ({ ...event, clientState: this.clientState })) })
+    return ask(this.url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+  }
 }

@@ -1,5 +1,5 @@
 /** Doors of providers that ask for more than 200 and JSON, each over a socket against a peer that does what the provider's page says. */
-import { timingSafeEqual } from 'node:crypto'
+import { createPublicKey, timingSafeEqual, verify } from 'node:crypto'
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -15,7 +15,20 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import type { AdyenItem } from './door-peers.ts'
-import { Adyen, Asana, adyenSignature, EventGrid, hmac, Salesforce, Trello, Xero } from './door-peers.ts'
+import {
+  Adyen,
+  adyenSignature,
+  Asana,
+  EventGrid,
+  Graph,
+  HubSpot,
+  hmac,
+  hubspotSignature,
+  Salesforce,
+  SendGrid,
+  Trello,
+  Xero,
+} from './door-peers.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -93,6 +106,12 @@ const xero: HandlesWebhooks = {
   webhookDoor: { accepted: {}, badSignature: { status: 401 } },
   verifyWebhookSignature: (integration, request) =>
     verifyHmacSignature(request, secretsOf(integration, request), { header: 'x-xero-signature', encoding: 'base64' }),
+  splitWebhook: (request) =>
+    (request.json() as unknown as { events: { eventType: string }[] }).events.map((event) => ({
+      id: null,
+      type: event.eventType,
+      payload: { ...event },
+    })),
 }
 
 const salesforce: HandlesWebhooks = {
@@ -127,7 +146,58 @@ function adyenItems(request: WebhookRequest) {
   return notificationItems.map(({ NotificationRequestItem }) => NotificationRequestItem)
 }
 
-const providers = { trello, 'event-grid': eventGrid, asana, xero, salesforce, adyen }
+const hubspot: HandlesWebhooks = {
+  ...handled,
+  verifyWebhookSignature: (integration, request) =>
+    secretsOf(integration, request).some((secret) =>
+      isSame(hubspotSignature(secret, request, baseUrl), request.headers.get('x-hubspot-signature-v3') ?? ''),
+    ),
+  splitWebhook: (request) =>
+    (request.json() as unknown as { eventId: number; subscriptionType: string }[]).map((event) => ({
+      id: String(event.eventId),
+      type: event.subscriptionType,
+      payload: { ...event },
+    })),
+}
+
+const sendgrid: HandlesWebhooks = {
+  ...handled,
+  verifyWebhookSignature(integration, request) {
+    const signed = Buffer.concat([
+      Buffer.from(request.headers.get('x-twilio-email-event-webhook-timestamp') ?? ''),
+      request.rawBody,
+    ])
+    const signature = request.headers.get('x-twilio-email-event-webhook-signature') ?? ''
+    const key = { key: Buffer.from(keyOf(integration, 'public_key'), 'base64'), format: 'der', type: 'spki' } as const
+    return verify('sha256', signed, createPublicKey(key), Buffer.from(signature, 'base64'))
+  },
+  splitWebhook: (request) =>
+    (request.json() as unknown as { sg_event_id: string; event: string }[]).map((event) => ({
+      id: event.sg_event_id,
+      type: event.event,
+      payload: { ...event },
+    })),
+}
+
+const graph: HandlesWebhooks = {
+  ...handled,
+  webhookDoor: {
+    accepted: { status: 202 },
+    handshake: (_integration, { query }) => {
+      const token = query.get('validationToken')
+      return token === null ? null : { text: token }
+    },
+  },
+  verifyWebhookSignature: (integration, request) =>
+    graphEvents(request).every(({ clientState }) => isSame(clientState, keyOf(integration, 'webhook_secret'))),
+  splitWebhook: (request) =>
+    graphEvents(request).map((event) => ({ id: null, type: event.changeType, payload: { ...event } })),
+}
+
+const graphEvents = (request: WebhookRequest) =>
+  (request.json() as unknown as { value: { clientState: string; changeType: string }[] }).value
+
+const providers = { hubspot, sendgrid, graph, trello, 'event-grid': eventGrid, asana, xero, salesforce, adyen }
 
 const SECRET = 'a secret of the doors'
 const addressOf = ({ provider, id }: Integration) => `${baseUrl}/integrations/${provider}/${id}/webhook`
@@ -178,6 +248,7 @@ describe('the door of', () => {
     const integration = await create('xero')
     const peer = new Xero(SECRET, addressOf(integration))
     expect(await peer.intentToReceive()).toBe('ok')
+    expect(await stored(integration)).toBe(0)
     expect((await peer.send([{ resourceId: '1', eventType: 'UPDATE' }])).status).toBe(200)
   })
 
@@ -189,6 +260,35 @@ describe('the door of', () => {
     expect(await peer.send('04l5e0000001')).toBe('acknowledged')
     expect(await new Salesforce('00D5e00000Other', url).send('04l5e0000002')).toMatch(/^403 /)
     expect(await stored(integration)).toBe(1)
+  })
+
+  it('HubSpot takes up to 100 events at once, each a webhook', async () => {
+    const integration = await create('hubspot')
+    const peer = new HubSpot(SECRET, addressOf(integration))
+    const events = Array.from({ length: 100 }, (_, at) => ({ eventId: at, subscriptionType: 'contact.creation' }))
+    expect((await peer.send(events)).status).toBe(200)
+    expect((await peer.send(events)).status).toBe(200)
+    expect((await new HubSpot('a forger', addressOf(integration)).send(events)).status).toBe(403)
+    expect(await stored(integration)).toBe(100)
+  })
+
+  it('SendGrid takes an array of events, signed with ECDSA', async () => {
+    const peer = new SendGrid()
+    const integration = await create('sendgrid', { public_key: peer.publicKey })
+    const event = (id: string) => ({ sg_event_id: id, event: 'delivered', email: 'a@example.com' })
+    expect((await peer.send(addressOf(integration), [event('a'), event('b')])).status).toBe(200)
+    expect((await peer.send(addressOf(integration), [event('b'), event('c')])).status).toBe(200)
+    expect((await new SendGrid().send(addressOf(integration), [event('d')])).status).toBe(403)
+    expect(await stored(integration)).toBe(3)
+  })
+
+  it('Microsoft Graph repeats the validation token in plain text, and takes 202 for an array', async () => {
+    const integration = await create('graph')
+    const peer = new Graph(SECRET, addressOf(integration))
+    expect(await peer.subscribe()).toBe('created')
+    expect(await stored(integration)).toBe(0)
+    expect((await peer.send([{ changeType: 'created' }, { changeType: 'updated' }])).status).toBe(202)
+    expect(await stored(integration)).toBe(2)
   })
 
   it('Adyen says [accepted]', async () => {

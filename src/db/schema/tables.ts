@@ -3,6 +3,7 @@ import { index, PgSchema, text, unique } from 'drizzle-orm/pg-core'
 import { auditTable } from './audit-table.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, json, moment, origin, reference, string, timestamps } from './columns.ts'
+import { deliveriesTable } from './deliveries-table.ts'
 import { eventsTable } from './events-table.ts'
 import { incidentsTable } from './incidents-table.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
@@ -30,6 +31,7 @@ export function createTables(prefix: string, schema = 'public') {
   const name: Name = (suffix) => `${prefix}${suffix}` as `<prefix>${typeof suffix}`
   const integrations = integrationsTable(table, name)
   const logs = logsTable(table, name, integrations)
+  const deliveries = deliveriesTable(table, name, integrations)
   return {
     integrations,
     requests: requestsTable(table, name, integrations),
@@ -42,7 +44,8 @@ export function createTables(prefix: string, schema = 'public') {
     recordHashes: recordHashesTable(table, name, integrations),
     writtenRecords: writtenRecordsTable(table, name, integrations),
     incidents: incidentsTable(table, name, integrations),
-    webhooks: webhooksTable(table, name, integrations),
+    deliveries,
+    webhooks: webhooksTable(table, name, integrations, deliveries),
     cache: cacheTable(table, name),
     events: eventsTable(table, name, integrations),
     tokens: tokensTable(table, name),

@@ -15,6 +15,7 @@ export const {
   recordHashes,
   writtenRecords,
   incidents,
+  deliveries,
   webhooks,
   cache,
   events,
