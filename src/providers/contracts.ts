@@ -155,6 +155,12 @@ export interface HandlesWebhooks extends IntegrationProvider {
    * of a delivery. What throws counts as true.
    */
   acceptsWebhook?(integration: Integration, request: WebhookRequest): boolean
+  /**
+   * Events of one integration and key are handled one after the other, in the order of arrival; null, the default: in any order. With
+   * `coalesce` the newest of those that wait is handled, the others are settled without a run. Asked for each part of a delivery. What
+   * throws counts as null.
+   */
+  orderingKey?(request: WebhookRequest): string | { readonly key: string; readonly coalesce: boolean } | null
   webhookHandlers?(): Record<string, WebhookHandler>
   /** The methods that the door takes, and what it answers. Default: GET and POST; 200 or 403, and JSON. */
   readonly webhookDoor?: WebhookDoor

@@ -3,11 +3,13 @@ import type { Query, SQL } from 'drizzle-orm'
 import { and, asc, eq, sql } from 'drizzle-orm'
 import type { PreparedQueryConfig } from 'drizzle-orm/pg-core'
 import { PgDialect } from 'drizzle-orm/pg-core'
-import type { Database } from '../db/client.ts'
+import type { Database, Transaction } from '../db/client.ts'
 import { clockNow, jsonText } from '../db/schema/columns.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import { isId } from '../framework/id.ts'
 import { acceptsWebhooks } from '../integrations/queries.ts'
+import type { OrderedKey, Ordering } from './order.ts'
+import { lockKeys, passTurns } from './order.ts'
 import type { NewPart } from './parts.ts'
 
 /** An integration that accepts deliveries, as it was read. */
@@ -38,6 +40,8 @@ export interface NewDelivery {
   readonly traceparent?: string
   /** Its events, each to be stored as a webhook; then its own type is not looked at. Left out: it is one webhook. */
   readonly parts?: readonly NewPart[]
+  /** Left out: it may be handled in any order. */
+  readonly ordering?: Ordering
 }
 
 export interface OwnedDelivery extends NewDelivery {
@@ -94,7 +98,17 @@ export async function storeDeliveries(
   if (deliveries.length === 0) return []
   let rows: readonly Found[]
   try {
-    rows = await execute(db, tables, deliveries, { replayWindowSeconds, recordsEvents })
+    const options = { replayWindowSeconds, recordsEvents }
+    const keys = orderedKeys(deliveries)
+    rows =
+      keys.length === 0
+        ? await execute(db, tables, deliveries, options)
+        : await db.transaction(async (tx) => {
+            await lockKeys(tx, tables, keys)
+            const found = await execute(tx, tables, deliveries, options)
+            await passTurns(tx, tables, keys)
+            return found
+          })
   } catch (error) {
     // Deleted after the statement had looked.
     if (isForeignKeyViolation(error) && distinctOwners(deliveries).length === 1) return deliveries.map(() => 'changed')
@@ -164,6 +178,8 @@ type Given =
   | 'wholePayloads'
   | 'wholeHeaders'
   | 'wholeCounts'
+  | 'orderingKeys'
+  | 'coalescing'
 
 const given = (name: Given): SQL => sql`${sql.placeholder(name)}`
 const separator = (): SQL => sql`${sql.placeholder('separator')}`
@@ -182,13 +198,22 @@ interface NewRow extends NewPart {
 }
 
 function rowsOf(delivery: OwnedDelivery): NewRow[] {
-  const { parts, deliveryId, eventType, payload, headers } = delivery
-  if (parts === undefined) return [{ delivery, wholeId: null, deliveryId, eventType, payload, headers, part: 0 }]
+  const { parts, deliveryId, eventType, payload, headers, ordering } = delivery
+  const alone = { delivery, wholeId: null, deliveryId, eventType, payload, headers, part: 0 }
+  if (parts === undefined) return [ordering === undefined ? alone : { ...alone, ordering }]
   return parts.map((part) => ({ ...part, delivery, wholeId: deliveryId }))
 }
 
+function orderedKeys(deliveries: readonly OwnedDelivery[]): OrderedKey[] {
+  return deliveries.flatMap(({ owner: { integrationId }, ordering, parts }) =>
+    (parts ?? [{ ordering }]).flatMap(({ ordering: of }) =>
+      of === undefined ? [] : [{ integrationId, key: of.orderingKey }],
+    ),
+  )
+}
+
 async function execute(
-  db: Database,
+  db: Database | Transaction,
   tables: Tables,
   deliveries: readonly OwnedDelivery[],
   { replayWindowSeconds, recordsEvents }: Required<StoreOptions>,
@@ -199,6 +224,7 @@ async function execute(
   const wholes = deliveries.filter(({ parts }) => parts !== undefined)
   const isSplit = wholes.length > 0
   const rows = deliveries.flatMap(rowsOf)
+  const isOrdered = rows.some(({ ordering }) => ordering !== undefined)
   const values: Partial<Record<Given, string>> = {
     ownerIds: joined(owners, ({ integrationId }) => String(integrationId)),
     ownerVersions: joined(owners, ({ version }) => version ?? TRUSTED),
@@ -222,8 +248,13 @@ async function execute(
       wholeHeaders: joined(wholes, ({ headers }) => jsonText(headers)),
       wholeCounts: joined(wholes, ({ parts = [] }) => String(parts.length)),
     } satisfies Partial<Record<Given, string>>)
+  if (isOrdered)
+    Object.assign(values, {
+      orderingKeys: joined(rows, ({ ordering }) => ordering?.orderingKey ?? ''),
+      coalescing: joined(rows, ({ ordering }) => (ordering === undefined ? '' : String(ordering.coalesces))),
+    } satisfies Partial<Record<Given, string>>)
   // A name of any kind lets the driver keep it prepared where the URL of the database says `prepare=true`.
-  const query = statementOf(tables, { isGuarded, isTraced, isSplit, recordsEvents })
+  const query = statementOf(tables, { isGuarded, isTraced, isSplit, isOrdered, recordsEvents })
   const prepared = db._.session.prepareQuery<Returns<Found>>(query, undefined, 'store', false)
   return prepared.execute({ ...values, separator: SEPARATOR })
 }
@@ -239,6 +270,7 @@ interface StatementParts {
   readonly isGuarded: boolean
   readonly isTraced: boolean
   readonly isSplit: boolean
+  readonly isOrdered: boolean
   readonly recordsEvents: boolean
 }
 
@@ -248,13 +280,13 @@ const STATEMENTS = new WeakMap<Tables, Map<string, Query>>()
 function statementOf(tables: Tables, parts: StatementParts): Query {
   const known = STATEMENTS.get(tables) ?? new Map<string, Query>()
   STATEMENTS.set(tables, known)
-  const name = `${parts.isGuarded} ${parts.isTraced} ${parts.isSplit} ${parts.recordsEvents}`
+  const name = Object.values(parts).join()
   const query = known.get(name) ?? new PgDialect().sqlToQuery(statement(tables, parts))
   known.set(name, query)
   return query
 }
 
-function statement(tables: Tables, { isGuarded, isTraced, isSplit, recordsEvents }: StatementParts): SQL {
+function statement(tables: Tables, { isGuarded, isTraced, isSplit, isOrdered, recordsEvents }: StatementParts): SQL {
   const { webhooks, integrations } = tables
   const traceparent = isTraced ? sql`, traceparent` : sql``
   // As it is reserved: a part by the whole.
@@ -275,15 +307,16 @@ function statement(tables: Tables, { isGuarded, isTraced, isSplit, recordsEvents
         ${listWithNulls('eventTypes')}, ${listWithEmpty('payloads')}, ${list('headers')}::jsonb[]
         ${isGuarded ? sql`, ${listWithNulls('signedKeys')}` : sql``}${isTraced ? sql`, ${listWithNulls('traceparents')}` : sql``}
         ${isSplit ? sql`, ${listWithNulls('wholeIds')}, ${listWithNulls('parts')}::int[]` : sql``}
-      ) as g (integration_id, version, delivery_id, event_type, payload, headers${isGuarded ? sql`, signed_key` : sql``}${traceparent}${isSplit ? sql`, whole_id, part` : sql``})
+        ${isOrdered ? sql`, ${listWithNulls('orderingKeys')}, ${listWithNulls('coalescing')}::boolean[]` : sql``}
+      ) ${isOrdered ? sql`with ordinality` : sql``} as g (integration_id, version, delivery_id, event_type, payload, headers${isGuarded ? sql`, signed_key` : sql``}${traceparent}${isSplit ? sql`, whole_id, part` : sql``}${isOrdered ? sql`, ordering_key, coalesces, at` : sql``})
       join owner on owner.id = g.integration_id and owner.version = g.version
     )${isGuarded ? reservation(tables, name, isSplit) : sql``}${isSplit ? wholeRows(tables, isFresh) : sql``}, stored as (
-      insert into ${webhooks} (integration_id, delivery_id, event_type, payload, headers${traceparent}${isSplit ? sql`, part, part_of` : sql``})
-      select g.integration_id, g.delivery_id, event_type, payload, headers${traceparent}${isSplit ? sql`, g.part, whole.id` : sql``}
+      insert into ${webhooks} (integration_id, delivery_id, event_type, payload, headers${traceparent}${isSplit ? sql`, part, part_of` : sql``}${isOrdered ? sql`, ordering_key, coalesces, key_turn` : sql``})
+      select g.integration_id, g.delivery_id, event_type, payload, headers${traceparent}${isSplit ? sql`, g.part, whole.id` : sql``}${isOrdered ? sql`, g.ordering_key, g.coalesces, case when g.ordering_key is not null then false end` : sql``}
       from given g
       ${isSplit ? sql`left join whole on whole.integration_id = g.integration_id and whole.delivery_id = g.whole_id` : sql``}
       where ${isFresh}${isSplit ? sql` and (g.whole_id is null or whole.id is not null)` : sql``}
-      order by g.integration_id, ${isSplit ? sql`g.whole_id, g.part, ` : sql``}g.delivery_id
+      order by ${isOrdered ? sql`g.at` : sql`g.integration_id, ${isSplit ? sql`g.whole_id, g.part, ` : sql``}g.delivery_id`}
       on conflict (integration_id, delivery_id) do nothing
       returning id, integration_id, delivery_id${recordsEvents ? sql`, event_type` : sql``}
     )${recordsEvents ? eventRows(tables) : sql``}

@@ -26,6 +26,8 @@ import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
 import { constantAnswer, handshakeAnswer } from './answers.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
 import { ANY_VERSION, storeDeliveries } from './arrival-queries.ts'
+import type { Ordering } from './order.ts'
+import { orderingOf } from './order.ts'
 import type { WebhookOwners } from './owners.ts'
 import { KnownOwners, MAX_CANDIDATES } from './owners.ts'
 import type { NewPart } from './parts.ts'
@@ -340,9 +342,15 @@ function rowOf(
     headers: delivery.rawHeaders ?? delivery.headers,
     rawBody: request.rawBody,
   })
-  const parts = lenient(framework, () => partsOf(provider, request, deliveryId)) as NewPart[] | null
   const row = { deliveryId, eventType: type, payload: stored.payload, headers: stored.headers }
-  return parts === null ? row : { ...row, parts }
+  const parts = lenient(framework, () => partsOf(provider, request, deliveryId)) as NewPart[] | null
+  const ordering = (of: WebhookRequest): { readonly ordering?: Ordering } => {
+    const given = orderingOf(lenient(framework, () => provider.orderingKey?.(of)))
+    return given === null ? {} : { ordering: given }
+  }
+  if (provider.orderingKey === undefined) return parts === null ? row : { ...row, parts }
+  if (parts === null) return { ...row, ...ordering(request) }
+  return { ...row, parts: parts.map((part) => ({ ...part, ...ordering(partRequest(request, part)) })) }
 }
 
 /** The delivery with what is wanted of it; null: nothing is. */

@@ -10,6 +10,7 @@ import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { HandlesWebhooks, WebhookPart } from '../providers/contracts.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { webhookRequest } from '../providers/webhook-request.ts'
+import type { Ordering } from './order.ts'
 import { deliveryId, eventType, storeDelivery, storedBody } from './rules.ts'
 
 /** A body of 1 MiB could hold 300,000 empty objects. One statement stores them all. */
@@ -24,6 +25,7 @@ export interface NewPart {
   readonly headers: Readonly<Record<string, readonly string[]>>
   /** Which of the delivery, from 1. */
   readonly part: number
+  readonly ordering?: Ordering
 }
 
 /**

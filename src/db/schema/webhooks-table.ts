@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { boolean, check, foreignKey, index, integer, smallint, text, unique } from 'drizzle-orm/pg-core'
+import { boolean, check, foreignKey, index, integer, smallint, text, unique, uniqueIndex } from 'drizzle-orm/pg-core'
 import { WEBHOOK_STATUSES } from '../../webhooks/rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
@@ -55,6 +55,12 @@ export const webhooksTable = (
       partOf: reference('part_of'),
       /** Which of them it is, from 1; null: it came alone. Ours, beyond the specification. */
       part: integer('part'),
+      /** Webhooks of one key run one after the other; null: in any order. Ours, beyond the specification. */
+      orderingKey: string('ordering_key'),
+      /** Whether it is this row's turn among those of its key: false: it waits; null: it has no key, or has had its turn. Ours. */
+      keyTurn: boolean('key_turn'),
+      /** Of those that wait one after the other only the newest runs. Null: it has no key. Ours, beyond the specification. */
+      coalesces: boolean('coalesces'),
       ...timestamps(),
     },
     (column) => [
@@ -62,7 +68,17 @@ export const webhooksTable = (
       index(name('_webhooks_created_at_idx')).on(column.integrationId, column.createdAt),
       index(name('_webhooks_status_idx')).on(column.status, column.updatedAt),
       // The next rows of an inbox.
-      index(name('_webhooks_pending_idx')).on(column.integrationId, column.id).where(sql`${column.status} = 'pending'`),
+      index(name('_webhooks_pending_idx'))
+        .on(column.integrationId, column.id)
+        .where(sql`${column.status} = 'pending' and ${column.keyTurn} is not false`),
+      // One of a key at a time.
+      uniqueIndex(name('_webhooks_turn_idx'))
+        .on(column.integrationId, column.orderingKey)
+        .where(sql`${column.keyTurn}`),
+      // The next of a key.
+      index(name('_webhooks_waiting_idx'))
+        .on(column.integrationId, column.orderingKey, column.id)
+        .where(sql`${column.keyTurn} is false`),
       // Rows that wait for a workflow of their own.
       index(name('_webhooks_apart_idx'))
         .on(column.id)
