@@ -113,6 +113,8 @@ import { lazyClient, temporalAddress, withTemporalEnvironment } from './temporal
 import { temporalInspection } from './temporal/inspection.ts'
 import type { ScheduleNeeds } from './temporal/keep-schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
+import type { ExpectHandshake } from './webhooks/answers.ts'
+import { expectHandshake } from './webhooks/answers.ts'
 import type { Arrival, Delivery } from './webhooks/arrival.ts'
 import { receiveDelivery } from './webhooks/arrival.ts'
 import type {
@@ -341,6 +343,12 @@ export interface Integrations {
     checkSubscription(id: number): Promise<SubscriptionView>
     /** Removes it at the provider. @throws as {@link register} */
     unregister(id: number): Promise<SubscriptionView>
+    /**
+     * Lets the next handshake bring the provider's secret, for two minutes. Called just before the provider is asked to create its webhook.
+     *
+     * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidArgumentException
+     */
+    expectHandshake(id: number, options?: ExpectHandshake): Promise<void>
   }
   /**
    * Runs: started, paused, cancelled, watched; and the cursor.
@@ -651,6 +659,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       register: (id) => registerSubscription(framework, id),
       checkSubscription: (id) => checkSubscription(framework, id),
       unregister: (id) => removeSubscription(framework, id),
+      expectHandshake: (id, options) => expectHandshake(framework, id, options),
     },
     syncs: {
       start: (integrationId, ask) => startSyncNow(framework, integrationId, ask),

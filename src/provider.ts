@@ -93,6 +93,7 @@ export {
 } from './providers/signatures/scheme-rules.ts'
 export type { SyncSession } from './providers/sync-session.ts'
 export { type CurrentSyncItem, currentSyncItem } from './providers/sync-session.ts'
+export type { DoorAnswer, DoorMethod, HandshakeAnswer, SentAnswer, WebhookDoor } from './providers/webhook-door.ts'
 export { activeWebhookSecrets, type WebhookRequest } from './providers/webhook-request.ts'
 export type { IntervalBounds } from './syncs/adaptive-rules.ts'
 export { reduceCheckpointsByMax } from './syncs/checkpoint-rules.ts'

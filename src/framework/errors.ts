@@ -724,17 +724,23 @@ export class WebhookNotFailed extends IntegrationsError {
 /** Only what has been settled can be replayed, and only while its payload is there. */
 export class WebhookNotReplayable extends IntegrationsError {
   override readonly code = 'webhook_not_replayable'
+  readonly isErased: boolean
+  readonly turnOf: number | null
   constructor(
     readonly id: number,
     readonly status: string,
-    /** Its payload has been erased. */
-    readonly isErased = false,
+    /** `isErased`: its payload is gone. `turnOf`: another webhook of its ordering key has its turn, and is not settled. */
+    { isErased = false, turnOf = null }: { readonly isErased?: boolean; readonly turnOf?: number | null } = {},
   ) {
     super(
       isErased
-        ? `Webhook ${id} has been erased: there is nothing left to replay.`
-        : `Webhook ${id} is ${status}; only one that is processed or failed can be replayed.`,
+        ? `Webhook ${id} has no payload any more, since it was erased or pruned: there is nothing left to replay.`
+        : turnOf !== null
+          ? `Webhook ${id} runs in order, and it is the turn of webhook ${turnOf}: settle or dismiss that one first, or replay many, which wait for their turn.`
+          : `Webhook ${id} is ${status}; only one that is processed or failed can be replayed.`,
     )
+    this.isErased = isErased
+    this.turnOf = turnOf
   }
 }
 

@@ -12,6 +12,7 @@ import type { Credentials, Integration } from './integration.ts'
 import type { SyncItemEventClass } from './provider-events.ts'
 import type { SignatureScheme } from './signatures/scheme-rules.ts'
 import type { SyncSession } from './sync-session.ts'
+import type { WebhookDoor } from './webhook-door.ts'
 import type { WebhookRequest } from './webhook-request.ts'
 
 export type Maybe<T> = T | Promise<T>
@@ -117,6 +118,15 @@ export interface WebhookHandlerOptions {
   readonly skipOwn?: boolean
 }
 
+/** One event of a delivery that brings several. */
+export interface WebhookPart {
+  /** Its own id, by which it is a repeat in any delivery; null: the delivery's id and its number. */
+  readonly id: string | null
+  readonly type: string | null
+  /** What its handler gets as the body: text and bytes as they are, anything else as JSON. Not empty. */
+  readonly payload: string | Uint8Array | Exclude<Json, string>
+}
+
 export interface HandlesWebhooks extends IntegrationProvider {
   /** How its deliveries are signed. This, or `verifyWebhookSignature()`. Rule: docs/behaviour/webhook-signatures.md, "Schemes". */
   readonly signature?: SignatureScheme
@@ -141,12 +151,25 @@ export interface HandlesWebhooks extends IntegrationProvider {
    * signature has verified.
    */
   webhookSignedBytes?(request: WebhookRequest): Uint8Array | string
+  /**
+   * The events of a delivery that brings several: each is a webhook of its own, stored together with the others. An empty list:
+   * there is nothing to store. Asked once the signature has verified; what throws leaves the delivery whole, so that none is lost.
+   */
+  splitWebhook?(request: WebhookRequest): readonly WebhookPart[]
+  /**
+   * Whether an event is wanted; default: each is. One that is not is answered as accepted, counted, and not stored. Asked for each part
+   * of a delivery. What throws counts as true.
+   */
+  acceptsWebhook?(integration: Integration, request: WebhookRequest): boolean
+  /**
+   * Events of one integration and key are handled one after the other, in the order of arrival; null, the default: in any order. With
+   * `coalesce` the newest of those that wait is handled, the others are settled without a run. Asked for each part of a delivery. What
+   * throws counts as null.
+   */
+  orderingKey?(request: WebhookRequest): string | { readonly key: string; readonly coalesce: boolean } | null
   webhookHandlers?(): Record<string, WebhookHandler>
-  /** Answers a subscription challenge before the signature is looked at; null: an ordinary delivery. */
-  answerWebhookChallenge?(
-    integration: Integration,
-    request: WebhookRequest,
-  ): Maybe<{ status: number; contentType: 'text/plain' | 'application/json'; body: string } | null>
+  /** The methods that the door takes, and what it answers. Default: GET and POST; 200 or 403, and JSON. */
+  readonly webhookDoor?: WebhookDoor
 }
 
 /** A delivery that the provider's API still knows. */

@@ -19,6 +19,7 @@ import type {
 import { incompleteContracts } from './contracts.ts'
 import { signatureFaults } from './signatures/scheme-check.ts'
 import { streamFaults } from './streams.ts'
+import { doorFaults } from './webhook-door.ts'
 
 /** An instance, a class without constructor arguments, or a function that makes one; made once. */
 export type ProviderSource = AnyProvider | (new () => AnyProvider) | (() => AnyProvider)
@@ -67,7 +68,7 @@ export class ProviderRegistry {
         key,
         incomplete.map(({ contract, missing }) => `${contract} lacks ${missing.join(', ')}`).join('; '),
       )
-    const faults = [...streamFaults(provider, this.#models), ...signatureFaults(provider)]
+    const faults = [...streamFaults(provider, this.#models), ...signatureFaults(provider), ...doorFaults(provider)]
     if (faults.length > 0) throw new InvalidProvider(key, faults.join('; '))
     this.#providers.set(key, provider)
   }

@@ -22,6 +22,7 @@ export const CHUNK_ROWS = 5_000
 const OWNED = [
   'syncItems',
   'webhooks',
+  'deliveries',
   'requests',
   'logs',
   'mappings',

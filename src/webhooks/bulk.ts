@@ -96,7 +96,7 @@ export async function changeMany(
   { db, tables }: Framework,
   { conditions, limit }: Meant,
   set: PgUpdateSetSource<Tables['webhooks']>,
-  onChunk: (rows: readonly ChangedRow[]) => void = () => {},
+  onChunk: (rows: readonly ChangedRow[]) => void | Promise<void> = () => {},
 ): Promise<Changed> {
   const { webhooks } = tables
   const [highest] = await db.select({ id: sql<string | null>`max(${webhooks.id})` }).from(webhooks)
@@ -110,7 +110,7 @@ export async function changeMany(
     const size = Math.min(CHUNK_ROWS, left)
     const rows = await changeChunk(db, tables, { where: meantNow(), limit: size }, set)
     for (const { integrationId } of rows) counts.set(integrationId, (counts.get(integrationId) ?? 0) + 1)
-    if (rows.length > 0) onChunk(rows)
+    if (rows.length > 0) await onChunk(rows)
     firstId ??= rows[0]?.id
     afterId = rows.at(-1)?.id ?? afterId
     left -= rows.length

@@ -704,7 +704,7 @@ describe('pruning', () => {
   /** Each step of its own, since the rows of all tests of this file are in one database. */
   const keptBy = (
     key: keyof Config['pruning'],
-    step: Exclude<DeletingStep, 'written_records' | 'rollups'>,
+    step: Exclude<DeletingStep, 'written_records' | 'rollups' | 'deliveries'>,
     table: 'requests' | 'logs' | 'idempotencyKeys' | 'syncItems' | 'audit' | 'incidents' | 'webhooks',
     row: (at: Date) => object,
   ) => {

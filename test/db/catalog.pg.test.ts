@@ -137,6 +137,14 @@ const ADDED: typeof SPECIFIED = {
     stream: 'string(60), nullable',
     record_hash: 'string(64), nullable',
   },
+  _deliveries: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    delivery_id: 'string',
+    payload: 'text',
+    headers: 'json',
+    parts: 'int',
+  },
   _record_hashes: {
     id: 'bigint PK',
     integration_id: 'bigint',
@@ -245,6 +253,8 @@ const ADDED: typeof SPECIFIED = {
     traceparent: 'string(55), nullable',
     lost_workers: 'smallint, default 0',
     is_own: 'boolean, nullable',
+    part_of: 'bigint, nullable',
+    part: 'int, nullable',
   },
   _cache: {
     key: 'text',
@@ -332,8 +342,10 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     "claim where status = 'processing'",
     "attempts, processed_at where status = 'failed' and dismissed_at is null",
     "processed_at where status = 'failed' and dismissed_at is null",
+    'part_of, id where part_of is not null',
   ],
   _incidents: ['id where followed_at is null or followed_at < updated_at', "closed_at where status = 'closed'"],
+  _deliveries: ['unique integration_id, delivery_id', 'created_at, id'],
   _record_hashes: ['unique integration_id, stream, external_id, event_class'],
   _streams: [
     'next_sync_at NULLS FIRST, integration_id, stream',
@@ -380,9 +392,11 @@ const FOREIGN_KEYS: Record<string, string[]> = {
       '_webhook_subscriptions',
       '_streams',
       '_record_hashes',
+      '_deliveries',
     ].map((table) => [table, ['integration_id -> s, cascade']]),
   ),
   _sync_items: ['integration_id -> s, cascade', 'sync_log_id -> _logs, set null'],
+  _webhooks: ['integration_id -> s, cascade', 'part_of -> _deliveries, set null'],
 }
 
 /** Column to its values, or to another rule. */

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { kebab } from '../command.ts'
 import type { Values } from '../fields.ts'
-import { flag, optional, period, text, whole, whose } from '../fields.ts'
+import { flag, id, optional, period, text, whole, whose } from '../fields.ts'
 import { inOrder } from '../listing.ts'
 import { Refused } from '../refused.ts'
 import { rowId } from '../shapes.ts'
@@ -12,6 +12,7 @@ const DEFAULT_LIMIT = 1_000
 /** Fields that choose webhooks. */
 export const CHOICE = {
   ...whose,
+  delivery: optional(id('only the events of this delivery, as `part_of` names it')),
   event: optional(text('only of this event type', 'type')),
   ...period('stored'),
   limit: optional(whole(`the most webhooks to take, the oldest first; default ${DEFAULT_LIMIT}`)),

@@ -16,6 +16,7 @@ export const {
   writtenRecords,
   incidents,
   rollups,
+  deliveries,
   webhooks,
   webhookSubscriptions,
   cache,

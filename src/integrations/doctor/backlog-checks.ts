@@ -173,6 +173,7 @@ const PRUNED: Readonly<Record<DeletingStep, string>> = {
   cache: 'expired cache rows',
   events: 'delivered events',
   webhooks: 'settled webhooks',
+  deliveries: 'deliveries of many events',
   audit: 'entries of the audit',
   rollups: 'sums behind the charts',
 }

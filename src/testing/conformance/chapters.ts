@@ -16,6 +16,7 @@ import { credentialsChapter } from './credential-checks.ts'
 import { declarationChapter, isWhole } from './declarations.ts'
 import type { SignedFixture } from './deliveries.ts'
 import { signedFixture } from './deliveries.ts'
+import { doorChapter } from './door-checks.ts'
 import { failureChapters } from './failure-checks.ts'
 import { healthChapter } from './health-checks.ts'
 import { identityChapter } from './identity.ts'
@@ -51,7 +52,11 @@ export function chapters(subject: Subject): Chapter[] {
   ]
 }
 
-const webhookChapters = (fixture: SignedFixture): Chapter[] => [signatureChapter(fixture), webhookChapter(fixture)]
+const webhookChapters = (fixture: SignedFixture): Chapter[] => [
+  signatureChapter(fixture),
+  webhookChapter(fixture),
+  doorChapter(fixture),
+]
 
 /** Of a stream, the same by its name. */
 function listingChapters({ provider, fixtures }: Subject, stream: string | null): Chapter[] {

@@ -36,7 +36,7 @@ export function webhookChapter(fixture: SignedFixture): Chapter {
     duplicate(fixture),
     reads(fixture),
     handled(fixture),
-    noChallenge(fixture),
+    noHandshake(fixture),
   ]
   if (fixture.otherBody !== undefined) checks.push(otherId(fixture))
   return { contract: 'HandlesWebhooks: a delivery', checks }
@@ -190,17 +190,17 @@ const handled = (fixture: SignedFixture): Check => ({
   },
 })
 
-const noChallenge = (fixture: SignedFixture): Check => ({
-  name: 'is no challenge: answerWebhookChallenge() gives null for it',
+const noHandshake = (fixture: SignedFixture): Check => ({
+  name: 'is no handshake: webhookDoor.handshake() gives null for it',
   async run(bench) {
     const provider = bench.provider as HandlesWebhooks
     const at = bench.kit.clock.now()
     const request = await received(fixture, delivery(fixture, { at }), at)
-    const answer = await provider.answerWebhookChallenge?.(await bench.create(), request)
+    const answer = await provider.webhookDoor?.handshake?.(await bench.create(), request)
     assert.equal(
       answer ?? null,
       null,
-      `an ordinary delivery would be answered and dropped; answerWebhookChallenge() gave ${shown(answer)}`,
+      `an ordinary delivery would be answered and dropped; handshake() gave ${shown(answer)}`,
     )
   },
 })
@@ -222,11 +222,13 @@ async function named(provider: HandlesWebhooks, fixture: SignedFixture, sent: Re
   }
 }
 
-/** Its status and what it says. */
-export async function answerTo({ kit }: Bench, integration: Integration, request: Request): Promise<string> {
-  const answer = await kit.deliver(request, integration)
-  const { status } = (await answer.json()) as { status?: unknown }
-  return `${answer.status} ${String(status)}`
+/** `200 queued` when it left a row, `200 duplicate` when it was accepted and left none, else its status. */
+export async function answerTo(bench: Bench, integration: Integration, request: Request): Promise<string> {
+  const before = await newestOf(bench, integration)
+  const answer = await bench.kit.deliver(request, integration)
+  if (!answer.ok) return String(answer.status)
+  const after = await newestOf(bench, integration)
+  return after?.id === before?.id ? '200 duplicate' : '200 queued'
 }
 
 async function newestOf({ kit }: Bench, { id }: Integration): Promise<WebhookRow | undefined> {

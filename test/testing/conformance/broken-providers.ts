@@ -538,10 +538,37 @@ const DELIVERIES = of(
   ],
   [
     'takes a delivery for a challenge',
-    but(() => ({ answerWebhookChallenge: () => ({ status: 200, contentType: 'text/plain', body: 'ok' }) })),
+    but(() => ({ webhookDoor: { handshake: () => ({ text: 'ok' }) } })),
     QUEUED,
     HANDLED,
-    'is no challenge: answerWebhookChallenge() gives null for it',
+    'is no handshake: webhookDoor.handshake() gives null for it',
+  ],
+)
+
+const ASKED = 'answers whatever is asked within bounds, without a credential and without a throw'
+const DOORS = of(
+  'HandlesWebhooks: the door',
+  [
+    'answers a question only where it knows what is asked',
+    but(() => ({
+      webhookDoor: {
+        handshake: (_integration: Integration, { query, headers, ...request }: WebhookRequest) =>
+          query.has('challenge') ? { json: (request.json() as { challenge: string }).challenge } : null,
+      },
+    })),
+    ASKED,
+    /null/,
+  ],
+  [
+    'tells its secret to whoever asks',
+    but(() => ({
+      webhookDoor: {
+        handshake: (integration: Integration, { query }: WebhookRequest) =>
+          query.has('challenge') ? { json: integration.credentialsArray().webhook_secret } : null,
+      },
+    })),
+    ASKED,
+    /holds a credential/,
   ],
 )
 
@@ -826,6 +853,7 @@ export const BROKEN: readonly Broken[] = [
   ...SHARED_LIMITS,
   ...SIGNATURES,
   ...DELIVERIES,
+  ...DOORS,
   ...RENAMED,
   ...[...TRACES, ...SHORT_SECRETS].map((broken) => ({ ...broken, leavesOut: SECRETS })),
 ]

@@ -5,7 +5,6 @@ import type {
   ClassifiesFailures,
   Credentials,
   CustomizesRetry,
-  HandlesWebhooks,
   HasBackfill,
   HasIncrementalSync,
   HasOAuth2,
@@ -15,6 +14,7 @@ import type {
   MissedWebhook,
   ReconcilesWebhooks,
   SyncSession,
+  WebhookDoor,
   WebhookRequest,
 } from '../../../src/provider.ts'
 import { FailureClass, RateLimit, reduceCheckpointsByMax, SyncItemEvent, statusOf } from '../../../src/provider.ts'
@@ -156,7 +156,7 @@ export class SoundProvider
     return { handled: this.resolveWebhookEvent(request) }
   }
 
-  answerWebhookChallenge: NonNullable<HandlesWebhooks['answerWebhookChallenge']> = () => null
+  readonly webhookDoor: WebhookDoor = { handshake: () => null }
 
   async *missedWebhooks(
     integration: Integration,
