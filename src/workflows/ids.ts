@@ -70,6 +70,8 @@ export const workflowId = {
   prune: (prefix: string) => `${prefix}:prune`,
   incident: (prefix: string, integrationId: number) => `${prefix}:incident:${integrationId}`,
   eventOutbox: (prefix: string) => `${prefix}:event-outbox`,
+  /** @param id of a row: `webhook_7`, `item_9` */
+  rowHandler: (prefix: string, id: string) => `${prefix}:row-handler:${id}`,
   /** @param replayAttempt the attempt that began the last replay: each replay has a workflow of its own */
   webhookHandler: (prefix: string, webhookId: number, replayAttempt: number | null = null) =>
     `${prefix}:webhook-handler:${webhookId}${replayAttempt === null ? '' : `:${replayAttempt}`}`,
