@@ -26,6 +26,7 @@ const ARROWS = {
   events: ['calls', 'claims', 'credentials', 'providers'],
   explain: ['calls', 'events', 'incidents', 'syncs'],
   failures: ['observability', 'webhooks'],
+  forwarding: ['providers'],
   incidents: ['calls', 'events', 'integrations', 'observability'],
   integrations: [
     'calls',
@@ -53,12 +54,13 @@ const ARROWS = {
     'credentials',
     'echoes',
     'events',
+    'forwarding',
     'incidents',
     'integrations',
     'observability',
     'providers',
   ],
-  webhooks: ['calls', 'claims', 'credentials', 'echoes', 'events', 'integrations', 'observability', 'providers'],
+  webhooks: ['calls', 'claims', 'credentials', 'echoes', 'events', 'forwarding', 'integrations', 'observability', 'providers'],
 }
 const SERVICES = '^src/((framework|db|cache|config|egress)/|encryption[.]ts$)'
 

@@ -36,6 +36,8 @@ import type { EventName, IntegrationEvents } from './events/events.ts'
 import type { EventDelivery, EventKey, Listener, ListenerOptions } from './events/listeners.ts'
 import { Listeners } from './events/listeners.ts'
 import { isNotified } from './events/notification-rules.ts'
+import type { HandledBy } from './forwarding/target.ts'
+import { checkHandledBy } from './forwarding/target.ts'
 import type { Framework } from './framework/context.ts'
 import type { ConfigurationProblem } from './framework/errors.ts'
 import { InvalidConfiguration } from './framework/errors.ts'
@@ -164,6 +166,11 @@ export interface IntegrationsOptions {
    * Default: whether INTEGRATIONS_DEV is 1.
    */
   readonly dev?: boolean
+  /**
+   * Where deliveries and sync items of a provider are handled in place of handlers and listeners in our worker: a door of the host's
+   * own (`{ url, secrets }`) or a workflow of the host's own in any language (`{ workflow, taskQueue }`).
+   */
+  readonly handledBy?: HandledBy
   /** What `context.fetch` and calls by URL may reach beyond public addresses, or not at all. */
   readonly egress?: EgressPolicy
   /** Connections of each of our two large pools at most (default 10), and after how long an unused one is closed (default 60 s). */
@@ -591,6 +598,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const providerOf = async (id: number): Promise<string> => (await subjectOf(framework, id)).provider
   const promiseOf = (inbox: PumpedQueue) =>
     new InboxPromise(() => readPromise(connection.db, tables, { prefix: config.cache_prefix, inbox }))
+  checkHandledBy(options.handledBy ?? {})
   const framework: Framework = {
     config,
     baseUrl,
@@ -604,6 +612,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     providers,
     models: new Map(Object.entries(options.models ?? {})),
     listeners,
+    handledBy: options.handledBy ?? {},
     workflows: temporalStarters(temporal, config, logger, metrics, {
       providerOf,
       promises: { [WEBHOOK_INBOX]: promiseOf(WEBHOOK_INBOX), [EVENT_OUTBOX]: promiseOf(EVENT_OUTBOX) },

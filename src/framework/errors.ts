@@ -421,6 +421,21 @@ export class NonRetryable extends IntegrationsError {
   override readonly code = 'non_retryable'
 }
 
+/** The host's own door did not take a message. Rule: docs/behaviour/forwarding.md. */
+export class ForwardFailed extends IntegrationsError {
+  override readonly code = 'forward_failed'
+  constructor(
+    /** Of the URL. */
+    readonly host: string,
+    why: string,
+    /** As its answer says; null: it says nothing. */
+    readonly retryAfterSeconds: number | null,
+    options?: { cause?: unknown },
+  ) {
+    super(`A message could not be handed over: ${host} ${why}.`, options)
+  }
+}
+
 /**
  * Thrown by an item's listener, or found among its causes: what the item refers to is not there yet. It is tried again soon,
  * which counts as no failure, up to a limit.

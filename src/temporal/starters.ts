@@ -12,7 +12,7 @@ import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../claims/pump-jobs.ts'
 import type { Config } from '../config/schema.ts'
 import type { ItemOwner, WorkflowStarters } from '../framework/context.ts'
 import type { BackendUnreachable } from '../framework/errors.ts'
-import { WorkflowFailed } from '../framework/errors.ts'
+import { NonRetryable, WorkflowFailed } from '../framework/errors.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 import type { EvaluateFailuresResult, FollowIncidentInput } from '../incidents/incident-jobs.ts'
@@ -256,6 +256,27 @@ export function temporalStarters(
       })
     },
 
+    async runHandler({ workflow, taskQueue: queue, id, input, timeoutSeconds }, signal) {
+      const asked = client()
+      const options = {
+        workflowId: workflowId.rowHandler(prefix, id),
+        taskQueue: queue,
+        args: [input],
+        workflowExecutionTimeout: timeoutSeconds * 1_000,
+        workflowIdConflictPolicy: 'USE_EXISTING',
+        workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY',
+      } as const
+      // Null: it has succeeded, and the attempt before this one died before it could say so.
+      const started = await startOnce(asked, workflow, options)
+      const handle: WorkflowHandle = started ?? asked.workflow.getHandle(options.workflowId)
+      try {
+        return await untilAborted(resultOf(asked, handle), signal)
+      } catch (error) {
+        if (isFinal(error)) throw new NonRetryable((error as Error).message, { cause: error })
+        throw error
+      }
+    },
+
     async startProcessWebhook(input, integrationId) {
       return outcomeOf(await startWebhookJob(input, integrationId))
     },
@@ -489,6 +510,21 @@ function wordsOf(error: Error): string {
 function typeOf(error: Error): string | null {
   if (error instanceof sdk().ApplicationFailure) return error.type ?? null
   return error.cause instanceof Error ? typeOf(error.cause) : null
+}
+
+/** Whether the workflow, or an activity that it failed with, says that another attempt is of no use. */
+function isFinal(error: unknown): boolean {
+  if (error instanceof sdk().ApplicationFailure) return error.nonRetryable === true
+  return error instanceof Error && error.cause !== undefined && isFinal(error.cause)
+}
+
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
 }
 
 /** What Temporal answers to one question; its own refusals pass as they are. @throws BackendUnreachable */

@@ -73,6 +73,8 @@ export const workflowId = {
   incident: (prefix: string, integrationId: number) => `${prefix}:incident:${integrationId}`,
   webhookSubscription: (prefix: string, integrationId: number) => `${prefix}:webhook-subscription:${integrationId}`,
   eventOutbox: (prefix: string) => `${prefix}:event-outbox`,
+  /** @param id of a row: `webhook_7`, `item_9` */
+  rowHandler: (prefix: string, id: string) => `${prefix}:row-handler:${id}`,
   /** @param replayAttempt the attempt that began the last replay: each replay has a workflow of its own */
   webhookHandler: (prefix: string, webhookId: number, replayAttempt: number | null = null) =>
     `${prefix}:webhook-handler:${webhookId}${replayAttempt === null ? '' : `:${replayAttempt}`}`,

@@ -21,7 +21,7 @@ import type { PumpCall, PumpedQueue } from '../../src/claims/pump-jobs.ts'
 import type { Integrations, IntegrationsOptions } from '../../src/create-integrations.ts'
 import { createIntegrations, partsOf } from '../../src/create-integrations.ts'
 import type { EventKey, ListenerOptions } from '../../src/events/listeners.ts'
-import type { Framework, HandlerInput, WorkflowStarters } from '../../src/framework/context.ts'
+import type { Framework, HandlerInput, HandlerRun, WorkflowStarters } from '../../src/framework/context.ts'
 import type { Logger } from '../../src/framework/logger.ts'
 import type { BackfillInput, ProcessSyncItemInput } from '../../src/syncs/sync-jobs.ts'
 import type { ProcessWebhookInput } from '../../src/webhooks/webhook-jobs.ts'
@@ -40,6 +40,7 @@ export interface RecordedStarts {
   readonly syncs: number[]
   /** Names of the streams among them. */
   readonly streams: string[]
+  readonly handlerRuns: HandlerRun[]
   readonly handlers: {
     readonly workflow: string
     readonly taskQueue?: string
@@ -97,6 +98,7 @@ export function testIntegrations(
     syncs: [],
     streams: [],
     handlers: [],
+    handlerRuns: [],
     webhookJobs: [],
     runningWebhooks: new Set(),
     running: new Set(),
@@ -164,6 +166,10 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     },
     async startHandler(handler, input, replayAttempt) {
       starts.handlers.push({ ...handler, input, replayAttempt })
+    },
+    async runHandler(run) {
+      starts.handlerRuns.push(run)
+      return { status: 'handled' }
     },
     async startProcessWebhook(input) {
       starts.webhookJobs.push(input)
