@@ -112,6 +112,18 @@ export type { OfStream } from './syncs/by-hand.ts'
 export type { CursorChange } from './syncs/cursor.ts'
 export type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
 export type { ItemStanding, ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
+export type { ChartMark } from './rollups/marks.ts'
+export type { RollUpResult } from './rollups/roll-up.ts'
+export type { ChartWindow } from './rollups/rollup-rules.ts'
+export type {
+  BusiestIntegration,
+  ChartFilter,
+  ChartPoint,
+  ChartSeries,
+  Figures,
+  Percentiles,
+  Sparkline,
+} from './rollups/series.ts'
 export type { ConfirmedMissing, ConfirmMissing } from './syncs/listing/missing.ts'
 export type { SampledItem, SampleOptions, SyncSample } from './syncs/listing/sample.ts'
 export type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './syncs/run-list.ts'

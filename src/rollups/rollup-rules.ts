@@ -86,11 +86,12 @@ export const WIDTHS = [
   { seconds: MINUTE, keptSeconds: 3 * HOUR, stepSeconds: HOUR },
   { seconds: 15 * MINUTE, keptSeconds: 2 * DAY, stepSeconds: 6 * HOUR },
   { seconds: HOUR, keptSeconds: 8 * DAY, stepSeconds: DAY },
-  { seconds: 6 * HOUR, keptSeconds: null, stepSeconds: DAY },
+  { seconds: 6 * HOUR, keptSeconds: 32 * DAY, stepSeconds: DAY },
+  { seconds: DAY, keptSeconds: null, stepSeconds: DAY },
 ] as const satisfies readonly Width[]
 
 /** The width that pruning takes care of. */
-export const WIDEST_SECONDS = WIDTHS[3].seconds
+export const WIDEST_SECONDS = WIDTHS[4].seconds
 
 export const CHART_WINDOWS = ['1h', '24h', '7d', '30d'] as const
 export type ChartWindow = (typeof CHART_WINDOWS)[number]
@@ -119,6 +120,22 @@ export function pointsOf(window: ChartWindow, nowMs: number): Points {
   const { lengthSeconds, pointSeconds, bucketSeconds } = WINDOW[window]
   const toMs = floorTo(nowMs, pointSeconds) + pointSeconds * 1_000
   return { fromMs: toMs - lengthSeconds * 1_000, toMs, pointSeconds, bucketSeconds }
+}
+
+/** Widths of the busiest integrations' buckets: narrow ones of all integrations would be very many rows. */
+const BUSIEST_SECONDS: Readonly<Record<ChartWindow, number>> = {
+  '1h': MINUTE,
+  '24h': HOUR,
+  '7d': 6 * HOUR,
+  '30d': DAY,
+}
+
+/** The same window as one point, from the bucket in which it begins. */
+export function busiestSpanOf(window: ChartWindow, nowMs: number): Points {
+  const bucketSeconds = BUSIEST_SECONDS[window]
+  const { toMs } = pointsOf(window, nowMs)
+  const fromMs = floorTo(nowMs - WINDOW[window].lengthSeconds * 1_000, bucketSeconds)
+  return { fromMs, toMs, pointSeconds: (toMs - fromMs) / 1_000, bucketSeconds }
 }
 
 /** The last 24 hours by the hour. */
@@ -182,18 +199,21 @@ export interface CountingStep extends Span {
  * @returns null: nothing is left
  */
 export function nextStep(settledMs: number, horizonMs: number, nowMs: number): CountingStep | null {
-  const [minute, quarter, hour] = WIDTHS
-  const quarterUntilMs = floorTo(nowMs - minute.keptSeconds * 1_000, quarter.seconds)
-  const hourUntilMs = floorTo(nowMs - quarter.keptSeconds * 1_000, hour.seconds)
-  const [width, untilMs] =
-    settledMs < hourUntilMs
-      ? [hour, hourUntilMs]
-      : settledMs < quarterUntilMs
-        ? [quarter, quarterUntilMs]
-        : [minute, horizonMs]
-  const fromMs = floorTo(settledMs, width.seconds)
-  const toMs = Math.min(fromMs + width.stepSeconds * 1_000, untilMs, floorTo(horizonMs, width.seconds))
-  return toMs <= settledMs ? null : { seconds: width.seconds, fromMs, toMs }
+  for (const [at, width] of [...WIDTHS.entries()].reverse()) {
+    const narrower = WIDTHS[at - 1]
+    // What is older than its narrower buckets are kept; of the narrowest all.
+    const untilMs =
+      narrower === undefined
+        ? horizonMs
+        : narrower.keptSeconds === null
+          ? 0
+          : floorTo(nowMs - narrower.keptSeconds * 1_000, width.seconds)
+    if (settledMs >= untilMs) continue
+    const fromMs = floorTo(settledMs, width.seconds)
+    const toMs = Math.min(fromMs + width.stepSeconds * 1_000, untilMs, floorTo(horizonMs, width.seconds))
+    if (toMs > settledMs) return { seconds: width.seconds, fromMs, toMs }
+  }
+  return null
 }
 
 /** The wider buckets that a step completes, each made from the next narrower ones. */

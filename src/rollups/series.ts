@@ -14,7 +14,15 @@ import type { OfIntegrations } from './facts.ts'
 import { bucketOf, factsOf, momentOf } from './facts.ts'
 import { rollUpProgress } from './roll-up.ts'
 import type { ChartWindow, Histogram, Points, Sources } from './rollup-rules.ts'
-import { CHART_WINDOWS, COUNTER, percentileOf, pointsOf, pointsOfSparkline, sourcesOf } from './rollup-rules.ts'
+import {
+  busiestSpanOf,
+  CHART_WINDOWS,
+  COUNTER,
+  percentileOf,
+  pointsOf,
+  pointsOfSparkline,
+  sourcesOf,
+} from './rollup-rules.ts'
 
 /** Whose figures; all that is given must hold, and nothing given is all integrations. */
 export interface ChartFilter {
@@ -139,7 +147,7 @@ export async function busiestIntegrations(
   checkFilter(filter)
   if (!Number.isInteger(limit) || limit < 1 || limit > MOST_BUSIEST)
     throw new InvalidArgumentException('limit', `1 to ${MOST_BUSIEST} are allowed, ${String(limit)} was given`)
-  const { sources } = await read(framework, (nowMs) => pointsOf(window, nowMs))
+  const { sources } = await read(framework, (nowMs) => busiestSpanOf(window, nowMs))
   const { rollups, integrations } = framework.tables
   const of = isOf(framework, filter)
   const buckets = sources.buckets.map(

@@ -233,6 +233,17 @@ const ADDED: typeof SPECIFIED = {
     last_error: 'text, nullable',
     alerted_at: 'timestamp, nullable',
   },
+  _rollups: {
+    id: 'bigint PK',
+    seconds: 'int',
+    starts_at: 'timestamp',
+    integration_id: 'bigint, nullable',
+    provider: 'string, nullable',
+    calls: 'int',
+    failures: 'int',
+    counters: 'smallints',
+    counts: 'ints',
+  },
   _audit: {
     id: 'bigint PK',
     actor: 'string',
@@ -372,6 +383,11 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'next_check_at where next_check_at is not null',
     'integration_id where alerted_at is not null',
   ],
+  _rollups: [
+    'unique integration_id, seconds, starts_at where integration_id is not null',
+    'unique provider, seconds, starts_at where provider is not null',
+    'seconds, starts_at, integration_id, calls, failures',
+  ],
   _audit: ['integration_id, id', 'target, id', 'created_at'],
   _migrations: ['unique name'],
 }
@@ -393,6 +409,7 @@ const FOREIGN_KEYS: Record<string, string[]> = {
       '_streams',
       '_record_hashes',
       '_deliveries',
+      '_rollups',
     ].map((table) => [table, ['integration_id -> s, cascade']]),
   ),
   _sync_items: ['integration_id -> s, cascade', 'sync_log_id -> _logs, set null'],
@@ -440,6 +457,8 @@ function typeInPostgres(type: string): string {
     json: 'jsonb',
     timestamp: 'timestamp(3) with time zone',
     timestamps: 'timestamp(3) with time zone[]',
+    smallints: 'smallint[]',
+    ints: 'integer[]',
     uuid: 'uuid',
   }
   return types[type] ?? `no such type: ${type}`

@@ -233,7 +233,7 @@ describe('roll-ups', () => {
             }
         },
       ),
-      { numRuns: 25 },
+      { numRuns: 10 },
     )
   }, 120_000)
 
@@ -334,6 +334,7 @@ describe('roll-ups', () => {
       { seconds: 900, calls: 2 },
       { seconds: 3_600, calls: 2 },
       { seconds: 21_600, calls: 3 },
+      { seconds: 86_400, calls: 3 },
     ])
   })
 
@@ -348,8 +349,10 @@ describe('roll-ups', () => {
     expect(await widthsAfter(5 * MINUTE_MS)).toEqual([60])
     expect(await widthsAfter(HOUR_MS)).toEqual([60, 900, 3_600])
     expect(await widthsAfter(4 * HOUR_MS)).toEqual([900, 3_600, 21_600])
-    expect(await widthsAfter(3 * DAY_MS)).toEqual([3_600, 21_600])
-    expect(await widthsAfter(10 * DAY_MS)).toEqual([21_600])
+    expect(await widthsAfter(DAY_MS)).toEqual([900, 3_600, 21_600, 86_400])
+    expect(await widthsAfter(3 * DAY_MS)).toEqual([3_600, 21_600, 86_400])
+    expect(await widthsAfter(10 * DAY_MS)).toEqual([21_600, 86_400])
+    expect(await widthsAfter(34 * DAY_MS)).toEqual([86_400])
   })
 
   it('reads the tail from the rows themselves, without a pass', async () => {
@@ -426,7 +429,7 @@ describe('roll-ups', () => {
       { integrationId: other.id, atMs: nowMs - 2 * DAY_MS },
     ])
     await rollUp()
-    expect(await test.integrations.delete(gone.id)).toMatchObject({ rollups: 2 })
+    expect(await test.integrations.delete(gone.id)).toMatchObject({ rollups: 3 })
     expect(await bucketsOf(gone.id)).toEqual([])
     expect(await callsOf('7d', { provider: 'acme' })).toBe(2)
     expect(await callsOf('7d', { integrationId: other.id })).toBe(1)
