@@ -42,12 +42,15 @@ import { acknowledgeIncident, annotateIncident, snoozeIncident } from './inciden
 import type { EvaluateFailuresResult } from './incidents/incident-jobs.ts'
 import type { IncidentSummary, ListIncidents } from './incidents/list.ts'
 import { getIncident, listIncidents } from './incidents/list.ts'
+import type { Diagnosis, WantedDiagnosis } from './integrations/doctor/kept-diagnosis.ts'
+import { keptDiagnosis } from './integrations/doctor/kept-diagnosis.ts'
 import type { Finding } from './integrations/doctor/run-doctor.ts'
 import { runDoctor } from './integrations/doctor/run-doctor.ts'
 import type { HealthCheckResult } from './integrations/health-check.ts'
 import { checkIntegrationHealth } from './integrations/health-check.ts'
 import type { HealthReport } from './integrations/health-report.ts'
 import { healthReport } from './integrations/health-report.ts'
+import { linksOut } from './integrations/links-out.ts'
 import type { IntegrationSummary, ListIntegrations } from './integrations/list.ts'
 import { summariseIntegrations } from './integrations/list.ts'
 import type { OperatorView } from './integrations/operator-view.ts'
@@ -71,6 +74,7 @@ import type { PrometheusMetrics } from './observability/prometheus.ts'
 import { standingReader } from './observability/standing.ts'
 import type { Statistics, StatisticsInput } from './observability/statistics.ts'
 import { statistics } from './observability/statistics.ts'
+import type { ShownRecord } from './providers/contracts.ts'
 import type { ErasedRows, EraseIntegration } from './retention/erasure.ts'
 import { eraseIntegration } from './retention/erasure.ts'
 import { countPrunableRows } from './retention/pruning.ts'
@@ -258,8 +262,19 @@ export interface IntegrationsAdmin {
     TemporalInspection,
     'schedules' | 'applySchedules' | 'searchAttributes' | 'applySearchAttributes'
   >
+  /** Addresses of other systems' pages about a record. */
+  readonly links: {
+    /** In the Temporal UI; null: `operator.temporal_ui` is not set. @param runId of one execution; else the newest */
+    workflow(of: LinkedWorkflow, runId?: string | null): string | null
+    /** Null: not traced, or `operator.trace_url` is not set. */
+    trace(traceparent: string | null): string | null
+    /** The provider's own page; null: it has none. @throws IntegrationNotFound */
+    page(integrationId: number, record: ShownRecord): Promise<string | null>
+  }
   /** Every check, in order; looks only. */
   doctor(): Promise<readonly Finding[]>
+  /** The same, or an earlier look of this process that is not too old. Null: none has ended within the patience. */
+  diagnosis(wanted: WantedDiagnosis): Promise<Diagnosis | null>
   /** The configuration in force, key by key, secrets masked. */
   configuration(): readonly ConfigEntry[]
   /** What this object's process has done, and how things stand in the database. */
@@ -289,6 +304,27 @@ export interface IntegrationsAdmin {
   readiness(): Promise<Readiness>
 }
 
+/** What a workflow of ours works on. */
+export type LinkedWorkflow =
+  | { readonly kind: 'run' | 'backfill'; readonly integrationId: number; readonly stream: string | null }
+  /** Of an incident the id of its integration. */
+  | { readonly kind: 'item' | 'webhook' | 'incident'; readonly id: number }
+
+function workflowIdOf(prefix: string, of: LinkedWorkflow): string {
+  switch (of.kind) {
+    case 'run':
+      return workflowId.syncIntegration(prefix, of)
+    case 'backfill':
+      return workflowId.backfillSync(prefix, of)
+    case 'item':
+      return workflowId.processSyncItem(prefix, of.id)
+    case 'webhook':
+      return workflowId.processWebhook(prefix, of.id)
+    case 'incident':
+      return workflowId.incident(prefix, of.id)
+  }
+}
+
 export function createAdmin(
   framework: Framework,
   { access, connection, standing, target, loaded, metrics }: AdminParts,
@@ -307,6 +343,14 @@ export function createAdmin(
       }),
       retry,
     )
+  const doctor = () =>
+    runDoctor(framework, {
+      checkDatabase: () => checkConnection(connection),
+      pendingMigrations: () => pendingMigrations(target),
+      baseUrl,
+      dev,
+    })
+  const links = linksOut(framework)
   return {
     erase: (id, erasure) => eraseIntegration(framework, id, erasure),
     summaries: (filter) => summariseIntegrations(framework, filter),
@@ -379,13 +423,9 @@ export function createAdmin(
       searchAttributes: () => framework.temporal.searchAttributes(),
       applySearchAttributes: () => framework.temporal.applySearchAttributes(),
     },
-    doctor: () =>
-      runDoctor(framework, {
-        checkDatabase: () => checkConnection(connection),
-        pendingMigrations: () => pendingMigrations(target),
-        baseUrl,
-        dev,
-      }),
+    links: { ...links, workflow: (of, runId) => links.workflow(workflowIdOf(config.cache_prefix, of), runId) },
+    doctor,
+    diagnosis: keptDiagnosis(doctor),
     configuration: () => describeConfig(loaded),
     metrics: {
       contentType: metrics.contentType,

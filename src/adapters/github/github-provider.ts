@@ -23,6 +23,7 @@ import { syncWindow } from './github-backfill.ts'
 import { callGitHub } from './github-call.ts'
 import { GitHubIssueSynced, GitHubWebhookReceived } from './github-events.ts'
 import { classifyGitHubFailure, gitHubRetryDelayMs, isGitHubRetryable } from './github-failures.ts'
+import { pageOf } from './github-pages.ts'
 import { DELIVERIES_KEPT_SECONDS, missedWebhooks } from './github-reconcile.ts'
 import { syncIssues } from './github-sync.ts'
 import { actionOf, deliveryIdOf, eventOf, payloadOf, verifySignature } from './github-webhooks.ts'
@@ -100,6 +101,7 @@ export class GitHubProvider
   }
 
   readonly toldRecord = toldRecord
+  readonly pageOf = pageOf
   readonly healthCheck = isHealthy
   readonly authenticatedUser = authenticatedUser
   readonly reconcileLookbackSeconds = DELIVERIES_KEPT_SECONDS
