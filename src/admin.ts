@@ -31,6 +31,8 @@ import type { OutboxStatus } from './events/outbox.ts'
 import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
 import type { ExplainOptions, Explanation } from './explain/explain.ts'
 import { explain } from './explain/explain.ts'
+import type { FoundPayloads, PayloadSearch } from './explain/payload-search.ts'
+import { searchPayloads } from './explain/payload-search.ts'
 import type { Failures, ListFailures } from './failures/failures.ts'
 import { listFailures } from './failures/failures.ts'
 import type { GroupActor, RetriedGroup, RetryGroup, RetryGroupPreview } from './failures/retry-group.ts'
@@ -48,7 +50,7 @@ import type { Finding } from './integrations/doctor/run-doctor.ts'
 import { runDoctor } from './integrations/doctor/run-doctor.ts'
 import type { HealthCheckResult } from './integrations/health-check.ts'
 import { checkIntegrationHealth } from './integrations/health-check.ts'
-import type { HealthReport } from './integrations/health-report.ts'
+import type { HealthReport, HealthReportOptions } from './integrations/health-report.ts'
 import { healthReport } from './integrations/health-report.ts'
 import { linksOut } from './integrations/links-out.ts'
 import type { IntegrationSummary, ListIntegrations } from './integrations/list.ts'
@@ -209,6 +211,8 @@ export interface IntegrationsAdmin {
    * @throws RecordNotFound; InvalidArgumentException for what cannot be a reference
    */
   explain(reference: string, options?: ExplainOptions): Promise<Explanation>
+  /** Webhooks or sync items by what their payloads hold, of the last hours; bounded, and says where it was cut. */
+  searchPayloads(search: PayloadSearch): Promise<FoundPayloads>
   /** Failures of items, webhooks and requests, the same ones together; of the last 24 hours by default. @throws InvalidArgumentException */
   failures(filter?: ListFailures): Promise<Failures>
   /** What `retryGroup()` would try. @throws as it does */
@@ -240,7 +244,7 @@ export interface IntegrationsAdmin {
     wakePending(): Promise<boolean>
   }
   /** How one integration is, and why. @throws IntegrationNotFound */
-  health(id: number): Promise<HealthReport>
+  health(id: number, options?: HealthReportOptions): Promise<HealthReport>
   /** Figures over all integrations, or a provider's. */
   stats(input?: StatisticsInput): Promise<Statistics>
   /** Evaluates the failure rates on a worker and waits for it. @throws BackendUnreachable */
@@ -398,6 +402,7 @@ export function createAdmin(
     failures: (filter) => listFailures(framework, filter),
     previewRetryGroup: (group, which) => previewRetryGroup(framework, group, which),
     retryGroup: (group, which) => retryGroup(framework, group, which, (id) => startItem(id)),
+    searchPayloads: (search) => searchPayloads(framework, search),
     explain: (reference, options) => explain(framework, reference, options),
     tokens: {
       create: (token) => createToken(framework, token),
@@ -410,7 +415,7 @@ export function createAdmin(
       retry: (options) => retryGivenUp(framework, options),
       wakePending: () => wakePendingOutbox(framework),
     },
-    health: (id) => healthReport(framework, id),
+    health: (id, options) => healthReport(framework, id, options),
     stats: (input) => statistics(framework, input),
     evaluateFailures: () => framework.workflows.runEvaluateFailures(),
     prune: async ({ dryRun = false } = {}) =>

@@ -11,7 +11,7 @@ import { assetRoutes } from './dashboard/assets.ts'
 import { dashboardRoutes } from './dashboard/dashboard-routes.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
-import { problemHandler, problemResponse } from './problem.ts'
+import { problemHandler } from './problem.ts'
 
 export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>().basePath(`/${integrations.config.operator.prefix}`)
@@ -29,7 +29,6 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   // The pages know no limits.
   routes.use('*', unlimitedOnly())
   routes.route('/', dashboardRoutes(integrations))
-  routes.all('*', (context) => problemResponse(context, { code: 'no_such_route', detail: 'There is no such route.' }))
   return routes
 }
 

@@ -7,7 +7,6 @@ const Seen = z.object({ html_url: z.string() })
 /** The record itself; what a delivery is about, the narrowest first. */
 const Shown = z.union([
   Seen,
-  z.object({ data: Seen }).transform(({ data }) => data),
   z.object({ comment: Seen }).transform(({ comment }) => comment),
   z.object({ issue: Seen }).transform(({ issue }) => issue),
   z.object({ repository: Seen }).transform(({ repository }) => repository),

@@ -40,6 +40,12 @@ export const SECTIONS = {
 type Groups = (typeof SECTIONS)[keyof typeof SECTIONS]
 export type Section = Groups extends infer Group ? (Group extends unknown ? keyof Group & string : never) : never
 
+/** As the way around calls it. */
+export function sectionName(section: Section): string {
+  const pages: Readonly<Record<string, string>> = Object.assign({}, ...Object.values(SECTIONS))
+  return pages[section] ?? section
+}
+
 export interface PageParts {
   readonly title: string
   /** Null: a page of none, such as the search. */
