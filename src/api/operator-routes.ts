@@ -10,6 +10,7 @@ import { commandRoutes } from './command-routes.ts'
 import { assetRoutes } from './dashboard/assets.ts'
 import { dashboardRoutes } from './dashboard/dashboard-routes.ts'
 import { loginRoutes } from './dashboard/login.ts'
+import { refusedPage, wantsPage } from './dashboard/problem-page.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
 import { problemHandler } from './problem.ts'
 
@@ -27,7 +28,7 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.route('/api/v1', commandRoutes(integrations))
   routes.route('/api/v1', apiDocs(integrations))
   // The pages know no limits.
-  routes.use('*', unlimitedOnly())
+  routes.use('*', unlimitedOnly(integrations))
   routes.route('/', dashboardRoutes(integrations))
   return routes
 }
@@ -40,10 +41,12 @@ export function redirectRoot(app: Hono, integrations: Integrations): Hono {
   )
 }
 
-function unlimitedOnly(): MiddlewareHandler<AccessEnvironment> {
+function unlimitedOnly(integrations: Integrations): MiddlewareHandler<AccessEnvironment> {
   return async function unlimitedOnly(context, next) {
     const { principal } = context.var.caller
-    return isLimited(principal) ? refuseLimited(context, principal) : next()
+    if (!isLimited(principal)) return next()
+    const refusal = refuseLimited(context, principal)
+    return wantsPage(context) ? refusedPage(integrations, context, refusal) : refusal
   }
 }
 

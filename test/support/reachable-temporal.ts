@@ -1,7 +1,8 @@
 /** What can be seen of a Temporal where all is well. */
-import { loadConfig } from './load-config.ts'
+
 import type { TemporalInspection } from '../../src/framework/context.ts'
 import { temporalCommands } from '../../src/temporal/inspection.ts'
+import { loadConfig } from './load-config.ts'
 
 export function reachableTemporal(): TemporalInspection {
   const where = { address: 'temporal.example:7233', namespace: 'default' }

@@ -13,7 +13,7 @@ import { homePage } from './home.ts'
 import { integrationDetail } from './integration-page.ts'
 import { listingPage } from './listing-page.ts'
 import { LISTINGS } from './listings.ts'
-import { problemPage } from './problem-page.ts'
+import { problemPage, wantsPage } from './problem-page.ts'
 import { eventDetail, incidentDetail, logDetail, mappingDetail } from './record-pages.ts'
 import { payloadSearchPage, searchPage } from './search-page.ts'
 import { itemDetail, runDetail } from './sync-pages.ts'
@@ -35,8 +35,7 @@ export function dashboardRoutes(integrations: Integrations): Hono<AccessEnvironm
   routes.route('/', actRoutes(integrations))
   routes.all('*', (context) => {
     const problem = { code: 'no_such_route', detail: 'There is no such page.' } as const
-    const wantsPage = (context.req.header('accept') ?? '').includes('text/html')
-    return wantsPage && !context.req.path.includes('/api/')
+    return wantsPage(context)
       ? problemPage(integrations, context, new ProblemError(problem))
       : problemResponse(context, { ...problem, detail: 'There is no such route.' })
   })

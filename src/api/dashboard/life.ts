@@ -40,7 +40,7 @@ export const explained = (integrations: Integrations, context: Context<AccessEnv
 export function lifeOf(root: string, told: Explained): Markup {
   const { origins, lines, caused, related, more } = told
   return html`<section aria-labelledby="life"><h2 id="life">Its life</h2>
-${origins.length === 0 ? '' : html`<p>It comes from ${origins.map(({ text, link }, at) => html`${at === 0 ? '' : ', from '}${link === null ? text : html`${text} (${recordLink(root, link)})`}`)}.</p>`}
+${origins.length === 0 ? '' : html`<p>Origin: ${origins.map(({ text, link }, at) => html`${at === 0 ? '' : '; before that: '}${link === null ? text : html`${text} (${recordLink(root, link)})`}`)}.</p>`}
 <ol class="life">${lines.map(
     ({ at, text, by, link }) =>
       html`<li><span class="when">${time(at)}</span> <span>${text}${by === null ? '' : html` <span class="quiet">by ${by}</span>`}${link === null ? '' : html` (${recordLink(root, link)})`}</span></li>\n`,

@@ -30,7 +30,7 @@ export async function searchPage(integrations: Integrations, context: Context<Ac
     if (told.outcome === 'ambiguous')
       return page(
         'Several records have it',
-        html`<ul class="refs">${told.matches.map(({ ref, reference }) => html`<li><a href="${root}/search?${new URLSearchParams({ q: reference }).toString()}">${reference}</a></li>`)}</ul>${told.more ? html`<p>There are more: an integration before it, such as <code>integration:7/${text}</code>, makes them fewer.</p>` : ''}`,
+        html`<ul class="refs">${told.matches.map(({ reference }) => html`<li><a href="${root}/search?${new URLSearchParams({ q: reference }).toString()}">${reference}</a></li>`)}</ul>${told.more ? html`<p>There are more: an integration before it, such as <code>integration:7/${text}</code>, makes them fewer.</p>` : ''}`,
       )
     if (ROWS.has(told.ref.kind) && told.exists) return context.redirect(recordPath(root, told.ref), 303)
     return page(

@@ -1,4 +1,5 @@
 /** Every page of the dashboard over a database with one of everything: for who may read and who may operate, with hostile texts and secrets. */
+import { Parser } from 'htmlparser2'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
@@ -45,6 +46,33 @@ beforeAll(async () => {
 
 afterAll(() => dashboard.close())
 
+/** Elements, attributes and addresses that no page of ours has. */
+function strangeParts(page: string): string[] {
+  const found: string[] = []
+  let scripts = 0
+  const parser = new Parser({
+    onopentag(name, attributes) {
+      if (name === 'script') scripts += 1
+      if (!ELEMENTS.has(name)) found.push(`<${name}>`)
+      for (const [attribute, value] of Object.entries(attributes)) {
+        if (/^on|^style$|^srcdoc$/.test(attribute)) found.push(`${name} ${attribute}`)
+        const leads = ['href', 'src', 'action'].includes(attribute)
+        if (leads && !/^(\/operator(\/|\?|$)|#|https:\/\/|\/integrations\/)/.test(value))
+          found.push(`${name} ${attribute}=${value}`)
+      }
+    },
+  })
+  parser.end(page)
+  return scripts === 1 ? found : [...found, `${scripts} scripts`]
+}
+const ELEMENTS = new Set(
+  (
+    'html head meta title link script body a div nav details summary h1 h2 h3 ul ol li header form input button span main p section ' +
+    'table caption thead tbody tr th td dl dt dd pre code strong label select option small time textarea figure figcaption svg defs ' +
+    'marker path rect circle text g progress'
+  ).split(' '),
+)
+
 const everyPath = (made: Everything): string[] => [
   '',
   '/search',
@@ -69,9 +97,9 @@ describe('every page', () => {
     const links = new Set<string>()
     for (const path of everyPath(plain))
       for (const [, href = ''] of (await dashboard.page(path, dashboard.reader)).matchAll(/ href="([^"]+)"/g))
-        if (href.startsWith('/operator/') && !href.includes('/assets/'))
+        if (href.startsWith('/operator/') && !/\/(assets|charts|console)/.test(href))
           links.add(href.replaceAll('&amp;', '&').slice(9))
-    expect(links.size).toBeGreaterThan(50)
+    expect(links.size).toBeGreaterThan(40)
     for (const href of links)
       expect([href, (await dashboard.get(href)).status]).toEqual([
         href,
@@ -200,12 +228,9 @@ it.each(HOSTILE)('shows %j as text on every page', async (text) => {
   ]
   for (const path of paths) {
     const page = await (await dashboard.get(path)).text()
-    // One script, ours; no element, handler or address that the text has made.
-    expect([path, [...page.matchAll(/<script/g)].length]).toEqual([path, 1])
-    expect(page).not.toMatch(/<(img|iframe)\b|<svg\/|<a href=j|href="javascript:|<[^>"]*"[^>"]*onerror/i)
-    expect(page).not.toContain(text.includes('<') ? text : '\u0000')
+    expect([path, strangeParts(page)]).toEqual([path, []])
   }
-  for (const id of [made.integrations]) await dashboard.test.sql`delete from integrations where id = ${id}`
+  await dashboard.test.sql`delete from integrations where id = ${made.integrations}`
 })
 
 it('shows no secret of an integration, whatever field holds it', async () => {
