@@ -10,8 +10,9 @@ import { commandRoutes } from './command-routes.ts'
 import { assetRoutes } from './dashboard/assets.ts'
 import { dashboardRoutes } from './dashboard/dashboard-routes.ts'
 import { loginRoutes } from './dashboard/login.ts'
+import { refusedPage, wantsPage } from './dashboard/problem-page.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
-import { problemHandler, problemResponse } from './problem.ts'
+import { problemHandler } from './problem.ts'
 
 export interface ApiOptions {
   /** Aborted when the process stops: what streams to a browser ends, so that a server that closes need not wait for it. */
@@ -37,10 +38,9 @@ export function operatorRoutes(
   routes.route('/api/v1', commandRoutes(integrations))
   routes.route('/api/v1', apiDocs(integrations))
   // The pages know no limits.
-  routes.use('*', unlimitedOnly())
+  routes.use('*', unlimitedOnly(integrations))
   const render = (request: Request, env: unknown) => routes.fetch(request, env as object)
   routes.route('/', dashboardRoutes(integrations, { render, stopping }))
-  routes.all('*', (context) => problemResponse(context, { code: 'no_such_route', detail: 'There is no such route.' }))
   return routes
 }
 
@@ -52,10 +52,12 @@ export function redirectRoot(app: Hono, integrations: Integrations): Hono {
   )
 }
 
-function unlimitedOnly(): MiddlewareHandler<AccessEnvironment> {
+function unlimitedOnly(integrations: Integrations): MiddlewareHandler<AccessEnvironment> {
   return async function unlimitedOnly(context, next) {
     const { principal } = context.var.caller
-    return isLimited(principal) ? refuseLimited(context, principal) : next()
+    if (!isLimited(principal)) return next()
+    const refusal = refuseLimited(context, principal)
+    return wantsPage(context) ? refusedPage(integrations, context, refusal) : refusal
   }
 }
 

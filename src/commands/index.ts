@@ -62,6 +62,7 @@ import { incidents } from './trouble/incidents.ts'
 import { notifications } from './trouble/notifications.ts'
 import { rateLimit } from './trouble/rate-limit.ts'
 import { retry } from './trouble/retry.ts'
+import { searchPayloads } from './trouble/search-payloads.ts'
 import { snoozeIncident } from './trouble/snooze-incident.ts'
 import { stats } from './trouble/stats.ts'
 import { checkWebhooks } from './webhooks/check-webhooks.ts'
@@ -138,6 +139,7 @@ export const TABLE: readonly AnyCommand[] = [
   notifications,
   rateLimit,
   retry,
+  searchPayloads,
   snoozeIncident,
   stats,
   checkWebhooks,

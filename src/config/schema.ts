@@ -20,6 +20,7 @@ import {
   oidc,
   oneOf,
   operatorTokens,
+  pageUrl,
   queueName,
   queuesByProvider,
   redirectTarget,
@@ -226,6 +227,16 @@ const OPERATOR = {
   prefix: key(routePrefix(), 'operator', 'route prefix of the operator API and the dashboard'),
   tokens: key(operatorTokens(), [], 'who may read or operate; "operate" includes "read"'),
   oidc: key(nullable(oidc()), null, 'an OpenID provider by which people sign in to the pages; null = by a token only'),
+  temporal_ui: key(
+    nullable(pageUrl()),
+    null,
+    'address of the Temporal UI, whose workflows the dashboard links to, such as https://cloud.temporal.io; null = no links',
+  ),
+  trace_url: key(
+    nullable(pageUrl('{trace_id}')),
+    null,
+    'where a trace is seen, such as https://traces.example.com/trace/{trace_id}; null = no links',
+  ),
 }
 
 const METRICS = {

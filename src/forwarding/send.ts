@@ -2,7 +2,7 @@
 import type { Framework } from '../framework/context.ts'
 import { ForwardFailed, NonRetryable } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
-import { signStandardWebhook } from '../providers/standard-webhook.ts'
+import { signStandardWebhook } from '../providers/signatures/standard-webhooks.ts'
 import type { ForwardTarget } from './target.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 30

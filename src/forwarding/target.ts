@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import type { Integration } from '../providers/integration.ts'
-import { signStandardWebhook } from '../providers/standard-webhook.ts'
+import { signStandardWebhook } from '../providers/signatures/standard-webhooks.ts'
 
 /** A door of the host's own. Each message is signed as Standard Webhooks says. */
 export interface ForwardTarget {

@@ -26,6 +26,22 @@ export interface IntegrationProvider {
   /** Checks credentials at create, update, exchange and refresh. */
   readonly credentialsSchema?: z.ZodType
   readonly metadataSchema?: z.ZodType
+  /**
+   * The provider's own page of a record, to which the dashboard links: an https address. Null: there is none, or it can't be told. It
+   * makes no call.
+   */
+  pageOf?(integration: Integration, record: ShownRecord): string | null
+}
+
+/** A record of ours that a person looks at. */
+export interface ShownRecord {
+  /** `delivery`: a webhook, `item`: a sync item, `mapping`: what an external id stands for. */
+  readonly kind: 'delivery' | 'item' | 'mapping'
+  /** The event type of a delivery, the event class of an item, the host's model of a mapping. */
+  readonly type: string | null
+  readonly externalId: string | null
+  /** What was delivered or listed, where it is JSON; null of a mapping, and once it is erased. */
+  readonly payload: Json
 }
 
 /** OAuth 2.0 authorization code flow (RFC 6749, section 4.1). */

@@ -24,6 +24,7 @@ import { syncWindow } from './github-backfill.ts'
 import { callGitHub } from './github-call.ts'
 import { GitHubIssueSynced, GitHubWebhookReceived } from './github-events.ts'
 import { classifyGitHubFailure, gitHubRetryDelayMs, isGitHubRetryable } from './github-failures.ts'
+import { pageOf } from './github-pages.ts'
 import { DELIVERIES_KEPT_SECONDS, missedWebhooks } from './github-reconcile.ts'
 import { createHook, listHooks, removeHook, renewHook } from './github-subscription.ts'
 import { syncIssues } from './github-sync.ts'
@@ -107,6 +108,7 @@ export class GitHubProvider
   readonly removeWebhookSubscription = removeHook
 
   readonly toldRecord = toldRecord
+  readonly pageOf = pageOf
   readonly healthCheck = isHealthy
   readonly authenticatedUser = authenticatedUser
   readonly reconcileLookbackSeconds = DELIVERIES_KEPT_SECONDS

@@ -18,6 +18,7 @@ import { StripeClient } from './client.ts'
 import type { StripeAccount } from './stripe-call.ts'
 import { callStripe, checkedBaseUrl } from './stripe-call.ts'
 import { StripeCredentials } from './stripe-credentials.ts'
+import { pageOf } from './stripe-pages.ts'
 import { EVENTS_KEPT_SECONDS, undeliveredEvents } from './stripe-reconcile.ts'
 import {
   deliveryIdOf,
@@ -105,6 +106,7 @@ export class StripeProvider
   }
 
   readonly toldRecord = toldRecord
+  readonly pageOf = pageOf
 
   readonly reconcileLookbackSeconds = EVENTS_KEPT_SECONDS
 

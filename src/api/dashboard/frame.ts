@@ -40,6 +40,12 @@ export const SECTIONS = {
 type Groups = (typeof SECTIONS)[keyof typeof SECTIONS]
 export type Section = Groups extends infer Group ? (Group extends unknown ? keyof Group & string : never) : never
 
+/** As the way around calls it. */
+export function sectionName(section: Section): string {
+  const pages: Readonly<Record<string, string>> = Object.assign({}, ...Object.values(SECTIONS))
+  return pages[section] ?? section
+}
+
 export interface PageParts {
   readonly title: string
   /** Null: a page of none, such as the search. */
@@ -69,13 +75,13 @@ export function readerOf(integrations: Integrations, context: Context<AccessEnvi
 }
 
 /** Frames may not hold it, forms lead to us alone, and only the script with this answer's nonce runs (CSP Level 3). */
-export function dashboardPage(
+function documentOf(
   integrations: Integrations,
-  context: Context<AccessEnvironment>,
-  { title, section, main, isLive = false, status = 200 }: PageParts,
+  context: Context,
+  { title, status = 200 }: Pick<PageParts, 'title' | 'status'>,
+  body: Markup,
 ): Response | Promise<Response> {
-  const { root, csrf } = readerOf(integrations, context)
-  const { principal, session } = context.var.caller
+  const root = operatorRoot(integrations)
   const nonce = randomBytes(18).toString('base64')
   context.header(
     'Content-Security-Policy',
@@ -85,7 +91,6 @@ export function dashboardPage(
   context.header('Referrer-Policy', 'same-origin')
   context.header('X-Frame-Options', 'DENY')
   context.header('Cross-Origin-Opener-Policy', 'same-origin')
-  const notice = takeNotice(integrations, context)
   return context.html(
     html`<!doctype html>
 <html lang="en">
@@ -96,7 +101,44 @@ export function dashboardPage(
 <link rel="stylesheet" href="${root}/assets/${STYLE.name}">
 ${SCRIPTS.map(({ name }) => html`<script nonce="${nonce}" src="${root}/assets/${name}" defer></script>`)}
 </head>
-<body data-root="${root}">
+${body}
+</html>`,
+    status as 200,
+  )
+}
+
+/** A page for who has not signed in, or may see no other. */
+export function plainPage(
+  integrations: Integrations,
+  context: Context,
+  { main, ...parts }: Omit<PageParts, 'section' | 'isLive'>,
+): Response | Promise<Response> {
+  return documentOf(
+    integrations,
+    context,
+    parts,
+    html`<body class="plain" data-root="${operatorRoot(integrations)}">
+<main id="main">
+<h1>${parts.title}</h1>
+${main}
+</main>
+</body>`,
+  )
+}
+
+export function dashboardPage(
+  integrations: Integrations,
+  context: Context<AccessEnvironment>,
+  { title, section, main, isLive = false, status = 200 }: PageParts,
+): Response | Promise<Response> {
+  const { root, csrf } = readerOf(integrations, context)
+  const { principal, session } = context.var.caller
+  const notice = takeNotice(integrations, context)
+  return documentOf(
+    integrations,
+    context,
+    { title, status },
+    html`<body data-root="${root}">
 <a class="skip" href="#main">To the content</a>
 <div class="frame">
 <nav class="side" aria-label="Pages"><details class="menu" open><summary>Pages</summary>${Object.entries(SECTIONS).map(
@@ -120,8 +162,6 @@ ${main}
 </main>
 </div>
 </div>
-</body>
-</html>`,
-    status as 200,
+</body>`,
   )
 }

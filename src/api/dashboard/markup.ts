@@ -1,6 +1,8 @@
 /** Pieces of pages: moments, states, links, lists of facts, JSON. Text is escaped by hono's `html`; nothing here is raw. */
 import { html } from 'hono/html'
 
+import { prettyJson } from './pretty-json.ts'
+
 export type Markup = ReturnType<typeof html>
 export const NOTHING: Markup = html``
 
@@ -69,6 +71,14 @@ export function json(value: unknown, label: string): Markup {
   return text.length < 2_000
     ? shown
     : html`<details><summary>${label}: ${text.length} characters</summary>${shown}</details>`
+}
+
+/** A body as it is stored: JSON with a line for each value, its numbers and texts untouched. */
+export function body(text: string | null | undefined, label: string): Markup {
+  if (text === null || text === undefined || text === '') return html`<p class="quiet">${label}: none</p>`
+  const shown = pre(prettyJson(text) ?? text, label)
+  const size = `${label}: ${text.length} characters`
+  return html`<details${text.length < 4_000 ? html` open` : ''}><summary>${size}</summary>${shown}</details>`
 }
 
 export interface Column<Row> {

@@ -3,8 +3,9 @@ import type { Context } from 'hono'
 import { html } from 'hono/html'
 import type { Integrations } from '../../create-integrations.ts'
 import type { AccessEnvironment } from '../caller.ts'
+import { operatorRoot } from '../middleware.ts'
 import { problemHandler } from '../problem.ts'
-import { dashboardPage } from './frame.ts'
+import { dashboardPage, plainPage, readerOf } from './frame.ts'
 import type { Markup } from './markup.ts'
 
 export interface ProblemDocument {
@@ -40,5 +41,27 @@ export async function problemPage(
     section: null,
     status: problem.status,
     main: problemPanel(problem),
+  })
+}
+
+/** A browser, and not a program: below the API's root nobody gets a page. */
+export function wantsPage({ req }: Context): boolean {
+  return (req.header('accept') ?? '').includes('text/html') && !req.path.includes('/api/v1')
+}
+
+/** For a person who is signed in and may see no page. */
+export async function refusedPage(
+  integrations: Integrations,
+  context: Context<AccessEnvironment>,
+  refusal: Response,
+): Promise<Response> {
+  const problem = (await refusal.json()) as ProblemDocument
+  const root = operatorRoot(integrations)
+  return plainPage(integrations, context, {
+    title: problem.title,
+    status: problem.status,
+    main: html`${problemPanel(problem)}
+<p><a href="${root}/api/v1/docs">The API</a> may be used with it.</p>
+<form method="post" action="${root}/logout">${readerOf(integrations, context).csrf}<button type="submit">Sign out</button></form>`,
   })
 }

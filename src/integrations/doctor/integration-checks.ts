@@ -46,6 +46,7 @@ const integrationsDisabled: Check = {
         fault(
           `Integration ${id} was switched off by its health after ${counted(failures, 'failure')} in a row${lastErrorAt === null ? '' : `, the last at ${moment(lastErrorAt)}`}; ${counted(pendingWebhooks, 'webhook')} wait. Find out why first.`,
           `integrations enable ${id}`,
+          { integrationId: id, since: lastErrorAt },
         ),
       ),
       'None was switched off by its health.',
@@ -75,7 +76,11 @@ const FORCED = {
 function aboutCircuit(id: number, { override, overrideUntil, state, openedAt, retryAt }: CircuitView): Observation[] {
   if (override !== null) {
     const term = overrideUntil === null ? 'for good' : `until ${moment(overrideUntil)}`
-    return [warning(`Integration ${id}: ${FORCED[override]}, ${term}.`, `integrations circuit ${id} auto`)]
+    return [
+      warning(`Integration ${id}: ${FORCED[override]}, ${term}.`, `integrations circuit ${id} auto`, {
+        integrationId: id,
+      }),
+    ]
   }
   if (state === 'closed') return []
   const since = openedAt === null ? '' : ` since ${moment(openedAt)}`
@@ -84,6 +89,7 @@ function aboutCircuit(id: number, { override, overrideUntil, state, openedAt, re
     warning(
       `Integration ${id}: its provider fails, so its circuit is ${state === 'open' ? 'open' : 'half-open'}${since}; ${next}.`,
       `integrations circuit ${id} status`,
+      { integrationId: id, since: openedAt },
     ),
   ]
 }
@@ -118,6 +124,7 @@ export const oauthReauthorization: Check = {
         fault(
           `Integration ${id} has had no valid authorization since ${moment(since)} (${reason}): a person has to authorize it again. Send them the link.`,
           `integrations oauth-link ${id}`,
+          { integrationId: id, since },
         ),
       ),
     )
@@ -147,6 +154,7 @@ export const oauthRefreshes: Check = {
           warning(
             `The tokens of integration ${id} could not be refreshed since ${moment(firstFailedAt)}, ${failures} failed in all${next}. After four days a person has to authorize it again.`,
             `integrations refresh-tokens ${id}`,
+            { integrationId: id, since: firstFailedAt },
           ),
         ]
       })

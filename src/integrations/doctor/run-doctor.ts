@@ -24,6 +24,12 @@ export interface Finding {
   readonly message: string
   /** The command, ready to be pasted; null when nothing is wrong, or the check itself failed. */
   readonly remedy: string | null
+  /** Whom it is about; null: no single integration. */
+  readonly integrationId: number | null
+  /** Null: the integration's own, or it is about none. */
+  readonly stream: string | null
+  /** Since when; null: not known, or nothing is wrong. */
+  readonly since: Date | null
 }
 
 /** Facts that the composition root knows and the framework does not. */
