@@ -55,30 +55,6 @@ const LETTER_PIXELS = 11
 const MARK_WIDTH = 14
 const MARK_ROWS = 3
 
-/** With the charts' own colours; lines, letters and trouble have the page's. */
-export const CHART_STYLE = `
-.chart { --c1: light-dark(#0969da, #58a6ff); --c2: light-dark(#8250df, #bc8cff); --c3: light-dark(#1a7f37, #3fb950); --c4: light-dark(#9a6700, #d29922); --c5: light-dark(#bf3989, #f778ba); --c6: light-dark(#57606a, #8b949e) }
-.chart { margin: 0 0 1rem; max-width: 44rem; min-width: 0 }
-.chart figcaption { font-weight: 600 }
-.chart svg { display: block; width: 100%; height: auto; overflow: visible }
-.chart text { fill: var(--quiet); font-family: inherit }
-.chart .grid { stroke: var(--line) }
-.chart .mark line { stroke: var(--quiet) }
-.chart .mark text { fill: currentColor }
-.chart .gap { fill: var(--line); opacity: .4 }
-.s1 { --c: var(--c1) } .s2 { --c: var(--c2) } .s3 { --c: var(--c3) } .s4 { --c: var(--c4) } .s5 { --c: var(--c5) } .s6 { --c: var(--c6) }
-.sbad { --c: var(--bad) }
-.stroke { fill: none; stroke: var(--c) }
-.fill { fill: var(--c); stroke: none }
-.soft { opacity: .75 }
-.legend, .marks { display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin: .25rem 0; padding: 0; color: var(--quiet); font-size: .875rem }
-.legend { list-style: none }
-.legend li::before { content: ""; display: inline-block; width: .75rem; height: .75rem; margin-right: .4rem; border-radius: 2px; background: var(--c) }
-.marks { flex-direction: column; gap: 0; padding-left: 1.5rem }
-.spark { width: 6rem; height: 1.5rem; --c1: light-dark(#0969da, #58a6ff) }
-@media (forced-colors: active) { .legend li::before, .stroke, .fill { forced-color-adjust: none } }
-`
-
 /** A chart with its legend, its marks in words, and its figures as a table. */
 export function chart(input: ChartInput): Markup {
   const drawn = prepared(input)

@@ -6,6 +6,7 @@ import { ProblemError, problemResponse } from '../problem.ts'
 import { actProgressPage } from './act-progress-page.ts'
 import { actRoutes } from './acts.ts'
 import { keyDetail, requestDetail } from './call-pages.ts'
+import { chartsPage } from './charts-page.ts'
 import type { DetailOf } from './detail-page.ts'
 import { detailPage } from './detail-page.ts'
 import { failuresPage } from './failures-page.ts'
@@ -27,6 +28,7 @@ export function dashboardRoutes(integrations: Integrations, live: LiveOptions): 
   const routes = new Hono<AccessEnvironment>()
   routes.onError((error, context) => problemPage(integrations, context, error))
   routes.get('/', (context) => homePage(integrations, context))
+  routes.get('/charts', (context) => chartsPage(integrations, context))
   for (const listing of LISTINGS)
     routes.get(`/${listing.section}`, (context) => listingPage(integrations, context, listing))
   for (const page of SYSTEM_PAGES) routes.get(`/${page.section}`, (context) => systemPage(integrations, context, page))

@@ -54,7 +54,7 @@ ${incidents.next === null ? '' : html`<p><a href="${root}/incidents?status=open"
 <section aria-labelledby="integrations"><h2 id="integrations">Integrations</h2>
 ${tableOf({
   caption: 'Newest first. Times are UTC.',
-  columns: standingColumns(integrations, reader),
+  columns: await standingColumns(integrations, reader, listed.data),
   rows: listed.data,
   none: 'There is no integration yet.',
 })}

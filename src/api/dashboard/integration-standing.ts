@@ -3,6 +3,7 @@ import { html } from 'hono/html'
 import { basePathOf } from '../../access/rules.ts'
 import type { Integrations } from '../../create-integrations.ts'
 import { activeText, switchedOffBy } from '../../integrations/rules.ts'
+import { sparkline } from './charts.ts'
 import type { Reader } from './frame.ts'
 import type { Column, Markup } from './markup.ts'
 import { badge, NOTHING, time } from './markup.ts'
@@ -79,13 +80,14 @@ function lastRun(root: string, { last_run: run }: Standing): Markup {
 const inItems = (root: string, id: number, filter: string, count: number): Markup =>
   html`<a href="${root}/sync-items?integration=${id}&amp;${filter}"${count === 0 ? '' : html` class="bad"`}>${count}</a>`
 
-/** @param sparkline calls and failures of the last day, made by charts.ts; the column is left out without it */
-export function standingColumns(
+/** Of these integrations. */
+export async function standingColumns(
   integrations: Integrations,
   reader: Reader,
-  sparkline?: (id: number) => Markup,
-): readonly Column<Standing>[] {
+  rows: readonly Pick<Standing, 'id'>[],
+): Promise<readonly Column<Standing>[]> {
   const { root } = reader
+  const calls = await integrations.admin.charts.sparklines(rows.map(({ id }) => id))
   return [
     { head: 'Name', cell: ({ id, name }) => rowLink(root, 'integrations', id, name) },
     {
@@ -99,7 +101,7 @@ export function standingColumns(
         html`${badge(row.health_status)}${row.stale ? html` ${badge('stale')}` : ''}${row.circuit === 'closed' ? '' : html` circuit ${badge(row.circuit)}`}`,
     },
     { head: 'On', cell: (row) => activeText(onOff(row)) },
-    ...(sparkline === undefined ? [] : [{ head: 'Calls', cell: ({ id }: Standing) => sparkline(id) }]),
+    { head: 'Calls, 24 h', cell: ({ id }) => sparkline(calls.get(id) ?? { calls: [], failures: [] }) },
     {
       head: 'Requests 24 h',
       isNumber: true,

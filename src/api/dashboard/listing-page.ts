@@ -25,7 +25,11 @@ export interface ListingPage<Row> {
   readonly title: string
   /** Of the API: `get /webhooks`. */
   readonly operation: string
-  readonly columns: (reader: Reader, integrations: Integrations) => readonly Column<Row>[]
+  readonly columns: (
+    reader: Reader,
+    integrations: Integrations,
+    rows: readonly Row[],
+  ) => readonly Column<Row>[] | Promise<readonly Column<Row>[]>
   /** Acts on everything that the filter finds: operations with some of the same fields. */
   readonly acts?: readonly Omit<Act, 'words'>[]
 }
@@ -59,7 +63,7 @@ ${
 }
 ${tableOf({
   caption: `${title}, newest first. Times are UTC.`,
-  columns: columns(reader, integrations),
+  columns: await columns(reader, integrations, data),
   rows: data,
   none: operationOf(key).command.none ?? 'Nothing.',
 })}

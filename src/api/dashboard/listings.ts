@@ -17,7 +17,7 @@ export const LISTINGS: readonly ListingPage<any>[] = [
     section: 'integrations',
     title: 'Integrations',
     operation: 'get /integrations',
-    columns: (reader, integrations) => standingColumns(integrations, reader),
+    columns: (reader, integrations, rows) => standingColumns(integrations, reader, rows),
     acts: [{ operation: 'post /integrations', label: 'Make one' }],
   },
   rows('webhooks', 'Webhooks', [

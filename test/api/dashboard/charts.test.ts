@@ -1,7 +1,8 @@
 /** Charts as text: what is drawn, said and escaped, whatever the figures are. */
 import { describe, expect, it } from 'vitest'
+import { STYLE } from '../../../src/api/dashboard/assets.ts'
 import type { ChartInput } from '../../../src/api/dashboard/charts.ts'
-import { CHART_STYLE, chart, sparkline } from '../../../src/api/dashboard/charts.ts'
+import { chart, sparkline } from '../../../src/api/dashboard/charts.ts'
 import { figureChart } from '../../../src/api/dashboard/figure-charts.ts'
 import type { ChartPoint } from '../../../src/rollups/series.ts'
 
@@ -160,8 +161,8 @@ describe('a chart', () => {
   })
 
   it('has its colours in one style of classes, which loads nothing', () => {
-    expect(CHART_STYLE).toContain('light-dark(')
-    expect(CHART_STYLE).not.toMatch(/url\(|@import|expression/)
+    expect(STYLE.text).toContain('.chart')
+    expect(STYLE.text).not.toMatch(/url\(|@import|expression/)
   })
 })
 

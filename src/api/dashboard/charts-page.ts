@@ -1,0 +1,72 @@
+/** Figures over time: of all integrations, of a provider's, of one. Rule: docs/behaviour/charts.md. */
+import type { Context } from 'hono'
+import { html } from 'hono/html'
+import { z } from 'zod'
+import { provider } from '../../commands/fields.ts'
+import type { Integrations } from '../../create-integrations.ts'
+import type { ChartWindow } from '../../rollups/rollup-rules.ts'
+import { CHART_WINDOWS } from '../../rollups/rollup-rules.ts'
+import { queryOf } from '../body.ts'
+import type { AccessEnvironment } from '../caller.ts'
+import { idIn } from '../named-routes.ts'
+import type { FigureChart } from './figure-charts.ts'
+import { FIGURE_CHARTS, figureChart } from './figure-charts.ts'
+import { dashboardPage, readerOf } from './frame.ts'
+import type { Markup } from './markup.ts'
+import { tableOf } from './markup.ts'
+import { rowLink } from './record-links.ts'
+
+const empty = z.literal('').transform(() => undefined)
+const query = z.strictObject({
+  window: z
+    .enum(CHART_WINDOWS, { error: `one of ${CHART_WINDOWS.join(', ')} is allowed` })
+    .or(empty)
+    .optional(),
+  provider: empty.or(provider('').schema).optional(),
+  integration: empty
+    .or(
+      z
+        .string()
+        .transform(idIn)
+        .refine((id) => id > 0, 'an id is allowed'),
+    )
+    .optional(),
+})
+
+export async function chartsPage(integrations: Integrations, context: Context<AccessEnvironment>): Promise<Response> {
+  const { root } = readerOf(integrations, context)
+  const { window = '24h', provider, integration: integrationId } = queryOf(context, query)
+  const { charts } = integrations.admin
+  if (integrationId !== undefined) await integrations.get(integrationId)
+  const asked = { window, provider, integrationId }
+  const [series, byCalls, byFailures] = await Promise.all([
+    charts.series(asked),
+    charts.busiest({ ...asked, by: 'calls' }),
+    charts.busiest({ ...asked, by: 'failures' }),
+  ])
+  const marks = await charts.marks({ provider, integrationId, from: series.from, to: series.to })
+  const of = { ...(provider && { provider }), ...(integrationId && { integration: String(integrationId) }) }
+  const link = (each: ChartWindow): Markup =>
+    html`<a href="${root}/charts?${new URLSearchParams({ window: each, ...of }).toString()}"${each === window ? html` aria-current="true"` : ''}>${each}</a> `
+  const busiest = (caption: string, rows: typeof byCalls): Markup =>
+    tableOf({
+      caption,
+      columns: [
+        { head: 'Integration', cell: ({ integrationId: id, name }) => rowLink(root, 'integrations', id, name) },
+        { head: 'Provider', cell: (row) => row.provider },
+        { head: 'Calls', isNumber: true, cell: (row) => row.calls },
+        { head: 'Failed', isNumber: true, cell: (row) => row.failures },
+      ],
+      rows,
+      none: 'None in this time.',
+    })
+  return dashboardPage(integrations, context, {
+    title: 'Charts',
+    section: 'charts',
+    isLive: true,
+    main: html`<nav aria-label="Time">${CHART_WINDOWS.map(link)}</nav>
+<form class="filters" action="${root}/charts"><input type="hidden" name="window" value="${window}"><label>provider<input name="provider" value="${provider ?? ''}" autocomplete="off"></label><label>integration<input name="integration" value="${integrationId ?? ''}" inputmode="numeric" autocomplete="off"></label><button type="submit">Show</button> <a href="${root}/charts?window=${window}">All</a></form>
+<div class="charts">${(Object.keys(FIGURE_CHARTS) as FigureChart[]).map((which) => figureChart(which, series, marks))}</div>
+${integrationId === undefined ? html`<h2>Busiest integrations</h2>${busiest('By calls', byCalls)}<h2>Most failures</h2>${busiest('By failed calls', byFailures)}` : ''}`,
+  })
+}
