@@ -74,7 +74,7 @@ export type { IncidentAnnotation, IncidentSummary, ListIncidents } from './incid
 export type { IncidentSource, IncidentStatus } from './incidents/rules.ts'
 export type { Finding } from './integrations/doctor/run-doctor.ts'
 export type { HealthCheckResult } from './integrations/health-check.ts'
-export type { HealthReport } from './integrations/health-report.ts'
+export type { HealthReport, HealthReportOptions } from './integrations/health-report.ts'
 export type { IntegrationSummary, ListIntegrations } from './integrations/list.ts'
 export type {
   IntegrationDetail,
