@@ -150,7 +150,7 @@ export const BAD_VALUES: readonly BadValue[] = [
     'operator.temporal_ui',
     'an https URL without user info, or an http one of this machine, or null',
     ['http://temporal.example.com', '"http://temporal.example.com"'],
-    'https://me@temporal.example.com',
+    'temporal.example.com',
   ),
   bad(
     'operator.trace_url',
