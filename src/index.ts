@@ -4,7 +4,7 @@ export type { BegunSignIn, EndedSignIn, OidcSignIn } from './access/oidc-sign-in
 export type { CreateToken, ListTokens, TokenSummary } from './access/operator-tokens.ts'
 export type { Claims, Limits, Principal, Scope } from './access/rules.ts'
 export type { Access, LinkTarget, Session } from './access/tokens-and-links.ts'
-export type { IntegrationsAdmin } from './admin.ts'
+export type { IntegrationsAdmin, LinkedWorkflow } from './admin.ts'
 export type {
   ForgetIdempotencyKey,
   IdempotencyKeyDetail,
@@ -60,6 +60,7 @@ export type {
   Explanation,
 } from './explain/explain.ts'
 export type { LifeLine, Origin, RecordKind, RecordRef } from './explain/lives.ts'
+export type { FoundPayload, FoundPayloads, PayloadSearch } from './explain/payload-search.ts'
 export type { RowKind } from './explain/reference-rules.ts'
 export type { FailureKind } from './failures/failure-rules.ts'
 export type { FailureFilter, FailureGroup, Failures, ListFailures } from './failures/failures.ts'
@@ -72,9 +73,10 @@ export type { IncidentActor } from './incidents/acts.ts'
 export type { ElevatedRate, EvaluateFailuresResult } from './incidents/incident-jobs.ts'
 export type { IncidentAnnotation, IncidentSummary, ListIncidents } from './incidents/list.ts'
 export type { IncidentSource, IncidentStatus } from './incidents/rules.ts'
+export type { Diagnosis, WantedDiagnosis } from './integrations/doctor/kept-diagnosis.ts'
 export type { Finding } from './integrations/doctor/run-doctor.ts'
 export type { HealthCheckResult } from './integrations/health-check.ts'
-export type { HealthReport } from './integrations/health-report.ts'
+export type { HealthReport, HealthReportOptions } from './integrations/health-report.ts'
 export type { IntegrationSummary, ListIntegrations } from './integrations/list.ts'
 export type {
   IntegrationDetail,

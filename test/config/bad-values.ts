@@ -146,6 +146,18 @@ export const BAD_VALUES: readonly BadValue[] = [
       received: MASKED,
     },
   },
+  bad(
+    'operator.temporal_ui',
+    'an https URL without user info, or an http one of this machine, or null',
+    ['http://temporal.example.com', '"http://temporal.example.com"'],
+    'temporal.example.com',
+  ),
+  bad(
+    'operator.trace_url',
+    'an https URL without user info that has {trace_id}, or an http one of this machine, or null',
+    ['https://traces.example.com/', '"https://traces.example.com/"'],
+    'javascript:{trace_id}',
+  ),
   {
     key: 'notifications.targets',
     code: {

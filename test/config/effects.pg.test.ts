@@ -562,6 +562,26 @@ describe('operators', () => {
     expect(await statusesAt([token])).toEqual({ ops: [200, 200], nobody: [200, 401] })
   })
 
+  effect('operator.temporal_ui', 'is where the dashboard links to workflows', async () => {
+    const linkAt = (temporal_ui: string | null) =>
+      withConfig({ operator: { temporal_ui } }, async ({ integrations }) =>
+        integrations.admin.links.workflow({ kind: 'webhook', id: 7 }),
+      )
+    expect(await linkAt('http://127.0.0.1:8233')).toBe(
+      'http://127.0.0.1:8233/namespaces/default/workflows/integrations%3Awebhook%3A7',
+    )
+    expect(await linkAt(null)).toBeNull()
+  })
+
+  effect('operator.trace_url', 'is where the dashboard links to traces', async () => {
+    const linkAt = (trace_url: string | null) =>
+      withConfig({ operator: { trace_url } }, async ({ integrations }) =>
+        integrations.admin.links.trace(`00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`),
+      )
+    expect(await linkAt('https://traces.example.com/{trace_id}')).toBe(`https://traces.example.com/${'a'.repeat(32)}`)
+    expect(await linkAt(null)).toBeNull()
+  })
+
   effect('operator.oidc', 'has people sign in at an OpenID provider', async () => {
     const pageAt = (oidc: Config['operator']['oidc']) =>
       withConfig({ operator: { oidc } }, async ({ integrations }) =>

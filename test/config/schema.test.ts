@@ -39,6 +39,8 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['operator.prefix', 'string', 'operator'],
   ['operator.tokens', 'array', []],
   ['operator.oidc', '?object', null],
+  ['operator.temporal_ui', '?string', null],
+  ['operator.trace_url', '?string', null],
   ['metrics.open', 'bool', false],
   ['metrics.path', '?string', '/metrics'],
   ['metrics.port', '?int', null],

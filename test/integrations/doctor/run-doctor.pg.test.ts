@@ -229,6 +229,9 @@ describe('circuits', () => {
         status: 'warning',
         message: expect.stringContaining(`is open since ${openedAt?.toISOString().slice(0, 19)}Z; the next probe`),
         remedy: `integrations circuit ${integration.id} status`,
+        integrationId: integration.id,
+        stream: null,
+        since: openedAt,
       },
     ])
   })
@@ -246,6 +249,9 @@ describe('circuits', () => {
         status: 'warning',
         message: expect.stringMatching(new RegExp(`${message}.*until 2099-01-01T00:00:00Z`)),
         remedy: `integrations circuit ${integration.id} auto`,
+        integrationId: integration.id,
+        stream: null,
+        since: null,
       },
     ])
     await integration.overrideCircuit(null)
