@@ -82,6 +82,8 @@ import { retrySyncItem, skipSyncItem, startItemRetry } from './syncs/items/item-
 import type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
 import { getSyncItem, listFailedItems, listSyncItems } from './syncs/items/item-list.ts'
 import type { FailedItem, ListFailedItemsInput, ProcessSyncItemResult, SkipSyncItemResult } from './syncs/sync-jobs.ts'
+import type { TestableProvider, TestDelivery, TestDeliveryInput } from './webhooks/test-delivery.ts'
+import { makeTestDelivery, testableProviders } from './webhooks/test-delivery.ts'
 import { workflowId } from './workflows/ids.ts'
 
 /** What the object is made of, beside the framework. */
@@ -209,6 +211,17 @@ export interface IntegrationsAdmin {
   explain(reference: string, options?: ExplainOptions): Promise<Explanation>
   /** Failures of items, webhooks and requests, the same ones together; of the last 24 hours by default. @throws InvalidArgumentException */
   failures(filter?: ListFailures): Promise<Failures>
+  readonly testDeliveries: {
+    /** Providers that take webhooks, and what can be tried with them. */
+    providers(): readonly TestableProvider[]
+    /**
+     * A delivery as the provider would send it, or spoilt on purpose. Nothing is sent.
+     *
+     * @throws IntegrationNotFound, UnsupportedByProvider, WebhookNotFound, RecordNotFound for a sample; InvalidArgumentException where it
+     *   can't be signed
+     */
+    make(integrationId: number, delivery: TestDeliveryInput): Promise<TestDelivery>
+  }
   /** Rows of an act on many, by the status that they have now. @throws InvalidArgumentException */
   actProgress(act: ActOnMany): Promise<ReadonlyMap<string, number>>
   /** What `retryGroup()` would try. @throws as it does */
@@ -356,6 +369,10 @@ export function createAdmin(
     },
     audit: { list: (filter) => listAudit(framework, filter) },
     failures: (filter) => listFailures(framework, filter),
+    testDeliveries: {
+      providers: () => testableProviders(framework),
+      make: (id, delivery) => makeTestDelivery(framework, id, delivery),
+    },
     actProgress: (act) => actProgress(framework, act),
     previewRetryGroup: (group, which) => previewRetryGroup(framework, group, which),
     retryGroup: (group, which) => retryGroup(framework, group, which, (id) => startItem(id)),

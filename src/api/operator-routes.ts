@@ -8,6 +8,7 @@ import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
 import { assetRoutes } from './dashboard/assets.ts'
+import type { Deliver } from './dashboard/console-page.ts'
 import { dashboardRoutes } from './dashboard/dashboard-routes.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
@@ -22,6 +23,7 @@ const NEVER = new AbortController().signal
 
 export function operatorRoutes(
   integrations: Integrations,
+  deliver: Deliver,
   { signal: stopping = NEVER }: ApiOptions = {},
 ): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>().basePath(`/${integrations.config.operator.prefix}`)
@@ -39,7 +41,7 @@ export function operatorRoutes(
   // The pages know no limits.
   routes.use('*', unlimitedOnly())
   const render = (request: Request, env: unknown) => routes.fetch(request, env as object)
-  routes.route('/', dashboardRoutes(integrations, { render, stopping }))
+  routes.route('/', dashboardRoutes(integrations, { render, stopping, deliver }))
   routes.all('*', (context) => problemResponse(context, { code: 'no_such_route', detail: 'There is no such route.' }))
   return routes
 }

@@ -136,11 +136,36 @@ export interface HandlesWebhooks extends IntegrationProvider {
    */
   webhookSignedBytes?(request: WebhookRequest): Uint8Array | string
   webhookHandlers?(): Record<string, WebhookHandler>
+  /**
+   * Headers of a delivery as the provider would send it, signed with a secret of the integration: for the dashboard's test console.
+   * Null: the integration has no secret.
+   */
+  signTestWebhook?(integration: Integration, delivery: TestWebhook): Maybe<Readonly<Record<string, string>> | null>
+  /** Bodies to try it with in the test console. */
+  sampleWebhooks?(): readonly WebhookSample[]
   /** Answers a subscription challenge before the signature is looked at; null: an ordinary delivery. */
   answerWebhookChallenge?(
     integration: Integration,
     request: WebhookRequest,
   ): Maybe<{ status: number; contentType: 'text/plain' | 'application/json'; body: string } | null>
+}
+
+/** A delivery that an operator makes, to be signed. */
+export interface TestWebhook {
+  /** The raw body: what is signed. */
+  readonly body: Uint8Array
+  /** Its type, for a provider that names it in a header. */
+  readonly event: string | null
+  /** A UUID of this delivery alone. */
+  readonly deliveryId: string
+  readonly at: Date
+}
+
+export interface WebhookSample {
+  /** As the console names it. */
+  readonly name: string
+  readonly event: string | null
+  readonly body: Json
 }
 
 /** A delivery that the provider's API still knows. */

@@ -14,7 +14,9 @@ import type {
   RetryWait,
   SyncItemEventClass,
   SyncSession,
+  TestWebhook,
   WebhookRequest,
+  WebhookSample,
 } from '../../provider.ts'
 import { RateLimit, reduceCheckpointsByMax } from '../../provider.ts'
 import { GitHubCredentials } from './app-token.ts'
@@ -25,7 +27,7 @@ import { GitHubIssueSynced, GitHubWebhookReceived } from './github-events.ts'
 import { classifyGitHubFailure, gitHubRetryDelayMs, isGitHubRetryable } from './github-failures.ts'
 import { DELIVERIES_KEPT_SECONDS, missedWebhooks } from './github-reconcile.ts'
 import { syncIssues } from './github-sync.ts'
-import { actionOf, deliveryIdOf, eventOf, payloadOf, verifySignature } from './github-webhooks.ts'
+import { actionOf, deliveryIdOf, eventOf, payloadOf, samples, signTest, verifySignature } from './github-webhooks.ts'
 import { toldRecord } from './records.ts'
 import { GitHubMetadata, repositoryOf } from './repository.ts'
 
@@ -80,6 +82,14 @@ export class GitHubProvider
 
   verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
     return verifySignature(integration, request)
+  }
+
+  signTestWebhook(integration: Integration, delivery: TestWebhook): Record<string, string> | null {
+    return signTest(integration, delivery)
+  }
+
+  sampleWebhooks(): readonly WebhookSample[] {
+    return samples()
   }
 
   resolveWebhookEvent(request: WebhookRequest): string | null {

@@ -3,7 +3,8 @@
  *
  * Source: https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
  */
-import type { Integration, Json, WebhookRequest } from '../../provider.ts'
+import { createHmac } from 'node:crypto'
+import type { Integration, Json, TestWebhook, WebhookRequest, WebhookSample } from '../../provider.ts'
 import { activeWebhookSecrets, verifyHmacSignature } from '../../provider.ts'
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
@@ -12,6 +13,37 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 export function verifySignature(integration: Integration, request: WebhookRequest): boolean {
   const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
   return verifyHmacSignature(request, secrets, { header: 'x-hub-signature-256', prefix: 'sha256=' })
+}
+
+/** As GitHub sends it, for the test console. */
+export function signTest(
+  integration: Integration,
+  { body, event, deliveryId, at }: TestWebhook,
+): Record<string, string> | null {
+  const [secret] = activeWebhookSecrets(integration.credentialsArray(), at)
+  if (secret === undefined) return null
+  return {
+    'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
+    'x-github-delivery': deliveryId,
+    'x-github-event': event ?? 'ping',
+    'user-agent': 'GitHub-Hookshot/console',
+  }
+}
+
+/** Short forms of https://docs.github.com/en/webhooks/webhook-events-and-payloads */
+export function samples(): readonly WebhookSample[] {
+  const repository = { id: 1, full_name: 'octo-org/example' }
+  const issue = { id: 1, number: 1, title: 'An issue of the test console', state: 'open', labels: [] }
+  const sender = { id: 1, login: 'octocat' }
+  return [
+    { name: 'ping', event: 'ping', body: { zen: 'Keep it logically awesome.', hook_id: 1, repository } },
+    { name: 'issue opened', event: 'issues', body: { action: 'opened', issue, repository, sender } },
+    {
+      name: 'issue closed',
+      event: 'issues',
+      body: { action: 'closed', issue: { ...issue, state: 'closed' }, repository, sender },
+    },
+  ]
 }
 
 /** `X-GitHub-Delivery`, if it is a UUID as GitHub sends it; null otherwise. */

@@ -11,7 +11,9 @@ import type {
   ReconcilesWebhooks,
   RedactsRequestData,
   SupportsIdempotency,
+  TestWebhook,
   WebhookRequest,
+  WebhookSample,
 } from '../../provider.ts'
 import { classOfStatus, FailureClass, RateLimit, SchemaDrift, statusOf } from '../../provider.ts'
 import { StripeClient } from './client.ts'
@@ -24,6 +26,8 @@ import {
   eventTypeOf,
   payloadOf,
   StripeWebhookReceived,
+  samples,
+  signTest,
   toldRecord,
   verifySignature,
 } from './stripe-webhooks.ts'
@@ -92,6 +96,14 @@ export class StripeProvider
 
   webhookDeliveryId(request: WebhookRequest): string | null {
     return deliveryIdOf(request)
+  }
+
+  signTestWebhook(integration: Integration, delivery: TestWebhook): Record<string, string> | null {
+    return signTest(integration, delivery)
+  }
+
+  sampleWebhooks(): readonly WebhookSample[] {
+    return samples()
   }
 
   resolveWebhookEvent(request: WebhookRequest): string | null {

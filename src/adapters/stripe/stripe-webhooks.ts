@@ -3,9 +3,11 @@
  *
  * Source: https://docs.stripe.com/webhooks/signature. Rule: docs/behaviour/stripe.md, "Webhooks".
  */
+
+import { createHmac, randomUUID } from 'node:crypto'
 import Stripe from 'stripe'
 import { z } from 'zod'
-import type { Integration, Json, Told, WebhookRequest } from '../../provider.ts'
+import type { Integration, Json, TestWebhook, Told, WebhookRequest, WebhookSample } from '../../provider.ts'
 import { activeWebhookSecrets, isTimely, ProviderEvent, soleHeader } from '../../provider.ts'
 
 const SIGNED_AT = /^t=(\d{1,12})$/
@@ -36,6 +38,34 @@ function isSignedWith(secret: string, header: string, text: string, request: Web
     if (error instanceof Stripe.errors.StripeSignatureVerificationError) return false
     throw error
   }
+}
+
+/** As Stripe sends it, for the test console. */
+export function signTest(integration: Integration, { body, at }: TestWebhook): Record<string, string> | null {
+  const [secret] = activeWebhookSecrets(integration.credentialsArray(), at)
+  if (secret === undefined) return null
+  const seconds = Math.floor(at.getTime() / 1_000)
+  const digest = createHmac('sha256', secret).update(`${seconds}.`).update(body).digest('hex')
+  return { 'stripe-signature': `t=${seconds},v1=${digest}`, 'user-agent': 'Stripe/1.0 (console)' }
+}
+
+/** Short forms of https://docs.stripe.com/api/events, each with an id of its own: the id is the delivery's. */
+export function samples(): readonly WebhookSample[] {
+  const sample = (type: string, object: Json): WebhookSample => ({
+    name: type,
+    event: type,
+    body: {
+      id: `evt_test_${randomUUID().replaceAll('-', '')}`,
+      object: 'event',
+      type,
+      livemode: false,
+      data: { object },
+    },
+  })
+  return [
+    sample('payment_intent.succeeded', { id: 'pi_console', object: 'payment_intent', amount: 1_099, currency: 'eur' }),
+    sample('customer.updated', { id: 'cus_console', object: 'customer', email: 'jenny@example.com' }),
+  ]
 }
 
 /** Seconds since 1970; null unless the header names one time. */

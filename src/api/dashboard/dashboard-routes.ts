@@ -4,6 +4,8 @@ import type { Integrations } from '../../create-integrations.ts'
 import type { AccessEnvironment } from '../caller.ts'
 import { actProgressPage } from './act-progress-page.ts'
 import { actRoutes } from './acts.ts'
+import type { Deliver } from './console-page.ts'
+import { consoleRoutes } from './console-page.ts'
 import { homePage } from './home.ts'
 import type { ListingPage } from './listing-page.ts'
 import { listingPage } from './listing-page.ts'
@@ -11,7 +13,10 @@ import type { LiveOptions } from './live.ts'
 import { liveRoutes } from './live.ts'
 import { problemPage } from './problem-page.ts'
 
-export function dashboardRoutes(integrations: Integrations, live: LiveOptions): Hono<AccessEnvironment> {
+export function dashboardRoutes(
+  integrations: Integrations,
+  { deliver, ...live }: LiveOptions & { readonly deliver: Deliver },
+): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>()
   routes.onError((error, context) => problemPage(integrations, context, error))
   routes.get('/', (context) => homePage(integrations, context))
@@ -20,6 +25,7 @@ export function dashboardRoutes(integrations: Integrations, live: LiveOptions): 
   routes.get('/progress', (context) => actProgressPage(integrations, context))
   routes.route('/', actRoutes(integrations))
   routes.route('/', liveRoutes(integrations, live))
+  routes.route('/', consoleRoutes(integrations, deliver))
   return routes
 }
 
