@@ -1,7 +1,7 @@
 /**
  * `npm start` and `npm run demo`: the whole system on one machine, with nothing else installed.
  *
- * `dev.ts [demo] [--data <folder>]`
+ * `dev.ts [demo] [--data <folder>] [--steady]`
  */
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
@@ -20,7 +20,10 @@ import { keepTrafficGoing } from './traffic.ts'
 /** How long Ctrl-C waits for the step of a start that is under way. */
 const LAST_STEP_MS = 3_000
 
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { data: { type: 'string' } } })
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { data: { type: 'string' }, steady: { type: 'boolean', default: false } },
+})
 const demo = positionals[0] === 'demo'
 const folder = resolve(values.data ?? (demo ? join('.data', 'demo') : '.data'))
 /** In which `npm run cli` looks. */
@@ -89,7 +92,11 @@ async function main(): Promise<number> {
     for (const tell of early) tell()
     const traffic = new AbortController()
     supervisor.own('traffic', async () => traffic.abort())
-    keepTrafficGoing(stack, traffic.signal, (line) => narrator.line('traffic', line)).catch((error: unknown) => {
+    keepTrafficGoing(stack, {
+      signal: traffic.signal,
+      isSteady: values.steady,
+      report: (line) => narrator.line('traffic', line),
+    }).catch((error: unknown) => {
       if (!supervisor.stopping) print(`traffic: ${error instanceof Error ? error.message : String(error)}`)
     })
     return await interrupted
@@ -113,9 +120,9 @@ async function finishDemo(stack: Stack): Promise<number> {
 
 function urlsOf(stack: Stack): Record<string, string> {
   return {
+    Dashboard: `${stack.apiUrl}${devLogin(stack.integrations)}`,
     API: stack.apiUrl,
     Commands: `npm run cli -- ${isUsualFolder ? '' : `--data ${folder} `}list`,
-    Operator: `${stack.apiUrl}${devLogin(stack.integrations)}`,
     ...(stack.temporalUi === null ? {} : { 'Temporal UI': stack.temporalUi }),
     'Temporal server': stack.temporalAddress,
     ...(stack.temporalBinary === null

@@ -11,13 +11,29 @@ const STRIDE = 100
 /** Every fourth round changes issues too: about once a minute, so that each sync finds some. */
 const ROUNDS_PER_CHANGE = 4
 const ISSUES_PER_CHANGE = 3
+/** The first trouble comes after a minute, then one every three: each longer than the retries of a call. */
+const ROUNDS_PER_TROUBLE = 12
+const FIRST_TROUBLE = 4
+const TROUBLES: readonly object[] = [
+  { match: 'GET /repos/*/issues*', status: 502, times: 8, body: '<html>Bad Gateway</html>' },
+  {
+    match: 'GET /repos/*/issues*',
+    status: 403,
+    times: 2,
+    headers: { 'retry-after': '30' },
+    body: { message: 'You have exceeded a secondary rate limit.' },
+  },
+]
 
-/** Runs until the signal is aborted. */
-export async function keepTrafficGoing(
-  stack: Stack,
-  signal: AbortSignal,
-  report: (line: string) => void,
-): Promise<void> {
+export interface Traffic {
+  /** Ends it. */
+  readonly signal: AbortSignal
+  /** The sandbox never fails. Default: now and then it does, so that the dashboard has something to show. */
+  readonly isSteady: boolean
+  readonly report: (line: string) => void
+}
+
+export async function keepTrafficGoing(stack: Stack, { signal, isSteady, report }: Traffic): Promise<void> {
   await stack.integrations.syncs.start(stack.integrationId)
   await sendWebhooks(stack, { limit: FIRST_WEBHOOKS, ratePerSecond: FIRST_RATE_PER_SECOND, fresh: true })
   for (let round = 1; !signal.aborted; round += 1)
@@ -26,6 +42,11 @@ export async function keepTrafficGoing(
       await sendWebhooks(stack, { limit: 1, offset: (round * STRIDE) % PAYLOADS, fresh: true })
       if (round % ROUNDS_PER_CHANGE === 0)
         await post(`${stack.sandboxUrl}/_sandbox/issues/touch`, { count: ISSUES_PER_CHANGE })
+      if (!isSteady && round % ROUNDS_PER_TROUBLE === FIRST_TROUBLE) {
+        const trouble = TROUBLES[Math.floor(round / ROUNDS_PER_TROUBLE) % TROUBLES.length]
+        await post(`${stack.sandboxUrl}/_sandbox/faults`, trouble)
+        report('the sandbox fails some calls now (--steady: never); the dashboard shows what that does')
+      }
     } catch (error) {
       if (signal.aborted) return
       report(error instanceof Error ? error.message : String(error))

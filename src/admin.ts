@@ -32,10 +32,10 @@ import type { OutboxStatus } from './events/outbox.ts'
 import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
 import type { ExplainOptions, Explanation } from './explain/explain.ts'
 import { explain } from './explain/explain.ts'
-import type { ActOnMany } from './failures/act-progress.ts'
-import { actProgress } from './failures/act-progress.ts'
 import type { FoundPayloads, PayloadSearch } from './explain/payload-search.ts'
 import { searchPayloads } from './explain/payload-search.ts'
+import type { ActOnMany } from './failures/act-progress.ts'
+import { actProgress } from './failures/act-progress.ts'
 import type { Failures, ListFailures } from './failures/failures.ts'
 import { listFailures } from './failures/failures.ts'
 import type { GroupActor, RetriedGroup, RetryGroup, RetryGroupPreview } from './failures/retry-group.ts'
@@ -96,6 +96,8 @@ import { retrySyncItem, skipSyncItem, startItemRetry } from './syncs/items/item-
 import type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
 import { getSyncItem, listFailedItems, listSyncItems } from './syncs/items/item-list.ts'
 import type { FailedItem, ListFailedItemsInput, ProcessSyncItemResult, SkipSyncItemResult } from './syncs/sync-jobs.ts'
+import type { TestableProvider, TestDelivery, TestDeliveryInput } from './webhooks/test-delivery.ts'
+import { makeTestDelivery, testableProviders } from './webhooks/test-delivery.ts'
 import { workflowId } from './workflows/ids.ts'
 
 /** What the object is made of, beside the framework. */
@@ -225,6 +227,17 @@ export interface IntegrationsAdmin {
   searchPayloads(search: PayloadSearch): Promise<FoundPayloads>
   /** Failures of items, webhooks and requests, the same ones together; of the last 24 hours by default. @throws InvalidArgumentException */
   failures(filter?: ListFailures): Promise<Failures>
+  readonly testDeliveries: {
+    /** Providers that take webhooks, and what can be tried with them. */
+    providers(): readonly TestableProvider[]
+    /**
+     * A delivery as the provider would send it, or spoilt on purpose. Nothing is sent.
+     *
+     * @throws IntegrationNotFound, UnsupportedByProvider, WebhookNotFound, RecordNotFound for a sample; InvalidArgumentException where it
+     *   can't be signed
+     */
+    make(integrationId: number, delivery: TestDeliveryInput): Promise<TestDelivery>
+  }
   /** Rows of an act on many, by the status that they have now. @throws InvalidArgumentException */
   actProgress(act: ActOnMany): Promise<ReadonlyMap<string, number>>
   /** What `retryGroup()` would try. @throws as it does */
@@ -431,6 +444,10 @@ export function createAdmin(
     },
     audit: { list: (filter) => listAudit(framework, filter) },
     failures: (filter) => listFailures(framework, filter),
+    testDeliveries: {
+      providers: () => testableProviders(framework),
+      make: (id, delivery) => makeTestDelivery(framework, id, delivery),
+    },
     actProgress: (act) => actProgress(framework, act),
     previewRetryGroup: (group, which) => previewRetryGroup(framework, group, which),
     retryGroup: (group, which) => retryGroup(framework, group, which, (id) => startItem(id)),

@@ -31,7 +31,10 @@ export function createApi(integrations: Integrations, options: ApiOptions = {}):
   for (const path of [...paths, `/${integrations.config.operator.prefix}/*`]) api.use(path, traced(integrations))
   api.route('/', webhooks)
   api.route('/', oauth)
-  api.route('/', operatorRoutes(integrations, options))
+  api.route(
+    '/',
+    operatorRoutes(integrations, (request, env) => webhooks.fetch(request, env as object), options),
+  )
   api.route('/', metrics)
   const login = devLogin(integrations)
   if (login !== null)

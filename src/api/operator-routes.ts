@@ -8,6 +8,7 @@ import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
 import { assetRoutes } from './dashboard/assets.ts'
+import type { Deliver } from './dashboard/console-page.ts'
 import { dashboardRoutes } from './dashboard/dashboard-routes.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { refusedPage, wantsPage } from './dashboard/problem-page.ts'
@@ -23,6 +24,7 @@ const NEVER = new AbortController().signal
 
 export function operatorRoutes(
   integrations: Integrations,
+  deliver: Deliver,
   { signal: stopping = NEVER }: ApiOptions = {},
 ): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>().basePath(`/${integrations.config.operator.prefix}`)
@@ -40,7 +42,7 @@ export function operatorRoutes(
   // The pages know no limits.
   routes.use('*', unlimitedOnly(integrations))
   const render = (request: Request, env: unknown) => routes.fetch(request, env as object)
-  routes.route('/', dashboardRoutes(integrations, { render, stopping }))
+  routes.route('/', dashboardRoutes(integrations, { render, stopping, deliver }))
   return routes
 }
 

@@ -3,6 +3,7 @@
 import { runProgram } from '../commands/cli/program.ts'
 import { processTerminal } from '../commands/cli/terminal.ts'
 import { loadHost } from './host.ts'
+import { serveDashboard } from './serve-dashboard.ts'
 
 // Read by the host's default logger: its lines are none of the command's result.
 process.env.LOG_STREAM ||= 'stderr'
@@ -21,6 +22,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   load: async () => (await loadHost()).integrations,
   terminal: processTerminal(stdout.write),
   signal: interrupt.signal,
+  serve: serveDashboard,
 })
 await stdout.flushed()
 process.exit(exitCode)

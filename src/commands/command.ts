@@ -48,7 +48,27 @@ export interface HostlessContext {
   warn(text: string): void
 }
 
+/**
+ * Serves the dashboard until the signal is aborted. @returns the address it had
+ *
+ * @throws Refused where it can't listen
+ */
+export type ServeDashboard = (
+  integrations: Integrations,
+  options: {
+    readonly host: string
+    /** 0: a free one. */
+    readonly port: number
+    /** Signs in whoever opens the second address. */
+    readonly token: string
+    readonly signal: AbortSignal
+    readonly onReady: (address: string, login: string) => void
+  },
+) => Promise<string>
+
 export interface CommandContext extends HostlessContext {
+  /** On the command line alone. */
+  readonly serve?: ServeDashboard | undefined
   readonly integrations: Integrations
   /** What the caller is bound to; a list's door has put it into the filter already. */
   readonly limits: Limits

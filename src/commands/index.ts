@@ -31,6 +31,7 @@ import { prune } from './records/prune.ts'
 import { repointMapping } from './records/repoint-mapping.ts'
 import { requests } from './records/requests.ts'
 import { config } from './set-up/config.ts'
+import { dashboard } from './set-up/dashboard.ts'
 import { doctor } from './set-up/doctor.ts'
 import { keys } from './set-up/keys.ts'
 import { migrate } from './set-up/migrate.ts'
@@ -108,6 +109,7 @@ export const TABLE: readonly AnyCommand[] = [
   repointMapping,
   requests,
   config,
+  dashboard,
   doctor,
   keys,
   migrate,

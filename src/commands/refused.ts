@@ -15,6 +15,7 @@ export class Refused extends Error {
       | 'listing_failed'
       | 'confirmation_needed'
       | 'file_exists'
+      | 'not_listening'
       | 'not_writable',
     message: string,
     readonly field?: string,

@@ -186,6 +186,25 @@ export interface HandlesWebhooks extends IntegrationProvider {
   webhookHandlers?(): Record<string, WebhookHandler>
   /** The methods that the door takes, and what it answers. Default: GET and POST; 200 or 403, and JSON. */
   readonly webhookDoor?: WebhookDoor
+  /** Headers that the provider sends beside the signature, such as the event's type: for the dashboard's test console. */
+  testWebhookHeaders?(delivery: TestWebhook): Readonly<Record<string, string>>
+  /** Bodies to try it with in the test console. */
+  sampleWebhooks?(): readonly WebhookSample[]
+}
+
+/** A delivery that an operator makes. */
+export interface TestWebhook {
+  /** Its type; null: not said. */
+  readonly event: string | null
+  /** A UUID of this delivery alone. */
+  readonly deliveryId: string
+}
+
+export interface WebhookSample {
+  /** As the console names it. */
+  readonly name: string
+  readonly event: string | null
+  readonly body: Json
 }
 
 /** A delivery that the provider's API still knows. */

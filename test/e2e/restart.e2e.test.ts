@@ -39,7 +39,7 @@ async function newPlace({ onTestFinished }: Pick<TestContext, 'onTestFinished'>)
     folder,
     start(env = {}) {
       // That it makes the bundle itself is seen in demo.e2e.test.ts; here it would be made at each start.
-      const command = runScript('start', ['--data', folder], { ...installedBundle(), ...env })
+      const command = runScript('start', ['--data', folder, '--steady'], { ...installedBundle(), ...env })
       started.push(command)
       return command
     },
@@ -153,7 +153,7 @@ describe('npm start', () => {
     expect(execFileSync(temporal, ['operator', 'cluster', 'health', ...address], QUIET)).toContain('SERVING')
     // A page or proxy of this machine is nobody to it; the printed address lets its reader in.
     expect((await fetch(`${shown.API}/operator`)).status).toBe(401)
-    expect((await fetch(shown.Operator ?? '', { redirect: 'manual' })).status).toBe(303)
+    expect((await fetch(shown.Dashboard ?? '', { redirect: 'manual' })).status).toBe(303)
 
     // A killed supervisor leaves its children behind: the next start ends them, and stops everything at Ctrl-C.
     const left = runningState(folder)

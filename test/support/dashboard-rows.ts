@@ -4,7 +4,7 @@ import type { TestIntegrations } from './integrations.ts'
 import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from './rows.ts'
 
 /** Shown as text wherever it comes to stand. The attribute and the name on `window` show where it was not. */
-export const HOSTILE = '"><img src=x data-xss onerror="window.wasRun=1"><script>window.wasRun=1</script>\'{{7*7}}'
+const MARKUP = '"><img src=x data-xss onerror="window.wasRun=1"><script>window.wasRun=1</script>\'{{7*7}}'
 /** Stands in every field that may hold a secret, and on no page. */
 export const CANARY = 'canary-9d2c-of-the-credentials'
 
@@ -25,8 +25,12 @@ export interface DashboardRows {
   readonly waitingItem: number
 }
 
-/** @param now the moment at which the dashboard is looked at */
-export async function fillDashboard(test: TestIntegrations, now = new Date()): Promise<DashboardRows> {
+/** @param options `now`: the moment at which it is looked at; `isHostile`: with what strangers write into names, payloads and errors */
+export async function fillDashboard(
+  test: TestIntegrations,
+  { now = new Date(), isHostile = true }: { readonly now?: Date; readonly isHostile?: boolean } = {},
+): Promise<DashboardRows> {
+  const HOSTILE = isHostile ? MARKUP : 'Acme archive'
   const { db, tables } = test.framework
   const ago = (ms: number): Date => new Date(now.getTime() - ms)
   const github = (name: string, repo: string) =>

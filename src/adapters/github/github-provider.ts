@@ -15,7 +15,9 @@ import type {
   RetryWait,
   SyncItemEventClass,
   SyncSession,
+  TestWebhook,
   WebhookRequest,
+  WebhookSample,
 } from '../../provider.ts'
 import { RateLimit, reduceCheckpointsByMax } from '../../provider.ts'
 import { GitHubCredentials } from './app-token.ts'
@@ -28,7 +30,7 @@ import { pageOf } from './github-pages.ts'
 import { DELIVERIES_KEPT_SECONDS, missedWebhooks } from './github-reconcile.ts'
 import { createHook, listHooks, removeHook, renewHook } from './github-subscription.ts'
 import { syncIssues } from './github-sync.ts'
-import { actionOf, deliveryIdOf, eventOf, gitHubSignature, payloadOf } from './github-webhooks.ts'
+import { actionOf, deliveryIdOf, eventOf, gitHubSignature, payloadOf, samples, testHeaders } from './github-webhooks.ts'
 import { toldRecord } from './records.ts'
 import { GitHubMetadata, repositoryOf } from './repository.ts'
 
@@ -83,6 +85,14 @@ export class GitHubProvider
   readonly deliveryIdSigned = false
 
   readonly signature = gitHubSignature
+
+  testWebhookHeaders(delivery: TestWebhook): Record<string, string> {
+    return testHeaders(delivery)
+  }
+
+  sampleWebhooks(): readonly WebhookSample[] {
+    return samples()
+  }
 
   resolveWebhookEvent(request: WebhookRequest): string | null {
     return eventOf(request)

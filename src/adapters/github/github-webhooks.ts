@@ -3,7 +3,7 @@
  *
  * Source: https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
  */
-import type { HmacScheme, Json, WebhookRequest } from '../../provider.ts'
+import type { HmacScheme, Json, TestWebhook, WebhookRequest, WebhookSample } from '../../provider.ts'
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
@@ -14,6 +14,29 @@ export const gitHubSignature: HmacScheme = {
   header: 'x-hub-signature-256',
   prefix: 'sha256=',
   encoding: 'hex',
+}
+
+/** Beside the signature, for the test console. */
+export const testHeaders = ({ event, deliveryId }: TestWebhook): Record<string, string> => ({
+  'x-github-delivery': deliveryId,
+  'x-github-event': event ?? 'ping',
+  'user-agent': 'GitHub-Hookshot/console',
+})
+
+/** Short forms of https://docs.github.com/en/webhooks/webhook-events-and-payloads */
+export function samples(): readonly WebhookSample[] {
+  const repository = { id: 1, full_name: 'octo-org/example' }
+  const issue = { id: 1, number: 1, title: 'An issue of the test console', state: 'open', labels: [] }
+  const sender = { id: 1, login: 'octocat' }
+  return [
+    { name: 'ping', event: 'ping', body: { zen: 'Keep it logically awesome.', hook_id: 1, repository } },
+    { name: 'issue opened', event: 'issues', body: { action: 'opened', issue, repository, sender } },
+    {
+      name: 'issue closed',
+      event: 'issues',
+      body: { action: 'closed', issue: { ...issue, state: 'closed' }, repository, sender },
+    },
+  ]
 }
 
 /** `X-GitHub-Delivery`, if it is a UUID as GitHub sends it; null otherwise. */

@@ -12,6 +12,7 @@ import type {
   RedactsRequestData,
   SupportsIdempotency,
   WebhookRequest,
+  WebhookSample,
 } from '../../provider.ts'
 import { classOfStatus, FailureClass, RateLimit, SchemaDrift, statusOf } from '../../provider.ts'
 import { StripeClient } from './client.ts'
@@ -25,6 +26,7 @@ import {
   eventTypeOf,
   payloadOf,
   StripeWebhookReceived,
+  samples,
   stripeSignature,
   toldRecord,
 } from './stripe-webhooks.ts'
@@ -91,6 +93,10 @@ export class StripeProvider
 
   webhookDeliveryId(request: WebhookRequest): string | null {
     return deliveryIdOf(request)
+  }
+
+  sampleWebhooks(): readonly WebhookSample[] {
+    return samples()
   }
 
   resolveWebhookEvent(request: WebhookRequest): string | null {

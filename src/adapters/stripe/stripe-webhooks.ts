@@ -3,8 +3,9 @@
  *
  * Source: https://docs.stripe.com/webhooks/signature. Rule: docs/behaviour/stripe.md, "Webhooks".
  */
+import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
-import type { HmacScheme, Integration, Json, Told, WebhookRequest } from '../../provider.ts'
+import type { HmacScheme, Integration, Json, Told, WebhookRequest, WebhookSample } from '../../provider.ts'
 import { ProviderEvent, signedPart } from '../../provider.ts'
 
 /** The whole secret is the key, `whsec_` included. While Stripe rolls a secret the header has several signatures. */
@@ -16,6 +17,25 @@ export const stripeSignature: HmacScheme = {
   fields: { separator: ',', signature: 'v1' },
   timestamp: { field: 't' },
   signed: [signedPart.timestamp, '.', signedPart.body],
+}
+
+/** Short forms of https://docs.stripe.com/api/events, each with an id of its own: the id is the delivery's. */
+export function samples(): readonly WebhookSample[] {
+  const sample = (type: string, object: Json): WebhookSample => ({
+    name: type,
+    event: type,
+    body: {
+      id: `evt_test_${randomUUID().replaceAll('-', '')}`,
+      object: 'event',
+      type,
+      livemode: false,
+      data: { object },
+    },
+  })
+  return [
+    sample('payment_intent.succeeded', { id: 'pi_console', object: 'payment_intent', amount: 1_099, currency: 'eur' }),
+    sample('customer.updated', { id: 'cus_console', object: 'customer', email: 'jenny@example.com' }),
+  ]
 }
 
 /** The event's `id`, which is signed with the body; null when the body has none. */

@@ -7,6 +7,8 @@ import { actProgressPage } from './act-progress-page.ts'
 import { actRoutes } from './acts.ts'
 import { keyDetail, requestDetail } from './call-pages.ts'
 import { chartsPage } from './charts-page.ts'
+import type { Deliver } from './console-page.ts'
+import { consoleRoutes } from './console-page.ts'
 import type { DetailOf } from './detail-page.ts'
 import { detailPage } from './detail-page.ts'
 import { failuresPage } from './failures-page.ts'
@@ -24,7 +26,10 @@ import { itemDetail, runDetail } from './sync-pages.ts'
 import { SYSTEM_PAGES, systemPage } from './system-pages.ts'
 import { webhookDetail } from './webhook-page.ts'
 
-export function dashboardRoutes(integrations: Integrations, live: LiveOptions): Hono<AccessEnvironment> {
+export function dashboardRoutes(
+  integrations: Integrations,
+  { deliver, ...live }: LiveOptions & { readonly deliver: Deliver },
+): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>()
   routes.onError((error, context) => problemPage(integrations, context, error))
   routes.get('/', (context) => homePage(integrations, context))
@@ -40,6 +45,7 @@ export function dashboardRoutes(integrations: Integrations, live: LiveOptions): 
   routes.get('/progress', (context) => actProgressPage(integrations, context))
   routes.route('/', actRoutes(integrations))
   routes.route('/', liveRoutes(integrations, live))
+  routes.route('/', consoleRoutes(integrations, deliver))
   routes.all('*', (context) => {
     const problem = { code: 'no_such_route', detail: 'There is no such page.' } as const
     return wantsPage(context)

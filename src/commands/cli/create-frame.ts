@@ -2,7 +2,7 @@
 import { hostname, userInfo } from 'node:os'
 import { Command } from 'commander'
 import type { Integrations } from '../../create-integrations.ts'
-import type { CommandContext, Command as Definition, HostlessContext } from '../command.ts'
+import type { CommandContext, Command as Definition, HostlessContext, ServeDashboard } from '../command.ts'
 import { Interrupted } from './failure.ts'
 import { plainLines } from './plain.ts'
 import type { Terminal } from './terminal.ts'
@@ -26,6 +26,8 @@ export interface FrameOptions {
    * end. Default 0: at Ctrl-C the process ends, and the work with it.
    */
   readonly endingMs?: number
+  /** How the dashboard is served; without it that command is refused. */
+  readonly serve?: ServeDashboard
   /** Told when a command ends with another exit code than 0. */
   readonly onExitCode?: (exitCode: number) => void
 }
@@ -96,7 +98,11 @@ export function createFrame({
         // Work that may go on after the signal must not begin after it.
         if (signal.aborted) throw new Interrupted()
         const graceMs = Math.max(endingMs, stopsItself ? STOPPING_MS : 0)
-        outcome = await untilAborted(signal, work(withHost(context, integrations)), graceMs)
+        outcome = await untilAborted(
+          signal,
+          work({ ...withHost(context, integrations), serve: options.serve }),
+          graceMs,
+        )
       } finally {
         await integrations.close()
       }

@@ -3,10 +3,10 @@ import { InvalidArgumentException } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
 import type { HandlesWebhooks } from '../../providers/contracts.ts'
 import type { SignatureScheme } from '../../providers/signatures/scheme-rules.ts'
+import { signDelivery } from '../../providers/signatures/sign-delivery.ts'
 import type { WebhookRequest } from '../../providers/webhook-request.ts'
 import { webhookRequest } from '../../providers/webhook-request.ts'
 import type { WebhookFixture } from '../conformance.ts'
-import { signDelivery } from '../sign-delivery.ts'
 import { signedWebhook } from '../signed-webhook.ts'
 
 /** Config `webhook.timestamp_tolerance`, its default: for schemes that sign no time it is not asked for. */

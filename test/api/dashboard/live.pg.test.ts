@@ -43,7 +43,7 @@ afterAll(async () => {
 
 /** The routes, with a short time between two looks. */
 function apiOf({ stopping = new AbortController().signal, longestMs = 60_000 } = {}) {
-  const operatorApi = operatorRoutes(test.integrations)
+  const operatorApi = operatorRoutes(test.integrations, () => new Response())
   const asked: string[] = []
   const render = (request: Request, env: unknown) => {
     asked.push(new URL(request.url).pathname)

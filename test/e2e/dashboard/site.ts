@@ -39,8 +39,17 @@ export interface Visit {
 }
 
 /** @param behind the proxy that takes TLS off, and this path before the service's own */
-export async function startSite({ behind }: { readonly behind?: { readonly prefix: string } } = {}): Promise<Site> {
-  const database = await createTestDatabase()
+export async function startSite({
+  behind,
+  isHostile,
+  adminUrl,
+}: {
+  readonly behind?: { readonly prefix: string }
+  readonly isHostile?: boolean
+  /** Of the Postgres; default: the test run's. */
+  readonly adminUrl?: string
+} = {}): Promise<Site> {
+  const database = await createTestDatabase(adminUrl === undefined ? {} : { adminUrl })
   const port = await freePort()
   const outer = behind === undefined ? port : await freePort()
   const origin = behind === undefined ? `http://127.0.0.1:${port}` : `https://localhost:${outer}`
@@ -50,7 +59,7 @@ export async function startSite({ behind }: { readonly behind?: { readonly prefi
     baseUrl: base,
     config: { operator: { tokens: [...TOKENS] } },
   })
-  const rows = await fillDashboard(test)
+  const rows = await fillDashboard(test, isHostile === undefined ? {} : { isHostile })
   const stopping = new AbortController()
   const api = createApi(test.integrations, { signal: stopping.signal })
   const server = serve({ fetch: api.fetch, port, hostname: '127.0.0.1' }) as Server

@@ -1,6 +1,6 @@
 /** Deliveries at random, right ones and spoilt ones, the same for the same seed. */
 import type { DeliveryPlace, SignatureScheme } from '../../../src/providers/signatures/scheme-rules.ts'
-import { signDelivery } from '../../../src/testing/sign-delivery.ts'
+import { signDelivery } from '../../../src/providers/signatures/sign-delivery.ts'
 import type { WebhookDoor } from '../../../src/webhooks/catalogue/door.ts'
 import type { SchemeKeys } from '../../support/scheme-keys.ts'
 

@@ -5,10 +5,11 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { constants, createHash, createHmac, createPrivateKey, createSecretKey, sign } from 'node:crypto'
-import { InvalidArgumentException } from '../framework/errors.ts'
-import type { Json } from '../framework/json.ts'
-import { fieldsOf } from '../providers/signatures/delivery-values.ts'
-import { hmacKey } from '../providers/signatures/hmac.ts'
+import { InvalidArgumentException } from '../../framework/errors.ts'
+import type { Json } from '../../framework/json.ts'
+import { webhookRequest } from '../webhook-request.ts'
+import { fieldsOf } from './delivery-values.ts'
+import { hmacKey } from './hmac.ts'
 import type {
   DeliveryPlace,
   JwtScheme,
@@ -16,10 +17,9 @@ import type {
   SignatureScheme,
   SignedTime,
   StandardWebhooksScheme,
-} from '../providers/signatures/scheme-rules.ts'
-import { signedParts } from '../providers/signatures/signed-delivery.ts'
-import { BODY_ALONE, messageOf } from '../providers/signatures/signed-message.ts'
-import { webhookRequest } from '../providers/webhook-request.ts'
+} from './scheme-rules.ts'
+import { signedParts } from './signed-delivery.ts'
+import { BODY_ALONE, messageOf } from './signed-message.ts'
 
 export interface UnsignedDelivery {
   /** Default: POST. */
