@@ -25,6 +25,7 @@ export {
   type ScriptedTransport,
   scriptedTransport,
 } from './scripted-transport.ts'
+export { signerOf } from './sign-delivery.ts'
 export type { DeliveryToSign } from './signed-webhook.ts'
 export {
   gitHubSigner,

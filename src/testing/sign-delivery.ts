@@ -20,6 +20,7 @@ import type {
 import { signedParts } from '../providers/signatures/signed-delivery.ts'
 import { BODY_ALONE, messageOf } from '../providers/signatures/signed-message.ts'
 import { webhookRequest } from '../providers/webhook-request.ts'
+import type { WebhookSigner } from './signed-webhook.ts'
 
 export interface UnsignedDelivery {
   /** Default: POST. */
@@ -264,5 +265,12 @@ function jwsSignature(alg: string, input: string, key: string): Buffer {
     key: privateKey,
     padding: isPss ? constants.RSA_PKCS1_PSS_PADDING : constants.RSA_PKCS1_PADDING,
     ...(isPss ? { saltLength: constants.RSA_PSS_SALTLEN_DIGEST } : {}),
+  })
+}
+
+/** A signer for `signedWebhook()` out of a provider's `signature`, for one that stands in headers. */
+export function signerOf(scheme: SignatureScheme): WebhookSigner {
+  return ({ body, secret, at, deliveryId }) => ({
+    ...signDelivery(scheme, { body }, { key: secret, at, deliveryId }).headers,
   })
 }
