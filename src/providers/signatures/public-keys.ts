@@ -150,22 +150,8 @@ function isAllowed({ hosts, pathSuffix = '' }: CertificateSource, text: string):
   })
 }
 
-const KNOWN_KEYS = new Map<string, KeyObject | null>()
-const MAX_KNOWN_KEYS = 1_000
-
-/** Null: the text is no key in this format. Reading one costs more than using it, so the last ones are kept. */
+/** Null: the text is no key in this format. */
 export function publicKeyIn(text: string, format: KeyFormat): KeyObject | null {
-  const id = `${format}:${text}`
-  const known = KNOWN_KEYS.get(id)
-  if (known !== undefined) return known
-  const key = readPublicKey(text, format)
-  const [oldest] = KNOWN_KEYS.keys()
-  if (KNOWN_KEYS.size >= MAX_KNOWN_KEYS && oldest !== undefined) KNOWN_KEYS.delete(oldest)
-  KNOWN_KEYS.set(id, key)
-  return key
-}
-
-function readPublicKey(text: string, format: KeyFormat): KeyObject | null {
   try {
     if (format === 'pem') return createPublicKey(text)
     const bytes = decodeDigest(text, format === 'spki' ? 'base64' : format, null)
