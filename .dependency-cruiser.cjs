@@ -7,6 +7,7 @@ const RULES = [
   '/(rules|[a-z-]+-rules|[a-z-]+-jobs)[.]ts$',
   '^src/framework/(backoff|error-kind|errors|id|json|key-file|known-secrets|logger|lost-database|redaction|redactor|remedies|shell-word|thrown)[.]ts$',
   '^src/observability/(metrics|trace-header|traced-run)[.]ts$',
+  '^src/webhooks/catalogue/',
 ]
 
 /** The doors to the concepts. No concept knows them. */

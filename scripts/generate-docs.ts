@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { commandsPage, workflowsPage } from './commands-page.ts'
 import { configurationPage } from './configuration-page.ts'
 import { commandIndex, commandWorkflows, commandWrappers } from './generated-commands.ts'
+import { webhookDoorsPage } from './webhook-doors-page.ts'
 
 /** In this order: later ones are made of what earlier ones wrote. */
 const PAGES: Readonly<Record<string, () => string | Promise<string>>> = {
@@ -13,6 +14,7 @@ const PAGES: Readonly<Record<string, () => string | Promise<string>>> = {
   'src/workflows/command-workflows.ts': commandWorkflows,
   'docs/commands.md': commandsPage,
   'docs/behaviour/commands-as-workflows.md': workflowsPage,
+  'docs/webhook-doors.md': webhookDoorsPage,
 }
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })

@@ -29,6 +29,8 @@ export interface WebhookFixture {
   /** As the provider writes them. Default: a UUID. */
   readonly deliveryId?: string
   readonly headers?: Readonly<Record<string, string>>
+  /** Without a `signer`: a header, which is not signed, that names the delivery. */
+  readonly deliveryIdHeader?: string
   /** The one in the fixtures' credentials, under `webhook_secret`. */
   readonly secret: string
   /** Another one of the same kind, for the time of a rotation. */

@@ -31,6 +31,7 @@ export {
   hmacSigner,
   type SignedWebhookOptions,
   signedWebhook,
+  signerOf,
   standardWebhooksSigner,
   stripeSigner,
   type WebhookSigner,

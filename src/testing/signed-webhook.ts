@@ -4,6 +4,8 @@
  * Rule: docs/testing.md, "Webhooks".
  */
 import { createHmac, randomUUID } from 'node:crypto'
+import type { SignatureScheme } from '../providers/signatures/scheme-rules.ts'
+import { signDelivery } from '../providers/signatures/sign-delivery.ts'
 
 export interface SignedWebhookOptions {
   readonly secret: string
@@ -40,7 +42,7 @@ export function signedWebhook(signer: WebhookSigner, body: unknown, options: Sig
   })
 }
 
-/** HMAC-SHA256 of the raw body in one header: what `verifyHmacSignature()` of `durable-integrations/provider` checks. */
+/** HMAC-SHA256 of the raw body in one header. */
 export function hmacSigner({
   header,
   prefix = '',
@@ -79,4 +81,11 @@ export const stripeSigner: WebhookSigner = ({ body, secret, at }) => {
     'stripe-signature': `t=${timestamp},v1=${digest}`,
     'user-agent': 'Stripe/1.0 (+https://stripe.com/docs/webhooks)',
   }
+}
+
+/** A signer for `signedWebhook()` out of a provider's `signature`, for one that stands in headers. */
+export function signerOf(scheme: SignatureScheme): WebhookSigner {
+  return ({ body, secret, at, deliveryId }) => ({
+    ...signDelivery(scheme, { body }, { key: secret, at, deliveryId }).headers,
+  })
 }

@@ -86,7 +86,7 @@ describe('make-provider', () => {
 
   it.each([
     ['sync', 'syncIncremental('],
-    ['webhooks', 'verifyWebhookSignature('],
+    ['webhooks', 'readonly signature: SignatureScheme'],
     ['oauth', 'extends OAuth2Provider'],
     ['health', 'healthCheck('],
     ['identity', 'authenticatedUser('],
@@ -96,6 +96,25 @@ describe('make-provider', () => {
     await make('without', '--with', others.join(','))
     expect(await read('with.ts')).toContain(code)
     expect(await read('without.ts')).not.toContain(code)
+  })
+})
+
+describe('--like', () => {
+  it('begins with the webhooks of a door of the catalogue, and says what data can not', async () => {
+    const { exitCode, json } = await make('acme', '--like', 'xero', '--with', 'none', '--json')
+    expect(exitCode).toBe(0)
+    expect(json()).toMatchObject({ with: ['webhooks'] })
+    const text = await read('acme.ts')
+    expect(text).toContain("header: 'x-xero-signature',")
+    expect(text).toContain('// TODO: a delivery with a bad signature is to be answered by 401')
+    expect(text).toContain('https://developer.xero.com/documentation/webhooks/configuring-your-server')
+  })
+
+  it('is one of the doors, and nothing else', async () => {
+    const { exitCode, err } = await make('acme', '--like', 'nobody')
+    expect(exitCode).toBe(1)
+    expect(err).toContain('shopify')
+    expect(await readdir(folder)).toEqual([])
   })
 })
 

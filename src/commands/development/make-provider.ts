@@ -1,8 +1,9 @@
 import { relative, sep } from 'node:path'
 import { z } from 'zod'
+import { WEBHOOK_DOORS } from '../../webhooks/catalogue/index.ts'
 import { hostlessCommand } from '../command.ts'
 import type { Field } from '../fields.ts'
-import { flag, provider, text, withDefault } from '../fields.ts'
+import { choice, flag, optional, provider, text, withDefault } from '../fields.ts'
 import type { Part, ProviderNames } from '../scaffold/names.ts'
 import { PARTS, providerNames, USUAL_PARTS } from '../scaffold/names.ts'
 import { providerFile } from '../scaffold/provider-file.ts'
@@ -23,6 +24,10 @@ const parts: Field<readonly Part[]> = {
     .default([...USUAL_PARTS]),
 }
 
+const like: Field<string | undefined> = optional(
+  choice('a provider of docs/webhook-doors.md, whose webhooks it begins with', Object.keys(WEBHOOK_DOORS)),
+)
+
 /** A provider that can be registered, and its tests, which pass. */
 export const makeProvider = hostlessCommand({
   name: 'make-provider',
@@ -31,6 +36,7 @@ export const makeProvider = hostlessCommand({
   examples: [
     'integrations make-provider acme',
     'integrations make-provider acme --with oauth,sync,identity',
+    'integrations make-provider acme --like shopify',
     'integrations make-provider acme-crm --dir app/providers --with none --json',
   ],
   places: ['identifier'],
@@ -39,14 +45,17 @@ export const makeProvider = hostlessCommand({
     identifier: provider('what it is registered under: a-z, 0-9, "_" and "-"'),
     dir: withDefault(text('where to', 'folder', 4_096), 'src/providers'),
     with: parts,
+    like,
     force: flag('overwrite what is there'),
   },
-  async runWithoutHost(_, { identifier, dir, with: wanted, force }) {
-    const chosen = new Set(wanted)
+  async runWithoutHost(_, { identifier, dir, with: wanted, like: named, force }) {
+    // Whoever names a door wants its webhooks.
+    const chosen = new Set<Part>(named === undefined ? wanted : [...wanted, 'webhooks'])
+    const door = named === undefined ? null : (WEBHOOK_DOORS[named] ?? null)
     const names = providerNames(identifier)
     const files = [
-      { name: `${identifier}.ts`, text: providerFile(names, chosen) },
-      { name: `${identifier}.test.ts`, text: testFile(names, chosen) },
+      { name: `${identifier}.ts`, text: providerFile(names, chosen, door) },
+      { name: `${identifier}.test.ts`, text: testFile(names, chosen, door) },
     ]
     const written = await writeFiles(dir, files, { overwrite: force })
     return {

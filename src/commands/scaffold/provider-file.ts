@@ -1,8 +1,12 @@
 /** The text of a new provider. What it may import and has to keep: docs/writing-a-provider.md. */
+import type { WebhookDoor } from '../../webhooks/catalogue/door.ts'
+import { doorMembers, readsBody, TEXT_AT, usesSignedPart, usualDoor } from './door-text.ts'
 import type { Part, ProviderNames } from './names.ts'
 import { blocks, classHead, importStatement, lines } from './source-text.ts'
 
-export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>): string {
+/** @param like a door of the catalogue; null: webhooks are invented */
+export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, like: WebhookDoor | null): string {
+  const door = like ?? usualDoor(names.dashed)
   const reads = parts.has('sync') || parts.has('health') || parts.has('identity')
   return `${blocks(
     lines(
@@ -11,34 +15,35 @@ export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>): st
  *
  * How it goes on: docs/writing-a-provider.md of durable-integrations.
  */`,
-      ...imports(parts, reads),
+      ...imports(parts, reads, door),
     ),
     constants(names, parts, reads),
     credentials(parts),
     (parts.has('health') || parts.has('identity')) && account(parts),
     parts.has('sync') && items(names),
     parts.has('webhooks') && webhookEvent(names),
-    providerClass(names, parts),
+    providerClass(names, parts, { door, isLike: like !== null }),
     parts.has('sync') && READING,
     reads && read(parts),
+    parts.has('webhooks') && readsBody(door) && TEXT_AT,
   )}\n`
 }
 
-function imports(parts: ReadonlySet<Part>, reads: boolean): (string | false)[] {
+function imports(parts: ReadonlySet<Part>, reads: boolean, door: WebhookDoor): (string | false)[] {
   const sync = parts.has('sync')
   const webhooks = parts.has('webhooks')
   const types = [
     ...(reads || webhooks ? ['Integration'] : []),
     ...(reads ? ['RequestContext', 'RequestOptions'] : []),
     ...(sync ? ['HasIncrementalSync', 'SyncItemEventClass', 'SyncSession'] : []),
-    ...(webhooks ? ['HandlesWebhooks', 'Json', 'WebhookRequest'] : []),
+    ...(webhooks ? ['HandlesWebhooks', 'Json', 'SignatureScheme', 'WebhookRequest'] : []),
     ...(parts.has('oauth') ? ['OAuth2Client'] : []),
     ...(parts.has('identity') ? ['AuthenticatedUser', 'IdentifiesAuthenticatedUser'] : []),
     ...(isBare(parts) ? ['IntegrationProvider'] : []),
   ]
   const values = [
     ...(sync ? ['nextByCursor', 'paginate', 'RateLimit', 'reduceCheckpointsByMax', 'SyncItemEvent'] : []),
-    ...(webhooks ? ['activeWebhookSecrets', 'ProviderEvent', 'verifyHmacSignature'] : []),
+    ...(webhooks ? ['ProviderEvent', ...(usesSignedPart(door) ? ['signedPart'] : [])] : []),
     ...(parts.has('oauth') ? ['OAuth2Provider', ...(reads ? ['ReauthRequiredException'] : [])] : []),
   ]
   return [
@@ -67,7 +72,6 @@ function constants({ dashed }: ProviderNames, parts: ReadonlySet<Part>, reads: b
     needsUrl && `// TODO: where the API is.\nconst API_URL = 'https://api.${dashed}.example'`,
     parts.has('health') && 'const HEALTH_TIMEOUT_MS = 10_000',
     parts.has('sync') && SYNC_CONSTANTS,
-    parts.has('webhooks') && webhookConstants(dashed),
   )
   return found !== '' && found
 }
@@ -76,11 +80,6 @@ const SYNC_CONSTANTS = `// TODO: how often it may be called, and how much it lis
 const REQUESTS_PER_MINUTE = 60
 const PAGE_SIZE = 100
 const SYNC_INTERVAL_MINUTES = 15`
-
-const webhookConstants = (dashed: string): string => `// TODO: what its deliveries are signed and named by.
-const SIGNATURE_HEADER = 'x-${dashed}-signature'
-const DELIVERY_HEADER = 'x-${dashed}-delivery'
-const EVENT_HEADER = 'x-${dashed}-event'`
 
 /** With OAuth an integration is stored before it has a token. */
 function credentials(parts: ReadonlySet<Part>): string {
@@ -133,7 +132,12 @@ export class ${prefix}WebhookReceived extends ProviderEvent {
   }
 }`
 
-function providerClass(names: ProviderNames, parts: ReadonlySet<Part>): string {
+interface Webhooks {
+  readonly door: WebhookDoor
+  readonly isLike: boolean
+}
+
+function providerClass(names: ProviderNames, parts: ReadonlySet<Part>, webhooksOf: Webhooks): string {
   const parent = parts.has('oauth') ? 'OAuth2Provider' : null
   const head = classHead(names.className, parent, isBare(parts) ? ['IntegrationProvider'] : contractsOf(parts))
   return `${head}
@@ -144,7 +148,7 @@ ${blocks(
   parts.has('health') && HEALTH,
   parts.has('identity') && IDENTITY,
   parts.has('sync') && sync(names),
-  parts.has('webhooks') && webhooks(names),
+  parts.has('webhooks') && webhooks(names, webhooksOf),
 )}
 }`
 }
@@ -222,30 +226,17 @@ const sync = ({ prefix }: ProviderNames): string => `  readonly reduceCheckpoint
     })
   }`
 
-const webhooks = ({
-  prefix,
-}: ProviderNames): string => `  /** The signature is over the body only, and the id of a delivery is in a header. */
-  readonly deliveryIdSigned = false
-
-  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
-    const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
-    return verifyHmacSignature(request, secrets, { header: SIGNATURE_HEADER })
-  }
-
-  webhookDeliveryId(request: WebhookRequest): string | null {
-    return request.headers.get(DELIVERY_HEADER)
-  }
-
-  resolveWebhookEvent(request: WebhookRequest): string | null {
-    return request.headers.get(EVENT_HEADER)
-  }
+function webhooks({ prefix }: ProviderNames, { door, isLike }: Webhooks): string {
+  const event = door.eventType === null ? "'unknown'" : "this.resolveWebhookEvent(request) ?? 'unknown'"
+  return `${doorMembers(door, isLike)}
 
   async handleWebhook(integration: Integration, request: WebhookRequest): Promise<{ event: string }> {
-    const event = this.resolveWebhookEvent(request) ?? 'unknown'
+    const event = ${event}
     const payload = request.json() ?? null
     await integration.emit(new ${prefix}WebhookReceived(integration, event, payload))
     return { event }
   }`
+}
 
 const READING = `interface Reading extends RequestOptions {
   /** The query: the row shows it beside the path. */

@@ -1,8 +1,13 @@
 /** The text of a new provider's tests: the conformance suite (docs/testing.md) on an API that the file plays. */
+import type { SignatureScheme } from '../../providers/signatures/scheme-rules.ts'
+import type { WebhookDoor } from '../../webhooks/catalogue/door.ts'
+import { literal, quoted, usualDoor } from './door-text.ts'
 import type { Part, ProviderNames } from './names.ts'
 import { blocks, importStatement, lines } from './source-text.ts'
 
-export function testFile(names: ProviderNames, parts: ReadonlySet<Part>): string {
+/** @param like a door of the catalogue; null: webhooks are invented */
+export function testFile(names: ProviderNames, parts: ReadonlySet<Part>, like: WebhookDoor | null): string {
+  const door = like ?? usualDoor(names.dashed)
   const webhooks = parts.has('webhooks')
   return `${blocks(
     lines(
@@ -11,24 +16,21 @@ export function testFile(names: ProviderNames, parts: ReadonlySet<Part>): string
  *
  * Tests of your own: docs/testing.md of durable-integrations.
  */`,
-      importStatement('import type', ['PlayedApi', ...(webhooks ? ['WebhookSigner'] : [])], TESTING),
-      importStatement('import', ['describeProvider', ...(webhooks ? ['hmacSigner'] : [])], TESTING),
+      webhooks && importStatement('import', KEY_IMPORTS[kindOfKeys(door.signature)], 'node:crypto'),
+      importStatement('import type', ['PlayedApi'], TESTING),
+      importStatement('import', ['describeProvider'], TESTING),
       importStatement('import', ['afterAll', 'describe', 'it'], 'vitest'),
       // Not `.ts`, which compiles only where `allowImportingTsExtensions` is set: this one does with and without it.
       importStatement('import', [names.className], `./${names.identifier}.js`),
     ),
-    webhooks && SECRETS,
+    webhooks && keysText(door),
     parts.has('sync') && ITEMS,
-    api(parts),
-    webhooks && signer(names),
-    suite(names, parts),
+    api(parts, webhooks ? door : null),
+    suite(names, parts, door),
   )}\n`
 }
 
 const TESTING = 'durable-integrations/testing'
-
-const SECRETS = `const SECRET = 'the-secret-of-the-webhook'
-const OTHER_SECRET = 'another-secret-of-the-webhook'`
 
 /** More than a page of them, by id. */
 const ITEMS = `const ITEMS = [
@@ -39,8 +41,79 @@ const ITEMS = `const ITEMS = [
 const PAGE_SIZE = 2
 const CURSOR = '2026-03-01T11:00:00Z'`
 
-function api(parts: ReadonlySet<Part>): string {
+type KindOfKeys = 'text' | 'hex' | 'standard' | 'pair' | 'published' | 'certified'
+
+const KEY_IMPORTS: Readonly<Record<KindOfKeys, readonly string[]>> = {
+  text: [],
+  hex: [],
+  standard: [],
+  pair: ['generateKeyPairSync'],
+  published: ['generateKeyPairSync'],
+  certified: [],
+}
+
+function kindOfKeys(signature: SignatureScheme): KindOfKeys {
+  if ('certificate' in signature) return 'certified'
+  if ('jwks' in signature) return 'published'
+  if (signature.scheme === 'standard-webhooks') return 'standard'
+  if (signature.scheme === 'hmac') return signature.key === undefined || signature.key === 'text' ? 'text' : 'hex'
+  const isPublic =
+    signature.scheme !== 'token' && !('algorithms' in signature && signature.algorithms[0]?.startsWith('HS'))
+  return isPublic ? 'pair' : 'text'
+}
+
+/** Made up, and long enough for the scheme. */
+function keysText(door: WebhookDoor): string {
+  const { signature } = door
+  switch (kindOfKeys(signature)) {
+    case 'text':
+      return "const SECRET = 'the-secret-of-the-webhook:of-32-bytes'\nconst OTHER_SECRET = 'another-secret-of-the-webhook:so-long'"
+    case 'hex':
+      return "const SECRET = 'ab'.repeat(32)\nconst OTHER_SECRET = 'cd'.repeat(32)"
+    case 'standard':
+      return `const SECRET = 'whsec_${'A'.repeat(43)}='\nconst OTHER_SECRET = 'whsec_${'B'.repeat(42)}A='`
+    case 'pair':
+      return pairText(signature)
+    case 'published':
+      return PUBLISHED
+    case 'certified':
+      return "const SECRET = 'none: the certificate is theirs'"
+  }
+}
+
+/** The API of the test publishes the key. */
+const PUBLISHED = `const SECRET = 'none: the keys are published'
+const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const SIGNING_KEY = privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()`
+
+const PAIRS: Readonly<Record<string, string>> = {
+  ed25519: "generateKeyPairSync('ed25519')",
+  ecdsa: "generateKeyPairSync('ec', { namedCurve: 'prime256v1' })",
+}
+
+function pairText(signature: SignatureScheme): string {
+  const format = 'key' in signature ? (signature.key ?? 'pem') : 'pem'
+  const asText =
+    format === 'pem'
+      ? "publicKey.export({ format: 'pem', type: 'spki' }).toString()"
+      : format === 'spki'
+        ? "publicKey.export({ format: 'der', type: 'spki' }).toString('base64')"
+        : `Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url').toString('${format}')`
+  const made = PAIRS[signature.scheme] ?? "generateKeyPairSync('rsa', { modulusLength: 2048 })"
+  return `function keys(): [secret: string, signingKey: string] {
+  const { privateKey, publicKey } = ${made}
+  const secret = ${asText}
+  return [secret, privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()]
+}
+
+const [SECRET, SIGNING_KEY] = keys()
+const [OTHER_SECRET, OTHER_SIGNING_KEY] = keys()`
+}
+
+function api(parts: ReadonlySet<Part>, door: WebhookDoor | null): string {
+  const jwks = door !== null && 'jwks' in door.signature ? (door.signature.jwks ?? null) : null
   const cases = [
+    ...(jwks === null ? [] : [keysCase(jwks.url)]),
     ...(parts.has('health') || parts.has('identity') ? [ACCOUNT_CASE] : []),
     ...(parts.has('sync') ? [ITEMS_CASE] : []),
     ...(parts.has('oauth') ? [OAUTH_CASES] : []),
@@ -61,6 +134,9 @@ ${cases.join('\n')}
 }`
 }
 
+const keysCase = (url: string): string => `    case 'GET ${new URL(url).pathname}':
+      return Response.json({ keys: [publicKey.export({ format: 'jwk' })] })`
+
 const ACCOUNT_CASE = `    case 'GET /v1/account':
       return Response.json({ id: 'acc_1', name: 'Ada', email: 'ada@example.com' })`
 
@@ -77,14 +153,7 @@ const OAUTH_CASES = `    case 'POST /oauth/token':
     case 'POST /oauth/revoke':
       return new Response(null, { status: 200 })`
 
-const signer = ({ dashed }: ProviderNames): string => `const signature = hmacSigner({ header: 'x-${dashed}-signature' })
-const signer: WebhookSigner = (delivery) => ({
-  ...signature(delivery),
-  'x-${dashed}-delivery': delivery.deliveryId,
-  'x-${dashed}-event': delivery.event ?? 'item.updated',
-})`
-
-function suite(names: ProviderNames, parts: ReadonlySet<Part>): string {
+function suite(names: ProviderNames, parts: ReadonlySet<Part>, door: WebhookDoor): string {
   const { identifier, className } = names
   const client = parts.has('oauth') ? "{ id: 'a-client-id', secret: 'a-client-secret' }" : ''
   return lines(
@@ -95,7 +164,8 @@ function suite(names: ProviderNames, parts: ReadonlySet<Part>): string {
     `    credentials: ${credentials(parts)},`,
     parts.has('oauth') && "    secrets: ['a-client-secret', 'a-newer-access-token'],",
     '    api,',
-    parts.has('webhooks') && webhook(names),
+    parts.has('webhooks') && metadata(door),
+    parts.has('webhooks') && webhook(door),
     parts.has('sync') && '    checkpoints: ITEMS.map((item) => item.updated_at),\n    cursor: CURSOR,',
     '  },',
     '  { describe, it, afterAll },',
@@ -110,13 +180,33 @@ function credentials(parts: ReadonlySet<Part>): string {
   return `{ ${[...own, ...(parts.has('webhooks') ? ['webhook_secret: SECRET'] : [])].join(', ')} }`
 }
 
-const webhook = ({ dashed }: ProviderNames): string => `    webhook: {
-      signer,
-      body: { item: { id: '1' } },
-      otherBody: { item: { id: '2' } },
-      event: 'item.updated',
-      secret: SECRET,
-      otherSecret: OTHER_SECRET,
-      signatureHeader: 'x-${dashed}-signature',
-      toleranceSeconds: null,
-    },`
+/** A signed address is that of the fixtures, not that of the test's door. */
+function metadata({ signature, sample }: WebhookDoor): string | false {
+  const signsUrl = JSON.stringify(signature).includes('"part":"url"')
+  const found = { ...sample.metadata, ...(signsUrl ? { webhook_url: 'https://hooks.example.com/webhook' } : {}) }
+  const members = Object.entries(found).map(([name, value]) => `${name}: ${quoted(value)}`)
+  return members.length > 0 && `    metadata: { ${members.join(', ')} },`
+}
+
+function webhook({ signature, deliveryId, eventType, sample }: WebhookDoor): string | false {
+  // A certificate is the provider's own: nothing else can sign in its place.
+  if ('certificate' in signature) return false
+  const kind = kindOfKeys(signature)
+  const { headers = {}, body } = sample
+  const idHeader =
+    deliveryId !== null && 'header' in deliveryId && deliveryId.header in headers ? deliveryId.header : null
+  const others = Object.entries(headers).filter(([name]) => name !== idHeader)
+  const event = eventType !== null && 'header' in eventType ? headers[eventType.header] : undefined
+  return lines(
+    '    webhook: {',
+    `      body: ${quoted(body)},`,
+    idHeader !== null && `      deliveryIdHeader: ${quoted(idHeader)},`,
+    others.length > 0 && `      headers: ${literal(Object.fromEntries(others), '      ', 'headers')},`,
+    event !== undefined && `      event: ${quoted(event)},`,
+    '      secret: SECRET,',
+    `      otherSecret: ${kind === 'published' ? 'SECRET' : 'OTHER_SECRET'},`,
+    kind === 'published' && '      signingKey: SIGNING_KEY,',
+    kind === 'pair' && '      signingKey: SIGNING_KEY,\n      otherSigningKey: OTHER_SIGNING_KEY,',
+    '    },',
+  )
+}

@@ -24,8 +24,10 @@ const FETCHES_PER_MINUTE = 30
 
 interface Kept {
   readonly at: number
-  /** Null: the fetch failed. */
+  /** Null: it could not be fetched, and there is no older copy. */
   readonly text: Promise<string | null>
+  /** The text is an older copy, or none. */
+  hasFailed: boolean
 }
 
 /** What a process has fetched. */
@@ -47,23 +49,27 @@ export class FetchedKeys {
     { isStale = () => false }: { isStale?: (text: string) => boolean } = {},
   ): Promise<string | null> {
     const known = this.#kept.get(url)
-    if (known === undefined) return this.#fetch(url)
+    if (known === undefined) return this.#fetch(url, null)
     const text = await known.text
     const age = this.#now() - known.at
-    if (text === null) return age < FAILURE_KEPT_MS ? null : this.#fetch(url)
-    if (age < KEPT_MS && !(age >= RENEWED_MS && isStale(text))) return text
-    // An old copy is better than none while the provider's host is away.
-    return (await this.#fetch(url)) ?? text
+    const isRenewed = text !== null && age >= RENEWED_MS && isStale(text)
+    if (age < (known.hasFailed ? FAILURE_KEPT_MS : KEPT_MS) && !isRenewed) return text
+    const newer = this.#kept.get(url)
+    if (newer !== undefined && newer !== known) return newer.text
+    return this.#fetch(url, text)
   }
 
-  #fetch(url: string): Promise<string | null> {
+  /** @param older is better than none while the provider's host is away */
+  #fetch(url: string, older: string | null): Promise<string | null> {
     const now = this.#now()
-    const underWay = this.#kept.get(url)
-    if (underWay !== undefined && underWay.at === now) return underWay.text
     this.#fetchedAt = this.#fetchedAt.filter((at) => now - at < 60_000)
-    if (this.#fetchedAt.length >= FETCHES_PER_MINUTE) return Promise.resolve(null)
+    if (this.#fetchedAt.length >= FETCHES_PER_MINUTE) return Promise.resolve(older)
     this.#fetchedAt.push(now)
-    const kept: Kept = { at: now, text: this.#ask(url) }
+    const asked = this.#ask(url)
+    const kept: Kept = { at: now, text: asked.then((text) => text ?? older), hasFailed: false }
+    void asked.then((text) => {
+      kept.hasFailed = text === null
+    })
     // Deleted first: a map keeps its order, so the one fetched longest ago comes first.
     this.#kept.delete(url)
     this.#kept.set(url, kept)
@@ -144,22 +150,8 @@ function isAllowed({ hosts, pathSuffix = '' }: CertificateSource, text: string):
   })
 }
 
-const KNOWN_KEYS = new Map<string, KeyObject | null>()
-const MAX_KNOWN_KEYS = 1_000
-
-/** Null: the text is no key in this format. Reading one costs more than using it, so the last ones are kept. */
+/** Null: the text is no key in this format. */
 export function publicKeyIn(text: string, format: KeyFormat): KeyObject | null {
-  const id = `${format}:${text}`
-  const known = KNOWN_KEYS.get(id)
-  if (known !== undefined) return known
-  const key = readPublicKey(text, format)
-  const [oldest] = KNOWN_KEYS.keys()
-  if (KNOWN_KEYS.size >= MAX_KNOWN_KEYS && oldest !== undefined) KNOWN_KEYS.delete(oldest)
-  KNOWN_KEYS.set(id, key)
-  return key
-}
-
-function readPublicKey(text: string, format: KeyFormat): KeyObject | null {
   try {
     if (format === 'pem') return createPublicKey(text)
     const bytes = decodeDigest(text, format === 'spki' ? 'base64' : format, null)

@@ -33,7 +33,8 @@ const placed = {
   form: text.optional(),
   field: text.optional(),
 }
-const exactlyOne = (given: object, names: readonly string[]) => names.filter((name) => name in given).length === 1
+const exactlyOne = (given: object, names: readonly string[]) =>
+  names.filter((name) => Reflect.get(given, name) !== undefined).length === 1
 
 const part = z.union(
   [
@@ -160,8 +161,6 @@ const SCHEMES = z.discriminatedUnion(
       scheme: z.literal('token'),
       header: headerName.optional(),
       query: text.optional(),
-      json: text.optional(),
-      form: text.optional(),
       basic: z.literal(true).optional(),
       prefix: text.optional(),
     }),
@@ -187,7 +186,7 @@ export function signatureFaults(provider: IntegrationProvider): string[] {
 
 const PLACES: Readonly<Record<string, readonly string[]>> = {
   jwt: ['header', 'query', 'json', 'body'],
-  token: ['header', 'query', 'json', 'form', 'basic'],
+  token: ['header', 'query', 'basic'],
 }
 
 /** Members that are right alone and wrong together. */
@@ -208,7 +207,7 @@ function togetherFaults(scheme: SignatureScheme): string[] {
   if (timestamp !== undefined && !isSigned('timestamp') && !isInBody(timestamp))
     faults.push('`timestamp` is outside the body, so `signed` must name it')
   if (scheme.scheme === 'hmac') return faults
-  const sources = ['publicKeys', 'jwks', 'certificate'].filter((name) => name in scheme)
+  const sources = ['publicKeys', 'jwks', 'certificate'].filter((name) => Reflect.get(scheme, name) !== undefined)
   if (sources.length > 1) faults.push(`one of ${sources.join(', ')} is allowed`)
   return faults
 }

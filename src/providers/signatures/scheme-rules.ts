@@ -164,13 +164,11 @@ export interface JwtScheme {
   readonly withoutExpiry?: true
 }
 
-/** A secret that is sent along as it is. */
+/** A secret that is sent along as it is. One in the body would be stored with it: such a provider has a check of its own. */
 export interface TokenScheme {
   readonly scheme: 'token'
   readonly header?: string
   readonly query?: string
-  readonly json?: string
-  readonly form?: string
   /** True: HTTP Basic; the secret is `user:password`. */
   readonly basic?: true
   /** Such as `Bearer `. */

@@ -32,15 +32,8 @@ export function verifyToken(
   return verified ? VERIFIED : refused('mismatch')
 }
 
-function placeOf({
-  header,
-  query,
-  json,
-  form,
-}: Pick<TokenScheme, 'header' | 'query' | 'json' | 'form'>): DeliveryPlace {
-  if (header !== undefined) return { header }
-  if (query !== undefined) return { query }
-  return json !== undefined ? { json } : { form: form ?? '' }
+function placeOf({ header, query }: Pick<TokenScheme, 'header' | 'query'>): DeliveryPlace {
+  return header !== undefined ? { header } : { query: query ?? '' }
 }
 
 function basicOf(header: string): Buffer | null {
@@ -115,7 +108,8 @@ function tokenOf(scheme: JwtScheme, request: WebhookRequest): string | Signature
     const text = request.text().trim()
     return text === '' ? refused('signature_missing') : text
   }
-  const read = readPlace(request, placeOf(scheme))
+  const { json } = scheme
+  const read = readPlace(request, json === undefined ? placeOf(scheme) : { json })
   if ('fault' in read) return refused(read.fault === 'missing' ? 'signature_missing' : 'header_repeated')
   return withoutPrefix(read.value, scheme.prefix) ?? refused('signature_malformed')
 }

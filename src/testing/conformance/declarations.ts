@@ -47,7 +47,7 @@ function fixtures({ fixtures: given, provider }: Subject): Check {
     async run() {
       const made = provider()
       const missing = [
-        handlesWebhooks(made) && given.webhook === undefined && '`webhook`: it handles webhooks',
+        needsDeliveries(made) && given.webhook === undefined && '`webhook`: it handles webhooks',
         handlesWebhooks(made) &&
           given.webhook !== undefined &&
           given.credentials.webhook_secret !== given.webhook.secret &&
@@ -142,4 +142,9 @@ function areHandlers(value: unknown): boolean {
     if (typeof each !== 'object' || each === null) return false
     return ('handle' in each && typeof each.handle === 'function') || ('workflow' in each && isText(each.workflow))
   })
+}
+
+/** What is signed by a provider's own certificate nobody else can sign. */
+function needsDeliveries(provider: IntegrationProvider): boolean {
+  return handlesWebhooks(provider) && !(provider.signature !== undefined && 'certificate' in provider.signature)
 }

@@ -94,13 +94,20 @@ export function delivery(
   fixture: SignedFixture,
   { secret = fixture.secret, at, body = fixture.body, deliveryId = fixture.deliveryId ?? UUID }: Signing,
 ): Request {
-  const { scheme, signer, event, headers = {} } = fixture
+  const { scheme, signer, event, headers = {}, deliveryIdHeader } = fixture
   if (scheme === null && signer !== undefined)
     return signedWebhook(signer, body, { secret, at, deliveryId, ...(event === undefined ? {} : { event }), headers })
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const signed = signDelivery(
     scheme as SignatureScheme,
-    { headers: { 'content-type': 'application/json', ...headers }, body: text },
+    {
+      headers: {
+        'content-type': 'application/json',
+        ...headers,
+        ...(deliveryIdHeader && { [deliveryIdHeader]: deliveryId }),
+      },
+      body: text,
+    },
     { key: keyOf(fixture, secret), at, deliveryId, metadata: fixture.metadata, baseUrl: BASE_URL },
   )
   return new Request(`http://localhost${signed.url}`, {

@@ -105,16 +105,6 @@ export const WORK_AND_PLATFORM_DOORS = {
     note: 'The token does not cover the body.',
     source: 'unverified',
   },
-  figma: {
-    label: 'Figma',
-    signature: { scheme: 'token', json: 'passcode' },
-    secret: 'the passcode of the webhook',
-    deliveryId: null,
-    deliveryIdSigned: true,
-    eventType: { json: 'event_type' },
-    sample: { body: json({ passcode: '', event_type: 'FILE_UPDATE' }) },
-    source: 'unverified',
-  },
   dropbox: {
     label: 'Dropbox',
     signature: hmac('x-dropbox-signature'),

@@ -9,6 +9,7 @@ import type { Part } from '../../../src/commands/scaffold/names.ts'
 import { PARTS, providerNames } from '../../../src/commands/scaffold/names.ts'
 import { providerFile } from '../../../src/commands/scaffold/provider-file.ts'
 import { testFile } from '../../../src/commands/scaffold/test-file.ts'
+import { WEBHOOK_DOORS } from '../../../src/webhooks/catalogue/index.ts'
 
 const PACKAGE = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -16,14 +17,20 @@ export const COMBINATIONS: readonly (readonly Part[])[] = Array.from({ length: 2
   PARTS.filter((_part, place) => (bits >> place) % 2 === 1),
 )
 
-/** @returns the folder's name in `folder` */
-export async function writeProvider(folder: string, parts: readonly Part[], identifier = 'acme'): Promise<string> {
-  const name = parts.length === 0 ? 'none' : parts.join('-')
+/** @param like a door of the catalogue @returns the folder's name in `folder` */
+export async function writeProvider(
+  folder: string,
+  parts: readonly Part[],
+  identifier = 'acme',
+  like: string | null = null,
+): Promise<string> {
+  const name = like ?? (parts.length === 0 ? 'none' : parts.join('-'))
+  const door = like === null ? null : (WEBHOOK_DOORS[like] ?? null)
   const names = providerNames(identifier)
   const chosen = new Set(parts)
   await mkdir(join(folder, name), { recursive: true })
-  await writeFile(join(folder, name, `${identifier}.ts`), providerFile(names, chosen))
-  await writeFile(join(folder, name, `${identifier}.test.ts`), testFile(names, chosen))
+  await writeFile(join(folder, name, `${identifier}.ts`), providerFile(names, chosen, door))
+  await writeFile(join(folder, name, `${identifier}.test.ts`), testFile(names, chosen, door))
   return name
 }
 

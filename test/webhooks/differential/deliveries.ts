@@ -256,7 +256,8 @@ function withHeader(sent: Spoilt, name: string, change: (value: string) => strin
 function signaturePlace(scheme: SignatureScheme): DeliveryPlace {
   if (scheme.scheme === 'standard-webhooks') return { header: `${scheme.names ?? 'webhook'}-signature` }
   if (scheme.scheme === 'token' && scheme.basic === true) return { header: 'authorization' }
-  const { header, json } = scheme
+  const { header } = scheme
+  const json = 'json' in scheme ? scheme.json : undefined
   if (header !== undefined) return { header: typeof header === 'string' ? header : (header[0] ?? '') }
   return { json: json ?? '' }
 }

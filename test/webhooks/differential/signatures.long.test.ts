@@ -53,6 +53,6 @@ describe('beside the maker’s own code', () => {
       )
       expect(disagreements.slice(0, 10), `seed ${SEED}`).toEqual([])
     },
-    1_800_000,
+    3_600_000,
   )
 })

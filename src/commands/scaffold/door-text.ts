@@ -1,0 +1,165 @@
+/** The webhooks of a new provider as text: those of a door of the catalogue, or what most providers have. */
+import type { DeliveryPlace } from '../../providers/signatures/scheme-rules.ts'
+import { signedPart } from '../../providers/signatures/scheme-rules.ts'
+import type { Handshake, WebhookDoor } from '../../webhooks/catalogue/door.ts'
+import { hmac } from '../../webhooks/catalogue/door.ts'
+import { lines } from './source-text.ts'
+
+const MAX_LINE_LENGTH = 120
+
+/** Of a provider that is invented: `--like` was not given. */
+export function usualDoor(dashed: string): WebhookDoor {
+  return {
+    label: '',
+    signature: hmac(`x-${dashed}-signature`),
+    secret: '',
+    deliveryId: { header: `x-${dashed}-delivery` },
+    deliveryIdSigned: false,
+    eventType: { header: `x-${dashed}-event` },
+    sample: {
+      headers: { [`x-${dashed}-delivery`]: '', [`x-${dashed}-event`]: 'item.updated' },
+      body: '{"item":{"id":"1"}}',
+    },
+    source: 'unverified',
+  }
+}
+
+/** The members of the provider's class that say how a delivery is signed, named and typed. */
+export function doorMembers(door: WebhookDoor, isLike: boolean): string {
+  const { signature, deliveryId, deliveryIdSigned, eventType } = door
+  return [
+    lines(
+      isLike ? `  /** Checked by \`webhook_secret\`: ${door.secret}. */` : '  // TODO: how its deliveries are signed.',
+      `  readonly signature: SignatureScheme = ${literal(signature, '  ')}`,
+    ),
+    ...(deliveryIdSigned
+      ? []
+      : [
+          lines(
+            '  /** The id of a delivery is not signed: the same signed bytes under another id are a repeat. */',
+            '  readonly deliveryIdSigned = false',
+          ),
+        ]),
+    ...remarks(door, isLike),
+    ...(deliveryId === null ? [] : [reading('webhookDeliveryId', deliveryId)]),
+    ...(eventType === null ? [] : [reading('resolveWebhookEvent', eventType)]),
+  ].join('\n\n')
+}
+
+function reading(name: string, place: DeliveryPlace): string {
+  return lines(`  ${name}(request: WebhookRequest): string | null {`, `    return ${read(place)}`, '  }')
+}
+
+function read(place: DeliveryPlace): string {
+  if ('header' in place) return `request.headers.get(${quoted(place.header)})`
+  if ('query' in place) return `request.query.get(${quoted(place.query)})`
+  if ('json' in place) return `textAt(request.json(), ${quoted(place.json)})`
+  return `new URLSearchParams(request.text()).get(${quoted('form' in place ? place.form : place.field)})`
+}
+
+/** Whether the file needs {@link TEXT_AT}. */
+export function readsBody({ deliveryId, eventType }: WebhookDoor): boolean {
+  return [deliveryId, eventType].some((place) => place !== null && 'json' in place)
+}
+
+export const TEXT_AT = `/** A text or a number at a dot path; null where there is none. */
+function textAt(json: Json | undefined, path: string): string | null {
+  let found: Json | undefined = json
+  for (const key of path.split('.')) {
+    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key)) return null
+    found = (found as Record<string, Json>)[key]
+  }
+  return typeof found === 'string' || typeof found === 'number' ? String(found) : null
+}`
+
+/** What data can't say, each as a thing to do. */
+function remarks({ handshake, badSignatureStatus, batch, note, source }: WebhookDoor, isLike: boolean): string[] {
+  if (!isLike) return []
+  const found = [
+    ...(handshake === undefined || handshake.kind === 'none'
+      ? []
+      : [`before the first delivery: ${handshakeText(handshake)}`]),
+    ...(badSignatureStatus === undefined
+      ? []
+      : [`a delivery with a bad signature is to be answered by ${badSignatureStatus}`]),
+    ...(batch === undefined ? [] : [`a delivery has a list of events${batch === '' ? '' : `, ${batch}`}`]),
+    ...(note === undefined ? [] : [note]),
+    source === 'unverified'
+      ? 'written from memory: compare it with the provider’s page'
+      : `as of ${source.seen}: ${source.page}`,
+  ]
+  return [lines(...found.map((text) => `  // TODO: ${text}`))]
+}
+
+export function handshakeText(handshake: Handshake): string {
+  switch (handshake.kind) {
+    case 'none':
+      return 'nothing'
+    case 'echo query':
+      return `GET, whose answer repeats the parameter ${handshake.name}${handshake.verify === undefined ? '' : `, if ${handshake.verify} is yours`}`
+    case 'echo json':
+      return `a delivery whose answer repeats ${handshake.path}`
+    case 'echo header':
+      return `a delivery whose answer repeats the header ${handshake.name}, which is the secret`
+    case 'echo header in json':
+      return `GET, whose answer has the header ${handshake.name} under ${handshake.path}`
+    case 'head':
+      return 'HEAD, answered by 200'
+    case 'options':
+      return 'OPTIONS, answered with WebHook-Allowed-Origin'
+    case 'signed answer':
+      return `a delivery whose answer has ${handshake.path} and its HMAC`
+    case 'token to keep':
+      return `a delivery with ${handshake.path}, which is the secret`
+    case 'visit':
+      return `a delivery whose ${handshake.path} must be visited`
+    case 'probes':
+      return 'deliveries with right and wrong signatures'
+    case 'ping':
+      return `a delivery that is answered by ${handshake.answer}`
+  }
+}
+
+const PARTS = new Map<string, string>([
+  ...Object.entries(signedPart).flatMap(([name, part]): [string, string][] =>
+    typeof part === 'function' ? [] : [[JSON.stringify(part), `signedPart.${name}`]],
+  ),
+])
+
+export function usesSignedPart({ signature }: WebhookDoor): boolean {
+  return literal(signature, '').includes('signedPart.')
+}
+
+/**
+ * As TypeScript, laid out as a formatter would: the outermost object over several lines.
+ *
+ * @param key stands before it in the same line
+ */
+export function literal(value: unknown, indent: string, key: string | null = null): string {
+  const named = PARTS.get(JSON.stringify(value))
+  if (named !== undefined) return named
+  if (typeof value === 'string') return quoted(value)
+  const fits = (line: string) =>
+    !line.includes('\n') && `${indent}${key === null ? '' : `${key}: `}${line},`.length <= MAX_LINE_LENGTH
+  if (Array.isArray(value)) {
+    const entries = value.map((entry) => literal(entry, `${indent}  `, ''))
+    const line = `[${entries.join(', ')}]`
+    return fits(line) ? line : broken('[', entries, ']', indent)
+  }
+  if (typeof value !== 'object' || value === null) return String(value)
+  const members = Object.entries(value).map(([name, member]) => {
+    const of = /^[a-z]\w*$/i.test(name) ? name : quoted(name)
+    return `${of}: ${literal(member, `${indent}  `, of)}`
+  })
+  const line = `{ ${members.join(', ')} }`
+  return key !== null && fits(line) ? line : broken('{', members, '}', indent)
+}
+
+function broken(open: string, entries: readonly string[], close: string, indent: string): string {
+  return [open, ...entries.map((entry) => `${indent}  ${entry},`), `${indent}${close}`].join('\n')
+}
+
+export function quoted(text: string): string {
+  const escaped = text.replace(/[\\\n\r]/g, (character) => JSON.stringify(character).slice(1, -1))
+  return escaped.includes("'") && !escaped.includes('"') ? `"${escaped}"` : `'${escaped.replaceAll("'", "\\'")}'`
+}
