@@ -17,8 +17,8 @@ import { testIntegrations } from '../support/integrations.ts'
 import type { AdyenItem } from './door-peers.ts'
 import {
   Adyen,
-  adyenSignature,
   Asana,
+  adyenSignature,
   EventGrid,
   Graph,
   HubSpot,

@@ -15,6 +15,7 @@ import { SOON } from '../support/soon.ts'
 
 const NOTHING = {
   webhooks: 0,
+  deliveries: 0,
   requests: 0,
   logs: 0,
   sync_items: 0,
@@ -54,6 +55,7 @@ describe('delete', () => {
     const deleted = await test.integrations.delete(id, { by: 'grace' })
     expect(deleted).toEqual({
       webhooks: 4,
+      deliveries: 0,
       requests: 2,
       logs: 5,
       syncItems: 3,
