@@ -1,4 +1,5 @@
 /** Which checks a provider is put through: those of the contracts that it implements. */
+import type { HandlesWebhooks } from '../../providers/contracts.ts'
 import {
   handlesWebhooks,
   hasBackfill,
@@ -8,6 +9,7 @@ import {
   reconcilesWebhooks,
 } from '../../providers/contracts.ts'
 import { streamsOf, syncSource } from '../../providers/streams.ts'
+import type { WebhookFixture } from '../conformance.ts'
 import { backfillChapter } from './backfill-checks.ts'
 import type { Chapter, Subject } from './conformance-check.ts'
 import { listingFixtures } from './conformance-check.ts'
@@ -18,6 +20,7 @@ import { failureChapters } from './failure-checks.ts'
 import { healthChapter } from './health-checks.ts'
 import { identityChapter } from './identity.ts'
 import { oauthChapter } from './oauth.ts'
+import { eventsChapter } from './part-checks.ts'
 import { reconciliationChapter } from './reconciliation-checks.ts'
 import { reducerChapter } from './reducer.ts'
 import { signatureChapter } from './signatures.ts'
@@ -39,12 +42,17 @@ export function chapters(subject: Subject): Chapter[] {
     ...failureChapters(provider),
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
     ...(handlesWebhooks(provider) && webhook !== undefined
-      ? [signatureChapter(webhook), webhookChapter(webhook), doorChapter(webhook)]
+      ? [signatureChapter(webhook), webhookChapter(webhook), doorChapter(webhook), ...eventChapters(webhook, provider)]
       : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
     traceChapter(),
   ]
+}
+
+function eventChapters(webhook: WebhookFixture, provider: HandlesWebhooks): Chapter[] {
+  const chapter = eventsChapter(webhook, provider)
+  return chapter.checks.length === 0 ? [] : [chapter]
 }
 
 /** Of a stream, the same by its name. */
