@@ -243,7 +243,7 @@ describe('replay-webhook of one', () => {
 
   it('ends with 1 for what was erased, and for what is not there', async () => {
     const { id } = await failed({ payload: '', headers: {}, error: 'erased' })
-    expect(errorOf(await run(['replay-webhook', id, '--json'])).message).toContain('has been erased')
+    expect(errorOf(await run(['replay-webhook', id, '--json'])).message).toContain('was erased or pruned')
     expect(errorOf(await run(['replay-webhook', NEVER, '--json'])).code).toBe('webhook_not_found')
   })
 })

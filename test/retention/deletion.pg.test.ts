@@ -15,7 +15,6 @@ import { SOON } from '../support/soon.ts'
 
 const NOTHING = {
   webhooks: 0,
-  deliveries: 0,
   requests: 0,
   logs: 0,
   sync_items: 0,
