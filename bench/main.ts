@@ -15,6 +15,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
   streams: async () => (await import('./streams/bench.ts')).benchStreams,
   sync: async () => (await import('./sync/bench.ts')).benchSync,
   tenants: async () => (await import('./tenants/bench.ts')).benchTenants,
+  'webhook-order': async () => (await import('./webhooks/bench.ts')).benchWebhookOrder,
   webhooks: async () => (await import('./webhooks/bench.ts')).benchWebhooks,
 }
 const USAGE = `Usage: npm run bench -- <${Object.keys(BENCHES).join('|')}> [--json] [--assert] [--quick]

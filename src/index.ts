@@ -148,7 +148,7 @@ export type {
 export type { TemporalOptions } from './temporal/connection.ts'
 export type { AppliedSearchAttributes, SearchAttributeName, SearchAttributeState } from './temporal/label-rules.ts'
 export type { ExpectHandshake } from './webhooks/answers.ts'
-export type { Arrival, Delivery } from './webhooks/arrival.ts'
+export type { Arrival, ArrivedParts, Delivery } from './webhooks/arrival.ts'
 export type {
   Dismissal,
   DismissalPreview,

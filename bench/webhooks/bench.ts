@@ -9,6 +9,7 @@ import { measureEndToEnd } from './end-to-end.ts'
 import { measureFairness } from './fairness.ts'
 import { measureIdleLatency } from './idle-latency.ts'
 import { measureIngest } from './ingest.ts'
+import { measurePartsAndOrder } from './parts-and-order.ts'
 import { startProcesses } from './processes.ts'
 import type { Lengths, Stage } from './stage.ts'
 import { measureSteadyRate } from './steady-rate.ts'
@@ -22,6 +23,9 @@ const NOT_QUICK = [
   '100 integrations at once',
   'one integration with slow handlers',
 ]
+
+/** Of an event of a delivery of many, in those of a single delivery. */
+const MOST_COST_OF_A_PART = 1.2
 
 const atLeast = (value: number): Goal => ({ direction: 'at least', value })
 const atMost = (value: number): Goal => ({ direction: 'at most', value })
@@ -50,6 +54,25 @@ export async function benchWebhooks({ quick, say }: BenchOptions): Promise<Outco
     return {
       figures: [...outcome.figures, ...figures],
       comparisons: [...outcome.comparisons, ...comparisons],
+    }
+  } finally {
+    await processes.stop()
+  }
+}
+
+/** Events of deliveries of many, and in order, beside single deliveries: what each costs to be worked off. */
+export async function benchWebhookOrder({ quick, say }: BenchOptions): Promise<Outcome> {
+  const processes = await startProcesses(quick ? QUICK : FULL, say)
+  try {
+    const stage = await processes.startWorkers({ withWorkflowPeer: false })
+    const figures = await measurePartsAndOrder(stage)
+    const { single, of1, of100, of1000, ordered } = figures
+    return {
+      figures: Object.values(figures),
+      comparisons: [
+        ...[of1, of100, of1000].map((parts) => compare(parts, single, 'ratio', atLeast(1 / MOST_COST_OF_A_PART))),
+        compare(ordered, single, 'ratio', atLeast(0.5)),
+      ],
     }
   } finally {
     await processes.stop()

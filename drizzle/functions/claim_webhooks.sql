@@ -3,7 +3,6 @@
 -- although the driver prepares no statements. Without sorts: with statistics from before a burst, Postgres would sort all rows of each
 -- integration.
 -- Rows that wait for another one of their ordering key are not seen.
--- A part of a delivery comes with the headers of the whole.
 -- p_rooms: how many rows an integration may get, by its id; p_room: for any other one.
 -- The last row of the result has no webhook: it has the number of integrations walked over, and the last one.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___claim_webhooks"(
@@ -44,10 +43,7 @@ BEGIN
 			claim = p_claim, updated_at = clock_timestamp()
 		FROM picked
 		WHERE w.id = picked.id
-		RETURNING CASE WHEN w.part_of IS NULL THEN w ELSE (
-			SELECT jsonb_populate_record(w, jsonb_build_object('headers', d.headers || w.headers))
-			FROM "__schema__"."__prefix___deliveries" d WHERE d.id = w.part_of
-		) END, picked.version, 0, 0::bigint;
+		RETURNING w, picked.version, 0, 0::bigint;
 	END IF;
 	RETURN QUERY SELECT NULL::"__schema__"."__prefix___webhooks", NULL::text, coalesce(array_length(v_ids, 1), 0),
 		coalesce(v_ids[array_length(v_ids, 1)], 0);

@@ -29,6 +29,9 @@ export const WebhookRow = open({
   part_of: rowId.nullable().describe('The delivery that brought it beside other events; null: its own.'),
   part: z.int().nullable().describe('Which event of that delivery, from 1.'),
   ordering_key: z.string().nullable().describe('Webhooks of one key run one after the other; null: in any order.'),
+  has_payload: z
+    .boolean()
+    .describe('False: what was delivered has been erased or pruned; it is not replayed any more.'),
   key_turn: z.boolean().nullable().describe('False: it waits for an earlier one of its key. True: it is its turn.'),
   ...all(moment, 'created_at', 'updated_at'),
   ...all(moment.nullable(), 'processed_at', 'dismissed_at'),

@@ -211,6 +211,12 @@ const PRUNING = {
   incidents_stale_after_days: key(int(), 7, 'closes open incidents of an integration that is healthy by now', 'days'),
   chunk_size: key(int(1, 10_000), 1000, 'rows deleted at once'),
   webhooks_days: key(nullable(int()), null, 'retention of processed and failed webhooks; null = never pruned', 'days'),
+  webhook_payloads_days: key(
+    nullable(int()),
+    null,
+    'retention of what processed and failed webhooks were delivered with, before their rows go; null = as long as the row',
+    'days',
+  ),
   audit_days: key(nullable(int()), 365, 'retention of the audit; null = never pruned', 'days'),
   rollups_days: key(int(31), 90, 'retention of the sums behind the charts, which show 30 days', 'days'),
 }

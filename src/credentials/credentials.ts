@@ -9,7 +9,9 @@ import type { JsonObject } from '../framework/json.ts'
 import { asJsonObject } from '../framework/json.ts'
 import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
+import { handlesWebhooks } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
+import { ALLOWED_WANTED_EVENTS, isWantedEvents, WANTED_EVENTS } from '../webhooks/rules.ts'
 
 /** For credentials, and for metadata. */
 const MAX_BYTES = 65_536
@@ -68,7 +70,13 @@ export function checkCredentials(key: string, provider: IntegrationProvider, cre
 
 /** The metadata as the provider's schema reads it. @throws as {@link checkCredentials} */
 export function checkMetadata(key: string, provider: IntegrationProvider, metadata: unknown): JsonObject {
-  return checkAgainst(key, 'metadata', provider.metadataSchema, metadata)
+  const checked = checkAgainst(key, 'metadata', provider.metadataSchema, metadata)
+  const wanted = checked[WANTED_EVENTS]
+  if (handlesWebhooks(provider) && wanted !== undefined && !isWantedEvents(wanted))
+    throw new InvalidCredentials(key, 'metadata', [
+      { path: WANTED_EVENTS, message: `${ALLOWED_WANTED_EVENTS} is allowed` },
+    ])
+  return checked
 }
 
 type Field = 'credentials' | 'metadata'

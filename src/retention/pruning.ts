@@ -5,9 +5,10 @@ import { despiteDeadlocks } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { givenNowMs } from '../framework/logger.ts'
 import { autoCloseIncident } from '../incidents/follow.ts'
-import type { ChunkInput, DeletingStep, Position } from './queries.ts'
+import type { ChunkInput, DeletingStep, Position, Pruned } from './queries.ts'
 import {
   addToCount,
+  blankChunk,
   countClosable,
   countPrunable,
   databaseNowMs,
@@ -60,6 +61,7 @@ export async function pruneRows(framework: Framework, input: PruneStepInput, opt
     if (input.step === 'idempotency_keys') await pruneTable(run, 'written_records')
     if (input.step === 'cache') await pruneTable({ ...run, before: rollupsLimitOf(framework, nowMs) }, 'rollups')
   }
+  if (input.step === 'webhooks') await blankPayloads(framework, nowMs, options)
   return readCount(db, tables, key)
 }
 
@@ -155,6 +157,38 @@ async function pruneStep(run: Try, step: PruningStep): Promise<void> {
   }
   // What they were delivered in goes with the last of its parts.
   await pruneTable(run, 'deliveries')
+}
+
+/** What was delivered goes before its rows. No row is deleted, so nothing is counted. */
+async function blankPayloads(framework: Framework, nowMs: number, { signal }: Pruning): Promise<void> {
+  const { config, db, tables } = framework
+  const days = config.pruning.webhook_payloads_days
+  if (days === null) return
+  const before = new Date(Math.max(0, nowMs - days * DAY_MS)).toISOString()
+  const limit = config.pruning.chunk_size
+  for (let afterId: number | undefined = 0; afterId !== undefined; ) {
+    const ids = await integrationsToPrune(db, tables, { before, afterId, limit: PAGE })
+    for (const integrationId of ids)
+      await inChunks(signal, (after) =>
+        db.transaction((tx) => blankChunk(tx, tables, 'webhooks', { before, after, limit, integrationId })),
+      )
+    afterId = ids.at(-1)
+  }
+  await inChunks(signal, (after) =>
+    db.transaction((tx) => blankChunk(tx, tables, 'deliveries', { before, after, limit })),
+  )
+}
+
+/** One chunk after the other; half of the database's time is left to others. */
+async function inChunks(signal: AbortSignal, next: (after: Position | null) => Promise<Pruned>): Promise<void> {
+  let after: Position | null = null
+  do {
+    signal.throwIfAborted()
+    const began = performance.now()
+    after = (await despiteDeadlocks(() => next(after))).next
+    if (after !== null)
+      await sleep(Math.min(performance.now() - began, LONGEST_REST_MS), undefined, { signal }).catch(() => {})
+  } while (after !== null)
 }
 
 async function pruneTable(run: Try, step: DeletingStep, integrationId?: number): Promise<void> {

@@ -140,6 +140,37 @@ export async function pruneChunk(
   return { rows, next: found.length < input.limit ? null : { id: last.id, at: last.at } }
 }
 
+/** Blanks what was delivered with the next settled webhooks, or with deliveries all of whose webhooks are blank. */
+export async function blankChunk(
+  tx: Transaction,
+  tables: Tables,
+  name: 'webhooks' | 'deliveries',
+  { before, after, limit, integrationId }: ChunkInput,
+): Promise<Pruned> {
+  const table = tables[name]
+  const moment = sql`${before}::timestamptz`
+  const isFull = sql`not (t.payload = '' and t.headers = '{}'::jsonb)`
+  const isDone =
+    name === 'webhooks'
+      ? sql`t.integration_id = ${integrationId} and t.processed_at < ${moment} and t.status in ('processed', 'failed')`
+      : sql`(
+          select w.id from ${tables.webhooks} w
+          where w.part_of = t.id and not (w.payload = '' and w.headers = '{}'::jsonb) limit 1
+        ) is null`
+  const behind = after === null ? EVERY : isBehind(tables, name, after)
+  const rows = await tx.execute<{ id: string; at: string }>(sql`
+    with chunk as (
+      select t.id, t.created_at from ${table} t
+      where t.created_at < ${moment} and ${isDone} and ${isFull} and ${behind}
+      order by t.created_at, t.id limit ${limit} for update skip locked
+    ), blanked as (
+      update ${table} t set payload = '', headers = '{}'::jsonb from chunk where t.id = chunk.id
+    )
+    select id::text as id, created_at::text as at from chunk order by created_at, id`)
+  const last = rows.at(-1)
+  return { rows: rows.length, next: last === undefined || rows.length < limit ? null : { id: last.id, at: last.at } }
+}
+
 /** How many rows a step would delete now. */
 export async function countPrunable(db: Database, tables: Tables, step: DeletingStep, before: string): Promise<number> {
   const { table, goes } = prunable(tables, step)

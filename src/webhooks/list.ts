@@ -16,6 +16,7 @@ import { REDACTED, redactBody } from '../framework/redaction.ts'
 import { redacted } from '../framework/redaction-thread.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
 import { withDeliveryHeaders } from './parts.ts'
+import { isNotErased } from './queries.ts'
 import { PSEUDO_HEADER, WEBHOOK_STATUSES } from './rules.ts'
 
 /** Which rows are meant; what is given adds up. */
@@ -35,7 +36,10 @@ export interface WebhookFilter extends Omit<OfIntegrations, 'integrationId'> {
 }
 
 /** All but what was delivered: a payload may be of a megabyte. */
-export type WebhookSummary = Omit<WebhookRow, 'payload' | 'headers'>
+export type WebhookSummary = Omit<WebhookRow, 'payload' | 'headers'> & {
+  /** False: what was delivered has been erased or pruned, and it is not replayed any more. */
+  readonly hasPayload: boolean
+}
 
 export interface ListWebhooks extends WebhookFilter {
   /** Ids below this one. */
@@ -47,7 +51,7 @@ export interface ListWebhooks extends WebhookFilter {
 export interface WebhookDetail extends WebhookSummary {
   /** Lower-case name to values; names that start with a colon are ours. */
   readonly headers: Readonly<Record<string, readonly string[]>>
-  /** What was delivered; the empty text once it has been erased. */
+  /** What was delivered; the empty text once it has been erased or pruned. */
   readonly payload: string
   /** `text`: the payload is what was delivered; `base64`: it is that, encoded. */
   readonly encoding: 'text' | 'base64'
@@ -67,7 +71,8 @@ export async function getWebhook({ db, tables }: Framework, id: number): Promise
   const found = isId(id) ? await findWebhook(db, tables, id) : null
   if (found === null) throw new WebhookNotFound(id)
   const row = await withDeliveryHeaders(db, tables, found)
-  return { ...row, encoding: row.headers[PSEUDO_HEADER.encoding]?.[0] === 'base64' ? 'base64' : 'text' }
+  const hasPayload = found.payload !== '' || Object.keys(found.headers).length > 0
+  return { ...row, hasPayload, encoding: row.headers[PSEUDO_HEADER.encoding]?.[0] === 'base64' ? 'base64' : 'text' }
 }
 
 /**
@@ -118,7 +123,7 @@ async function pageOfWebhooks(
   const { webhooks } = tables
   const { payload: _payload, headers: _headers, ...columns } = getTableColumns(webhooks)
   return db
-    .select(columns)
+    .select({ ...columns, hasPayload: sql<boolean>`${isNotErased(webhooks)}` })
     .from(webhooks)
     .where(and(...selected(tables, filter), below === undefined ? undefined : lt(webhooks.id, below)))
     .orderBy(desc(webhooks.id))

@@ -160,7 +160,8 @@ export async function mendOrder(framework: Framework): Promise<void> {
   await db.execute(sql`
     update ${webhooks} w set key_turn = null
     where w.key_turn and (w.status = 'processed' or w.status = 'failed' and (
-      w.attempts >= ${config.webhook.max_attempts}::int or w.dismissed_at is not null))`)
+      w.attempts >= ${config.webhook.max_attempts}::int or w.dismissed_at is not null
+      or w.payload = '' and w.headers = '{}'::jsonb))`)
   for (let after: { integration_id: string; key: string } | null = { integration_id: '0', key: '' }; after !== null; ) {
     const { integration_id: id, key } = after
     const left: { integration_id: string; key: string }[] = await db.execute(sql`

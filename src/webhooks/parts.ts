@@ -4,7 +4,7 @@
  * Rule: docs/behaviour/webhook-parts.md.
  */
 import { createHash } from 'node:crypto'
-import { eq } from 'drizzle-orm'
+import { inArray } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { HandlesWebhooks, WebhookPart } from '../providers/contracts.ts'
@@ -74,22 +74,28 @@ function bytesOf(payload: WebhookPart['payload']): Uint8Array {
   return Buffer.from(text)
 }
 
-/** What was delivered, as a whole. */
-export type DeliveryRow = Tables['deliveries']['$inferSelect']
-
-/** Null: it is pruned. */
-export async function findDelivery(db: Database, { deliveries }: Tables, id: number): Promise<DeliveryRow | null> {
-  const [row] = await db.select().from(deliveries).where(eq(deliveries.id, id))
-  return row ?? null
+/** The row as its handler gets it: a part has the headers of the whole. */
+export async function withDeliveryHeaders<Row extends Headed>(db: Database, tables: Tables, row: Row): Promise<Row> {
+  const [headed = row] = await withWholeHeaders(db, tables, [row])
+  return headed
 }
 
-/** The row as its handler gets it: a part has the headers of the whole. */
-export async function withDeliveryHeaders<Row extends Pick<WebhookRow, 'partOf' | 'headers'>>(
+type Headed = Pick<WebhookRow, 'partOf' | 'headers'>
+
+/** The same for many: one look for all their deliveries, none for rows that came alone. */
+export async function withWholeHeaders<Row extends Headed>(
   db: Database,
   { deliveries }: Tables,
-  row: Row,
-): Promise<Row> {
-  if (row.partOf === null) return row
-  const [whole] = await db.select({ headers: deliveries.headers }).from(deliveries).where(eq(deliveries.id, row.partOf))
-  return whole === undefined ? row : { ...row, headers: { ...whole.headers, ...row.headers } }
+  rows: readonly Row[],
+): Promise<readonly Row[]> {
+  const ids = new Set(rows.flatMap(({ partOf }) => (partOf === null ? [] : [partOf])))
+  if (ids.size === 0) return rows
+  const wholes = await db
+    .select({ id: deliveries.id, headers: deliveries.headers })
+    .from(deliveries)
+    .where(inArray(deliveries.id, [...ids]))
+  const headers = new Map(wholes.map((whole) => [whole.id, whole.headers]))
+  return rows.map((row) =>
+    row.partOf === null ? row : { ...row, headers: { ...headers.get(row.partOf), ...row.headers } },
+  )
 }

@@ -122,9 +122,8 @@ function replayMeant(framework: Framework, meant: Meant, onRows: (rows: readonly
 
 async function replayableWebhook(framework: Framework, id: number): Promise<WebhookDetail> {
   const webhook = await getWebhook(framework, id)
-  const { status, payload, headers } = webhook
-  if (payload === '' && Object.keys(headers).length === 0)
-    throw new WebhookNotReplayable(id, status, { isErased: true })
+  const { status, hasPayload } = webhook
+  if (!hasPayload) throw new WebhookNotReplayable(id, status, { isErased: true })
   if (status !== 'processed' && status !== 'failed') throw new WebhookNotReplayable(id, status)
   const before = await turnBefore(framework, webhook)
   if (before !== null) throw new WebhookNotReplayable(id, status, { turnOf: before })

@@ -2,24 +2,7 @@
 import type { HandlesWebhooks } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
-
-/** In the integration's metadata: event types, of which no other is stored. */
-export const WANTED_EVENTS = 'webhook_events'
-const MAX_TYPES = 200
-const MAX_TYPE_LENGTH = 255
-
-export const ALLOWED_WANTED_EVENTS = `a list of 1 to ${MAX_TYPES} different event types, each a text of 1 to ${MAX_TYPE_LENGTH} characters`
-
-/** Whether metadata may have this as its `webhook_events`. */
-export function isWantedEvents(value: unknown): value is readonly string[] {
-  return (
-    Array.isArray(value) &&
-    value.length > 0 &&
-    value.length <= MAX_TYPES &&
-    new Set(value).size === value.length &&
-    value.every((type) => typeof type === 'string' && type !== '' && [...type].length <= MAX_TYPE_LENGTH)
-  )
-}
+import { isWantedEvents, WANTED_EVENTS } from './rules.ts'
 
 /**
  * Whether an event is wanted: its type is one of the integration's list, where there is one, and the provider accepts it. A type that

@@ -111,8 +111,8 @@ describe('list-webhooks', () => {
       },
     ])
     const [head, row] = (await run(['list-webhooks', '--integration', integration.id])).out.split('\n')
-    expect(head).toMatch(/^ *ID +Integration +Event +Delivery +Status +Attempts +Error +Created$/)
-    const cells = [second.id, integration.id, '-', second.deliveryId, 'failed', 1, `Error: ${'x'.repeat(53)}`]
+    expect(head).toMatch(/^ *ID +Integration +Event +Delivery +Part +Status +Attempts +Error +Created$/)
+    const cells = [second.id, integration.id, '-', second.deliveryId, '-', 'failed', 1, `Error: ${'x'.repeat(53)}`]
     expect(row?.trim()).toMatch(new RegExp(`^${cells.join(' +')} +${AT.toISOString()}$`))
   })
 
@@ -243,7 +243,7 @@ describe('replay-webhook of one', () => {
 
   it('ends with 1 for what was erased, and for what is not there', async () => {
     const { id } = await failed({ payload: '', headers: {}, error: 'erased' })
-    expect(errorOf(await run(['replay-webhook', id, '--json'])).message).toContain('has been erased')
+    expect(errorOf(await run(['replay-webhook', id, '--json'])).message).toContain('was erased or pruned')
     expect(errorOf(await run(['replay-webhook', NEVER, '--json'])).code).toBe('webhook_not_found')
   })
 })

@@ -816,6 +816,31 @@ describe('pruning', () => {
     })),
   )
   effect(
+    'pruning.webhook_payloads_days',
+    'is how long payloads of settled webhooks are kept; null: as their rows',
+    async () => {
+      const payloadsAt = (days: number | null) =>
+        withConfig({ pruning: { webhook_payloads_days: days } }, async (test) => {
+          const { id } = await makeIntegration(test, 'acme')
+          for (const age of AGES) {
+            const at = new Date(Date.now() - age * DAY_MS)
+            await makeWebhook(test, id, { status: 'processed', createdAt: at, processedAt: at })
+          }
+          await pruneNow(test, 'webhooks')
+          const { db, tables } = test.framework
+          const { webhooks } = tables
+          const rows = await db
+            .select({ payload: webhooks.payload })
+            .from(webhooks)
+            .where(eq(webhooks.integrationId, id))
+            .orderBy(webhooks.id)
+          return rows.map(({ payload }) => payload)
+        })
+      expect(await payloadsAt(30)).toEqual(['{}', ''])
+      expect(await payloadsAt(null)).toEqual(['{}', '{}'])
+    },
+  )
+  effect(
     'pruning.audit_days',
     'is how long the audit is kept; null: for ever',
     keptBy('audit_days', 'audit', 'audit', (createdAt) => ({

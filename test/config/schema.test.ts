@@ -33,6 +33,7 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['observability.echo_loop_writes', 'int', 5],
   ['observability.echo_loop_window', 'int', 60],
   ['pruning.webhooks_days', '?int', null],
+  ['pruning.webhook_payloads_days', '?int', null],
   ['pruning.audit_days', '?int', 365],
   ['schedules.enabled', 'bool', true],
   ['notifications.targets', 'array', []],

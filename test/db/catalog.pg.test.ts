@@ -266,6 +266,9 @@ const ADDED: typeof SPECIFIED = {
     is_own: 'boolean, nullable',
     part_of: 'bigint, nullable',
     part: 'int, nullable',
+    ordering_key: 'string, nullable',
+    key_turn: 'boolean, nullable',
+    coalesces: 'boolean, nullable',
   },
   _cache: {
     key: 'text',
@@ -348,7 +351,9 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     "completed_at where status = any (array['success', 'skipped'])",
   ],
   _webhooks: [
-    "integration_id, id where status = 'pending'",
+    "integration_id, id where status = 'pending' and key_turn is not false",
+    'unique integration_id, ordering_key where key_turn',
+    'integration_id, ordering_key, id where key_turn is false',
     "id where status = 'pending' and lost_workers > 0",
     "claim where status = 'processing'",
     "attempts, processed_at where status = 'failed' and dismissed_at is null",

@@ -54,6 +54,7 @@ describe('delete', () => {
     const deleted = await test.integrations.delete(id, { by: 'grace' })
     expect(deleted).toEqual({
       webhooks: 4,
+      deliveries: 0,
       requests: 2,
       logs: 5,
       syncItems: 3,

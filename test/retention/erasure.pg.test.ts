@@ -45,7 +45,16 @@ describe('erase', () => {
     expect(await everything()).toContain(PERSONAL)
 
     const erased = await test.integrations.admin.erase(integration.id, { by: 'grace' })
-    expect(erased).toEqual({ webhooks: 4, requests: 2, syncItems: 3, recordHashes: 1, logs: 3, events: 1, cache: 1 })
+    expect(erased).toEqual({
+      webhooks: 4,
+      deliveries: 0,
+      requests: 2,
+      syncItems: 3,
+      recordHashes: 1,
+      logs: 3,
+      events: 1,
+      cache: 1,
+    })
     expect(await everything()).not.toContain(PERSONAL)
     // The log row came; of the cache the value went and the lock stayed.
     expect(await countRows(test, integration.id)).toEqual({ ...before, logs: 6, cache: 1 })
@@ -159,7 +168,16 @@ describe('erase', () => {
     await test.integrations.admin.erase(mine.integration.id)
     expect((await webhookOf(test, other.webhooks.pending)).payload).toContain(PERSONAL)
     const again = await test.integrations.admin.erase(mine.integration.id)
-    expect(again).toEqual({ webhooks: 0, requests: 0, syncItems: 0, recordHashes: 0, logs: 0, events: 0, cache: 0 })
+    expect(again).toEqual({
+      webhooks: 0,
+      deliveries: 0,
+      requests: 0,
+      syncItems: 0,
+      recordHashes: 0,
+      logs: 0,
+      events: 0,
+      cache: 0,
+    })
     await test.integrations.delete(other.integration.id)
   })
 

@@ -1,4 +1,5 @@
 /** Works off ordered webhooks under a claim that the test knows, until it is killed. */
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { pumpUntilEmpty } from '../../src/activities/pumping.ts'
@@ -18,6 +19,7 @@ const { framework } = partsOf(integrations)
 Object.assign(framework.workflows, { wakeInbox: () => {} })
 const surroundings = { cancellationSignal: new AbortController().signal, info: { attempt: 1 } }
 process.send?.('ready')
+await once(process, 'message')
 for (;;) {
   await pumpUntilEmpty(framework, webhookPumping(framework), surroundings, CLAIM)
   await sleep(20)

@@ -26,7 +26,7 @@ export const listWebhooks = listing({
     Integration: 'integration_id',
     Event: 'event_type',
     Delivery: 'delivery_id',
-    Part: ({ part_of, part }) => (part_of === null ? '' : `${part} of ${part_of}`),
+    Part: ({ part_of, part }) => (part_of === null ? null : `${part} of ${part_of}`),
     Status: 'status',
     Attempts: 'attempts',
     Error: ({ error }) => shortError(error as string | null),

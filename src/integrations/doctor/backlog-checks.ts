@@ -208,7 +208,44 @@ const pruningOverdue: Check = {
   },
 }
 
-export const backlogChecks = [incidentsUnseen, eventsWaiting, eventsGivenUp, pruningOverdue]
+/** So many rows are some hundred megabytes, and a year of a quiet deployment. */
+const MANY_ROWS = 100_000
+
+/** Tables that grow for ever unless their key is set, and what it is for. */
+const UNBOUNDED = [
+  { key: 'webhooks_days', table: 'webhooks', rows: 'webhooks' },
+  { key: 'audit_days', table: 'audit', rows: 'entries of the audit' },
+] as const
+
+const pruningUnbounded: Check = {
+  name: 'pruning.unbounded',
+  needs: ['database.migrations'],
+  async look({ db, tables, config: { pruning } }) {
+    const grown: Observation[] = []
+    for (const { key, table, rows: named } of UNBOUNDED) {
+      if (pruning[key] !== null) continue
+      const rows = await rowsAbout(db, tables[table])
+      if (rows < MANY_ROWS) continue
+      grown.push(
+        warning(
+          `About ${rows} ${named} are stored, and none is ever pruned: pruning.${key} is null. Set it to the days that they are needed for.`,
+          'integrations prune --dry-run',
+        ),
+      )
+    }
+    return capped(grown, 'No table grows for ever.')
+  },
+}
+
+/** As the last analysis has it: to count would take long where it matters. */
+async function rowsAbout(db: Database, table: Tables['webhooks' | 'audit']): Promise<number> {
+  const [row] = await db.execute<{ rows: number }>(
+    sql`select greatest(reltuples, 0)::bigint::int as rows from pg_class where oid = ${quotedName(table)}::regclass`,
+  )
+  return row?.rows ?? 0
+}
+
+export const backlogChecks = [incidentsUnseen, eventsWaiting, eventsGivenUp, pruningOverdue, pruningUnbounded]
 
 interface WebhookGroup {
   readonly integrationId: number

@@ -1,4 +1,5 @@
 /** Which checks a provider is put through: those of the contracts that it implements. */
+import type { HandlesWebhooks } from '../../providers/contracts.ts'
 import {
   handlesWebhooks,
   hasBackfill,
@@ -21,6 +22,7 @@ import { failureChapters } from './failure-checks.ts'
 import { healthChapter } from './health-checks.ts'
 import { identityChapter } from './identity.ts'
 import { oauthChapter } from './oauth.ts'
+import { eventsChapter } from './part-checks.ts'
 import { reconciliationChapter } from './reconciliation-checks.ts'
 import { reducerChapter } from './reducer.ts'
 import { sharedLimitChapter } from './shared-limit-checks.ts'
@@ -44,7 +46,7 @@ export function chapters(subject: Subject): Chapter[] {
     ...(sharesRateLimit(provider) ? [sharedLimitChapter()] : []),
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
     ...(handlesWebhooks(provider) && webhook !== undefined
-      ? webhookChapters(signedFixture(provider, webhook, metadata))
+      ? webhookChapters(signedFixture(provider, webhook, metadata), provider)
       : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
@@ -52,11 +54,11 @@ export function chapters(subject: Subject): Chapter[] {
   ]
 }
 
-const webhookChapters = (fixture: SignedFixture): Chapter[] => [
-  signatureChapter(fixture),
-  webhookChapter(fixture),
-  doorChapter(fixture),
-]
+function webhookChapters(fixture: SignedFixture, provider: HandlesWebhooks): Chapter[] {
+  const events = eventsChapter(fixture, provider)
+  const chapters = [signatureChapter(fixture), webhookChapter(fixture), doorChapter(fixture)]
+  return events.checks.length === 0 ? chapters : [...chapters, events]
+}
 
 /** Of a stream, the same by its name. */
 function listingChapters({ provider, fixtures }: Subject, stream: string | null): Chapter[] {

@@ -136,6 +136,8 @@ const duplicate = (fixture: SignedFixture): Check => ({
       '200 duplicate',
       'the same delivery again must be known as a repeat by its id',
     )
+    // Its events have ids and types of their own.
+    if ((bench.provider as HandlesWebhooks).splitWebhook !== undefined) return
     const row = await newestOf(bench, integration)
     const { id, type } = await namesOf(bench.provider as HandlesWebhooks, fixture, bench.kit.clock.now())
     assert.deepEqual(

@@ -572,6 +572,33 @@ const DOORS = of(
   ],
 )
 
+const part = (id: string | null) => ({ id, type: null, payload: {} })
+const EVENTS = of(
+  'HandlesWebhooks: its events',
+  [
+    'gives two events one id',
+    but(() => ({ splitWebhook: () => [part('a'), part('a')] })),
+    'are the parts of the delivery, with ids of their own that are the same each time',
+  ],
+  [
+    'makes up ids of events',
+    but(() => ({ splitWebhook: () => [part(crypto.randomUUID())] })),
+    'are the parts of the delivery, with ids of their own that are the same each time',
+  ],
+  [
+    'orders by the time',
+    but(() => ({ orderingKey: (request: WebhookRequest) => request.headers.get('webhook-timestamp') })),
+    'have the same ordering key each time, or none',
+  ],
+  [
+    'wants nothing',
+    but(() => ({ acceptsWebhook: () => false })),
+    'are wanted: acceptsWebhook() gives true for those of the fixtures',
+    QUEUED,
+    HANDLED,
+  ],
+)
+
 /** The id is in a header, and the body alone is signed. */
 const UNSIGNED_ID: ProviderFixtures['webhook'] = {
   ...(SOUND_FIXTURES.webhook as WebhookFixture),
@@ -854,6 +881,7 @@ export const BROKEN: readonly Broken[] = [
   ...SIGNATURES,
   ...DELIVERIES,
   ...DOORS,
+  ...EVENTS,
   ...RENAMED,
   ...[...TRACES, ...SHORT_SECRETS].map((broken) => ({ ...broken, leavesOut: SECRETS })),
 ]
