@@ -1,8 +1,9 @@
-/** How far an act on many rows is. Rule: docs/dashboard.md, "Acts". */
+/** How far an act on many rows is. Rule: docs/behaviour/dashboard.md, "Acts". */
 import { and, between, count, gte, isNotNull, or } from 'drizzle-orm'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
+import { MAX_SPANS } from './failure-rules.ts'
 
 export interface ActOnMany {
   /** `webhook`: replayed ones; `item`: retried ones. */
@@ -12,9 +13,6 @@ export interface ActOnMany {
   /** The beginning of the act: rows of the span that were not touched since are none of it. */
   readonly since: Date
 }
-
-/** More would be no page's address. */
-export const MAX_SPANS = 400
 
 /** Rows of the act by the status that they have now. @throws InvalidArgumentException */
 export async function actProgress(

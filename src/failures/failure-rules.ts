@@ -70,3 +70,6 @@ export function groupId(kind: FailureKind, normalised: string): string {
 export function isGroupId(text: unknown): text is string {
   return typeof text === 'string' && /^[0-9a-f]{12}$/.test(text)
 }
+
+/** Of the ids of an act on many: more would be no page's address. */
+export const MAX_SPANS = 400

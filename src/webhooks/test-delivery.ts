@@ -1,4 +1,4 @@
-/** Deliveries that an operator makes to see what becomes of them: as the provider would send them. Rule: docs/dashboard.md, "Test console". */
+/** Deliveries that an operator makes to see what becomes of them: as the provider would send them. Rule: docs/behaviour/dashboard.md, "Test console". */
 import { randomUUID } from 'node:crypto'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, RecordNotFound } from '../framework/errors.ts'
@@ -11,13 +11,8 @@ import type { SignatureScheme } from '../providers/signatures/scheme-rules.ts'
 import { signDelivery } from '../providers/signatures/sign-delivery.ts'
 import { activeWebhookSecrets } from '../providers/webhook-request.ts'
 import { getWebhook } from './list.ts'
-
-/** `tampered`: signed, then changed by a byte. */
-export const SIGNINGS = ['signed', 'unsigned', 'tampered'] as const
-export type Signing = (typeof SIGNINGS)[number]
-
-/** Tells a delivery of the console apart: its value is the test's id. */
-export const TEST_HEADER = 'x-integrations-test'
+import type { Signing } from './test-delivery-rules.ts'
+import { TEST_HEADER } from './test-delivery-rules.ts'
 
 export interface TestDeliveryInput {
   readonly signing: Signing

@@ -1,7 +1,7 @@
 /**
  * Changes by a person: `/do/<method>/<path of the API>`. GET shows what would be done, to how many, with a form for what is open;
  * POST does it, through the same operation as the API, and so with its checks and its line in the audit.
- * Rule: docs/dashboard.md, "Acts".
+ * Rule: docs/behaviour/dashboard.md, "Acts".
  */
 import { randomUUID } from 'node:crypto'
 import type { Context } from 'hono'
@@ -17,7 +17,7 @@ import { invalid, queryGiven } from '../body.ts'
 import type { AccessEnvironment } from '../caller.ts'
 import type { Operation } from '../command-routes.ts'
 import { contextOf, isChangeOfVersioned, parametersOf } from '../command-routes.ts'
-import { CSRF_FIELD, externalPath } from '../middleware.ts'
+import { CSRF_FIELD } from '../middleware.ts'
 import { ProblemError } from '../problem.ts'
 import { progressPath } from './act-progress-page.ts'
 import type { ActWords } from './act-words.ts'
@@ -63,13 +63,6 @@ function button(reader: Reader, { operation: key, label, words }: Act): Markup {
   if (!act.isOneClick)
     return html`<a class="button" href="${path}${rest.length > 0 ? `?${new URLSearchParams(rest).toString()}` : ''}">${text}</a>`
   return html`<form class="inline" method="post" action="${path}">${reader.csrf}${rest.map(([name, value]) => hidden(name, value))}<button type="submit">${text}</button></form>`
-}
-
-/** To the page of OAuth that leads a person to the provider. */
-export function reconnectButton(integrations: Integrations, reader: Reader, id: number): Markup {
-  if (!reader.mayOperate) return NOTHING
-  const path = externalPath(integrations, `/${integrations.config.oauth.route_prefix}/${id}/oauth/connect`)
-  return html`<a class="button" href="${path}">Reconnect</a>`
 }
 
 function wordsOf({ method, path }: Operation): ActWords {

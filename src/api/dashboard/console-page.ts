@@ -1,10 +1,11 @@
-/** The test console: a delivery to an integration's own door, and each stage of what became of it. Rule: docs/dashboard.md, "Test console". */
+/** The test console: a delivery to an integration's own door, and each stage of what became of it. Rule: docs/behaviour/dashboard.md, "Test console". */
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import { html } from 'hono/html'
 import type { Integrations } from '../../create-integrations.ts'
-import type { Signing, TestDeliveryInput } from '../../webhooks/test-delivery.ts'
-import { SIGNINGS, TEST_HEADER } from '../../webhooks/test-delivery.ts'
+import type { TestDeliveryInput } from '../../webhooks/test-delivery.ts'
+import type { Signing } from '../../webhooks/test-delivery-rules.ts'
+import { SIGNINGS, TEST_HEADER } from '../../webhooks/test-delivery-rules.ts'
 import { invalid, queryGiven } from '../body.ts'
 import type { AccessEnvironment } from '../caller.ts'
 import { contextOf } from '../command-routes.ts'

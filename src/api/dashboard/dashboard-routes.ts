@@ -1,4 +1,4 @@
-/** The dashboard's pages by their paths. Rule: docs/dashboard.md. */
+/** The dashboard's pages by their paths. Rule: docs/behaviour/dashboard.md. */
 import { Hono } from 'hono'
 import type { Integrations } from '../../create-integrations.ts'
 import type { AccessEnvironment } from '../caller.ts'

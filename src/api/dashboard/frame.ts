@@ -1,4 +1,4 @@
-/** The frame of the dashboard's pages: the way around, the search box, who is here. Rule: docs/dashboard.md. */
+/** The frame of the dashboard's pages: the way around, the search box, who is here. Rule: docs/behaviour/dashboard.md. */
 import { randomBytes } from 'node:crypto'
 import type { Context } from 'hono'
 import { html } from 'hono/html'

@@ -1,6 +1,6 @@
 /**
  * `GET /live?page=<path below the root>`: that page again and again, as server-sent events, while somebody looks at it.
- * Rule: docs/dashboard.md, "Live".
+ * Rule: docs/behaviour/dashboard.md, "Live".
  *
  * The page is asked for as its reader would ask, with the same cookie: what ends a session ends the stream.
  */

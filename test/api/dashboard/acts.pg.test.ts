@@ -1,4 +1,4 @@
-/** What a person changes in the dashboard. Rule: docs/dashboard.md, "Acts". */
+/** What a person changes in the dashboard. Rule: docs/behaviour/dashboard.md, "Acts". */
 import type { Hono } from 'hono'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApi } from '../../../src/api/app.ts'

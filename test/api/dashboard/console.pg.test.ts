@@ -1,4 +1,4 @@
-/** Deliveries that an operator makes. Rule: docs/dashboard.md, "Test console". */
+/** Deliveries that an operator makes. Rule: docs/behaviour/dashboard.md, "Test console". */
 import type { Hono } from 'hono'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GitHubProvider } from '../../../src/adapters/github/index.ts'

@@ -1,4 +1,4 @@
-/** Pages that keep themselves up to date. Rule: docs/dashboard.md, "Live". */
+/** Pages that keep themselves up to date. Rule: docs/behaviour/dashboard.md, "Live". */
 import { Hono } from 'hono'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { AccessEnvironment } from '../../../src/api/caller.ts'

@@ -1,5 +1,5 @@
 // @ts-check
-/* What the dashboard does in a browser beyond HTML. Every page works without it. Rule: docs/dashboard.md. */
+/* What the dashboard does in a browser beyond HTML. Every page works without it. Rule: docs/behaviour/dashboard.md. */
 
 const root = document.body.dataset.root ?? ''
 

@@ -1,5 +1,5 @@
 // @ts-check
-/* Live: the page's main part again whenever it has changed. Stands behind dashboard.js, whose names it uses. Rule: docs/dashboard.md, "Live". */
+/* Live: the page's main part again whenever it has changed. Stands behind dashboard.js, whose names it uses. Rule: docs/behaviour/dashboard.md, "Live". */
 
 const page = location.pathname.slice(root.length) + location.search
 const policy = /** @type {any} */ (window).trustedTypes?.createPolicy('dashboard', {
