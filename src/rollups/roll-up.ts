@@ -12,7 +12,7 @@ import type { Framework } from '../framework/context.ts'
 import { givenNowMs } from '../framework/logger.ts'
 import { bucketOf, factsOf, momentOf, sumOfCalls, sumOfFailures } from './facts.ts'
 import type { CountingStep, Progress, Span } from './rollup-rules.ts'
-import { completedBy, floorTo, nextStep, WIDTHS } from './rollup-rules.ts'
+import { ALL_PROVIDERS, completedBy, floorTo, nextStep, WIDTHS } from './rollup-rules.ts'
 
 /** The first width. */
 const MINUTE_SECONDS = WIDTHS[0].seconds
@@ -186,12 +186,12 @@ async function replace(
     where seconds = ${seconds} and starts_at >= ${momentOf(fromMs)} and starts_at < ${momentOf(toMs)}`)
   await tx.execute(sql`
     insert into ${rollups} (seconds, starts_at, integration_id, provider, calls, failures, counters, counts)
-    select ${seconds}, bucket, integration_id, provider, ${sumOfCalls}, ${sumOfFailures},
+    select ${seconds}, bucket, integration_id, case when integration_id is null then coalesce(provider, ${ALL_PROVIDERS}) end, ${sumOfCalls}, ${sumOfFailures},
       array_agg(counter order by counter), array_agg(n order by counter)
     from (${counted}) counted group by integration_id, provider, bucket`)
 }
 
-/** Each fact twice: for its integration, and for its provider. */
+/** Each fact three times: for its integration, for its provider, and for all of them. */
 function countedRows(tables: Tables, seconds: number, span: Span): SQL {
   return sql`
     select integration_id, provider, bucket, counter, count(*)::int as n
@@ -199,5 +199,5 @@ function countedRows(tables: Tables, seconds: number, span: Span): SQL {
       select i.id as integration_id, i.provider, ${bucketOf(sql`fact.at`, seconds)} as bucket, fact.counter
       from (${factsOf(tables, span)}) fact join ${tables.integrations} i on i.id = fact.integration_id
     ) fact
-    group by grouping sets ((integration_id, bucket, counter), (provider, bucket, counter))`
+    group by grouping sets ((integration_id, bucket, counter), (provider, bucket, counter), (bucket, counter))`
 }

@@ -34,6 +34,7 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['observability.echo_loop_window', 'int', 60],
   ['pruning.webhooks_days', '?int', null],
   ['pruning.audit_days', '?int', 365],
+  ['pruning.rollups_days', 'int', 90],
   ['schedules.enabled', 'bool', true],
   ['notifications.targets', 'array', []],
   ['operator.prefix', 'string', 'operator'],
@@ -50,6 +51,7 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['worker.workflow_task_pollers', 'int', 10],
   ['worker.cached_workflows', '?int', null],
   ['worker.shutdown_grace', 'int', 10],
+  ['worker.release', '?string', null],
   ['worker.command_environment', 'array', []],
 ]
 

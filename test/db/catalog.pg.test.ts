@@ -323,6 +323,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   ],
   _webhooks: [
     "integration_id, id where status = 'pending'",
+    "integration_id, id where status = 'failed'",
     "id where status = 'pending' and lost_workers > 0",
     "claim where status = 'processing'",
     "attempts, processed_at where status = 'failed' and dismissed_at is null",

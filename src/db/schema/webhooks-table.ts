@@ -67,6 +67,10 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_webhooks_failed_at_idx'))
         .on(column.processedAt)
         .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),
+      // What has failed of an integration, newest first: without it the list walks through all webhooks where few have.
+      index(name('_webhooks_own_failed_idx'))
+        .on(column.integrationId, column.id)
+        .where(sql`${column.status} = 'failed'`),
       ofIntegration(name('_webhooks_integration_fk'), column.integrationId, integrations),
       check(name('_webhooks_status_check'), isOneOf(column.status, WEBHOOK_STATUSES)),
       check(name('_webhooks_attempts_check'), sql`${column.attempts} >= 0`),
