@@ -26,6 +26,7 @@ const ARROWS = {
   events: ['calls', 'claims', 'credentials', 'providers'],
   explain: ['calls', 'events', 'incidents', 'syncs'],
   failures: ['observability', 'webhooks'],
+  forwarding: ['providers'],
   incidents: ['calls', 'events', 'integrations', 'observability'],
   integrations: [
     'calls',
@@ -37,6 +38,7 @@ const ARROWS = {
     'observability',
     'providers',
     'retention',
+    'subscriptions',
     'syncs',
     'webhooks',
   ],
@@ -44,19 +46,21 @@ const ARROWS = {
   oauth: ['access', 'credentials', 'events', 'integrations', 'observability', 'providers'],
   observability: ['calls', 'credentials', 'events', 'integrations', 'providers', 'syncs', 'webhooks'],
   providers: [],
-  retention: ['calls', 'incidents', 'integrations', 'observability', 'providers'],
+  retention: ['calls', 'incidents', 'integrations', 'observability', 'providers', 'subscriptions'],
+  subscriptions: ['calls', 'credentials', 'incidents', 'integrations', 'observability', 'providers', 'webhooks'],
   syncs: [
     'calls',
     'claims',
     'credentials',
     'echoes',
     'events',
+    'forwarding',
     'incidents',
     'integrations',
     'observability',
     'providers',
   ],
-  webhooks: ['calls', 'claims', 'credentials', 'echoes', 'events', 'integrations', 'observability', 'providers'],
+  webhooks: ['calls', 'claims', 'credentials', 'echoes', 'events', 'forwarding', 'integrations', 'observability', 'providers'],
 }
 const SERVICES = '^src/((framework|db|cache|config|egress)/|encryption[.]ts$)'
 

@@ -40,7 +40,7 @@ const SLOW = [
   'test/house/docs-code.test.ts',
   'test/sandbox/webhook-sender.test.ts',
   'test/scripts/temporal-wrappers.test.ts',
-  'test/testing/conformance/{broken-listings,broken-providers,conformance,runners}.test.ts',
+  'test/testing/conformance/{broken-listings,broken-providers,conformance,runners,signature-data}.test.ts',
   'test/testing/postgres/wire-postgres.test.ts',
   'test/testing/test-integrations.test.ts',
 ]

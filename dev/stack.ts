@@ -21,6 +21,8 @@ import { findOrStartTemporalServer } from './temporal-server.ts'
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 /** Node reads the sources through tsx; the condition makes `durable-integrations` mean this checkout. */
 const NODE_ARGUMENTS = ['--conditions=durable-source', '--import', 'tsx']
+/** What the dashboard links to. */
+const TEMPORAL_UI = 'INTEGRATIONS__OPERATOR__TEMPORAL_UI'
 const REPLAY_WINDOW = 'INTEGRATIONS__WEBHOOK__REPLAY_WINDOW'
 const HOST_CONFIG = join(ROOT, 'examples/host/integrations.config.ts')
 const SANDBOX_TOKEN = 'sandbox-token'
@@ -125,6 +127,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   })
 
   const environment = {
+    ...(temporal.uiUrl === null ? {} : { [TEMPORAL_UI]: temporal.uiUrl }),
     DATABASE_URL: postgres.url,
     TEMPORAL_ADDRESS: temporal.address,
     TEMPORAL_NAMESPACE: 'default',

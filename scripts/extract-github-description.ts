@@ -16,6 +16,8 @@ import { fileURLToPath } from 'node:url'
 const OPERATIONS: Record<string, readonly string[]> = {
   '/app/installations/{installation_id}/access_tokens': ['post'],
   '/repos/{owner}/{repo}': ['get'],
+  '/repos/{owner}/{repo}/hooks': ['get', 'post'],
+  '/repos/{owner}/{repo}/hooks/{hook_id}': ['patch', 'delete'],
   '/repos/{owner}/{repo}/hooks/{hook_id}/deliveries': ['get'],
   '/repos/{owner}/{repo}/hooks/{hook_id}/deliveries/{delivery_id}': ['get'],
   '/repos/{owner}/{repo}/issues': ['get', 'post'],

@@ -1,6 +1,6 @@
 /**
  * Records the histories that test/workflows/replay.workflow.test.ts replays: `npx tsx --conditions=durable-source
- * scripts/record-histories.ts [anomalies|attributes|commands|inbox|incidents|outbox|stalled|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
+ * scripts/record-histories.ts [anomalies|attributes|commands|inbox|incidents|outbox|stalled|sync|dispatch|jobs|items|orphans|pruning|subscriptions|tokens …]`. Without a name it records all, and removes
  * what is left over.
  *
  * They stand for runs that are under way while a new release is deployed. Record again only when a workflow was changed on
@@ -20,11 +20,13 @@ import type { Activities } from '../src/activities/index.ts'
 import type { FirstSteps } from '../src/activities/small-run.ts'
 import { bundleWorkflows } from '../src/bundled-workflows.ts'
 import type { IncidentSight } from '../src/incidents/incident-jobs.ts'
+import type { SubscriptionSight } from '../src/subscriptions/subscription-jobs.ts'
 import type { Finalisation } from '../src/syncs/finalisation.ts'
 import { WORKFLOW } from '../src/workflows/ids.ts'
 import {
   cancel,
   escalate,
+  look,
   pause,
   pumpCalls,
   pumpedQueueState,
@@ -402,6 +404,72 @@ async function recordContinuedIncidents(stage: Stage): Promise<void> {
   })
 }
 
+/** A creation, a renewal, a failure, a signal during the look that removes, and the end. */
+async function recordSubscriptions(stage: Stage): Promise<void> {
+  let playing: Scene | undefined
+  let looks = 0
+  const keepWebhookSubscription: Activities['keepWebhookSubscription'] = async () => {
+    looks += 1
+    if (looks === 1) return { ...SUBSCRIPTION, did: 'created' }
+    if (looks === 2) return { ...SUBSCRIPTION, did: 'renewed' }
+    if (looks === 3) return { ...SUBSCRIPTION, standing: 'failing', error: 'http_error', nextLookInSeconds: 5 }
+    if (looks === 4 && playing !== undefined) {
+      await tellSubscription(playing)
+      return { ...REMOVED_SUBSCRIPTION, did: 'removed' }
+    }
+    return REMOVED_SUBSCRIPTION
+  }
+  await stage.play({ keepWebhookSubscription }, async (scene) => {
+    playing = scene
+    const run = await tellSubscription(scene)
+    await run.result()
+    await save('webhook-subscription-life', await run.fetchHistory())
+  })
+}
+
+async function recordContinuedSubscriptions(stage: Stage): Promise<void> {
+  let looks = 0
+  const keepWebhookSubscription: Activities['keepWebhookSubscription'] = async () => {
+    looks += 1
+    return looks < 7 ? { ...SUBSCRIPTION, nextLookInSeconds: 1 } : REMOVED_SUBSCRIPTION
+  }
+  await stage.play({ keepWebhookSubscription }, async (scene) => {
+    const run = await tellSubscription(scene)
+    await run.result()
+    const { events } = await scene.client.getHandle(scene.workflowId, run.signaledRunId).fetchHistory()
+    await save('webhook-subscription-continued-1', { events: events ?? [] })
+    const next = events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId
+    const second = scene.client.getHandle(scene.workflowId, next ?? '')
+    await save('webhook-subscription-continued-2', await second.fetchHistory())
+  })
+}
+
+const SUBSCRIPTION: SubscriptionSight = {
+  integrationId: 7,
+  standing: 'registered',
+  did: 'nothing',
+  subscriptionId: 'sub_1',
+  expiresAt: '2026-03-04T00:00:00.000Z',
+  error: null,
+  nextLookInSeconds: 45,
+}
+const REMOVED_SUBSCRIPTION: SubscriptionSight = {
+  ...SUBSCRIPTION,
+  standing: 'removed',
+  subscriptionId: null,
+  expiresAt: null,
+  nextLookInSeconds: null,
+}
+
+function tellSubscription({ client, ...options }: Scene) {
+  return client.signalWithStart(WORKFLOW.webhookSubscription, {
+    ...options,
+    args: [{ integrationId: 7 }],
+    signal: look,
+    signalArgs: [],
+  })
+}
+
 /** Both runs of a life whose start had search attributes. The time-skipping server knows no such attributes. */
 async function recordAttributes(stage: Stage): Promise<void> {
   const sync = new ScriptedSync(2_500, {
@@ -674,6 +742,7 @@ const RECORDINGS = {
   inbox: { skipping: recordInbox, real: recordStalledInbox },
   outbox: { skipping: recordOutbox, real: null },
   incidents: { skipping: recordIncidents, real: recordContinuedIncidents },
+  subscriptions: { skipping: recordSubscriptions, real: recordContinuedSubscriptions },
   stalled: { skipping: null, real: recordStalled },
   sync: { skipping: recordSync, real: recordContinuedSync },
   dispatch: { skipping: recordDispatch, real: null },

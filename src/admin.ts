@@ -4,6 +4,7 @@ import type { MiddlewareHandler } from 'hono'
 import type { CreateToken, ListTokens, TokenSummary } from './access/operator-tokens.ts'
 import { createToken, listTokens, revokeToken } from './access/operator-tokens.ts'
 import type { Access } from './access/tokens-and-links.ts'
+import { budgetsNow } from './calls/admission/call-state.ts'
 import type {
   ForgetIdempotencyKey,
   IdempotencyKeyDetail,
@@ -31,6 +32,10 @@ import type { OutboxStatus } from './events/outbox.ts'
 import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
 import type { ExplainOptions, Explanation } from './explain/explain.ts'
 import { explain } from './explain/explain.ts'
+import type { ActOnMany } from './failures/act-progress.ts'
+import { actProgress } from './failures/act-progress.ts'
+import type { FoundPayloads, PayloadSearch } from './explain/payload-search.ts'
+import { searchPayloads } from './explain/payload-search.ts'
 import type { Failures, ListFailures } from './failures/failures.ts'
 import { listFailures } from './failures/failures.ts'
 import type { GroupActor, RetriedGroup, RetryGroup, RetryGroupPreview } from './failures/retry-group.ts'
@@ -42,12 +47,15 @@ import { acknowledgeIncident, annotateIncident, snoozeIncident } from './inciden
 import type { EvaluateFailuresResult } from './incidents/incident-jobs.ts'
 import type { IncidentSummary, ListIncidents } from './incidents/list.ts'
 import { getIncident, listIncidents } from './incidents/list.ts'
+import type { Diagnosis, WantedDiagnosis } from './integrations/doctor/kept-diagnosis.ts'
+import { keptDiagnosis } from './integrations/doctor/kept-diagnosis.ts'
 import type { Finding } from './integrations/doctor/run-doctor.ts'
 import { runDoctor } from './integrations/doctor/run-doctor.ts'
 import type { HealthCheckResult } from './integrations/health-check.ts'
 import { checkIntegrationHealth } from './integrations/health-check.ts'
-import type { HealthReport } from './integrations/health-report.ts'
+import type { HealthReport, HealthReportOptions } from './integrations/health-report.ts'
 import { healthReport } from './integrations/health-report.ts'
+import { linksOut } from './integrations/links-out.ts'
 import type { IntegrationSummary, ListIntegrations } from './integrations/list.ts'
 import { summariseIntegrations } from './integrations/list.ts'
 import type { OperatorView } from './integrations/operator-view.ts'
@@ -71,6 +79,7 @@ import type { PrometheusMetrics } from './observability/prometheus.ts'
 import { standingReader } from './observability/standing.ts'
 import type { Statistics, StatisticsInput } from './observability/statistics.ts'
 import { statistics } from './observability/statistics.ts'
+import type { ShownRecord } from './providers/contracts.ts'
 import type { ErasedRows, EraseIntegration } from './retention/erasure.ts'
 import { eraseIntegration } from './retention/erasure.ts'
 import { countPrunableRows } from './retention/pruning.ts'
@@ -212,8 +221,12 @@ export interface IntegrationsAdmin {
    * @throws RecordNotFound; InvalidArgumentException for what cannot be a reference
    */
   explain(reference: string, options?: ExplainOptions): Promise<Explanation>
+  /** Webhooks or sync items by what their payloads hold, of the last hours; bounded, and says where it was cut. */
+  searchPayloads(search: PayloadSearch): Promise<FoundPayloads>
   /** Failures of items, webhooks and requests, the same ones together; of the last 24 hours by default. @throws InvalidArgumentException */
   failures(filter?: ListFailures): Promise<Failures>
+  /** Rows of an act on many, by the status that they have now. @throws InvalidArgumentException */
+  actProgress(act: ActOnMany): Promise<ReadonlyMap<string, number>>
   /** What `retryGroup()` would try. @throws as it does */
   previewRetryGroup(group: string, which?: RetryGroup): Promise<RetryGroupPreview>
   /**
@@ -243,7 +256,7 @@ export interface IntegrationsAdmin {
     wakePending(): Promise<boolean>
   }
   /** How one integration is, and why. @throws IntegrationNotFound */
-  health(id: number): Promise<HealthReport>
+  health(id: number, options?: HealthReportOptions): Promise<HealthReport>
   /** Figures over all integrations, or a provider's. */
   stats(input?: StatisticsInput): Promise<Statistics>
   /** Figures over time, from sums that each worker keeps up. Rule: docs/behaviour/charts.md. */
@@ -284,8 +297,19 @@ export interface IntegrationsAdmin {
     TemporalInspection,
     'schedules' | 'applySchedules' | 'searchAttributes' | 'applySearchAttributes'
   >
+  /** Addresses of other systems' pages about a record. */
+  readonly links: {
+    /** In the Temporal UI; null: `operator.temporal_ui` is not set. @param runId of one execution; else the newest */
+    workflow(of: LinkedWorkflow, runId?: string | null): string | null
+    /** Null: not traced, or `operator.trace_url` is not set. */
+    trace(traceparent: string | null): string | null
+    /** The provider's own page; null: it has none. @throws IntegrationNotFound */
+    page(integrationId: number, record: ShownRecord): Promise<string | null>
+  }
   /** Every check, in order; looks only. */
   doctor(): Promise<readonly Finding[]>
+  /** The same, or an earlier look of this process that is not too old. Null: none has ended within the patience. */
+  diagnosis(wanted: WantedDiagnosis): Promise<Diagnosis | null>
   /** The configuration in force, key by key, secrets masked. */
   configuration(): readonly ConfigEntry[]
   /** What this object's process has done, and how things stand in the database. */
@@ -315,6 +339,27 @@ export interface IntegrationsAdmin {
   readiness(): Promise<Readiness>
 }
 
+/** What a workflow of ours works on. */
+export type LinkedWorkflow =
+  | { readonly kind: 'run' | 'backfill'; readonly integrationId: number; readonly stream: string | null }
+  /** Of an incident the id of its integration. */
+  | { readonly kind: 'item' | 'webhook' | 'incident'; readonly id: number }
+
+function workflowIdOf(prefix: string, of: LinkedWorkflow): string {
+  switch (of.kind) {
+    case 'run':
+      return workflowId.syncIntegration(prefix, of)
+    case 'backfill':
+      return workflowId.backfillSync(prefix, of)
+    case 'item':
+      return workflowId.processSyncItem(prefix, of.id)
+    case 'webhook':
+      return workflowId.processWebhook(prefix, of.id)
+    case 'incident':
+      return workflowId.incident(prefix, of.id)
+  }
+}
+
 export function createAdmin(
   framework: Framework,
   { access, connection, standing, target, loaded, metrics }: AdminParts,
@@ -333,6 +378,14 @@ export function createAdmin(
       }),
       retry,
     )
+  const doctor = () =>
+    runDoctor(framework, {
+      checkDatabase: () => checkConnection(connection),
+      pendingMigrations: () => pendingMigrations(target),
+      baseUrl,
+      dev,
+    })
+  const links = linksOut(framework)
   return {
     erase: (id, erasure) => eraseIntegration(framework, id, erasure),
     summaries: (filter) => summariseIntegrations(framework, filter),
@@ -378,8 +431,10 @@ export function createAdmin(
     },
     audit: { list: (filter) => listAudit(framework, filter) },
     failures: (filter) => listFailures(framework, filter),
+    actProgress: (act) => actProgress(framework, act),
     previewRetryGroup: (group, which) => previewRetryGroup(framework, group, which),
     retryGroup: (group, which) => retryGroup(framework, group, which, (id) => startItem(id)),
+    searchPayloads: (search) => searchPayloads(framework, search),
     explain: (reference, options) => explain(framework, reference, options),
     tokens: {
       create: (token) => createToken(framework, token),
@@ -392,7 +447,7 @@ export function createAdmin(
       retry: (options) => retryGivenUp(framework, options),
       wakePending: () => wakePendingOutbox(framework),
     },
-    health: (id) => healthReport(framework, id),
+    health: (id, options) => healthReport(framework, id, options),
     stats: (input) => statistics(framework, input),
     charts: {
       series: (asked) => chartSeries(framework, asked),
@@ -412,13 +467,9 @@ export function createAdmin(
       searchAttributes: () => framework.temporal.searchAttributes(),
       applySearchAttributes: () => framework.temporal.applySearchAttributes(),
     },
-    doctor: () =>
-      runDoctor(framework, {
-        checkDatabase: () => checkConnection(connection),
-        pendingMigrations: () => pendingMigrations(target),
-        baseUrl,
-        dev,
-      }),
+    links: { ...links, workflow: (of, runId) => links.workflow(workflowIdOf(config.cache_prefix, of), runId) },
+    doctor,
+    diagnosis: keptDiagnosis(doctor),
     configuration: () => describeConfig(loaded),
     metrics: {
       contentType: metrics.contentType,
@@ -426,6 +477,7 @@ export function createAdmin(
         metrics.text(
           await readStanding(),
           providers.entries().map(([key]) => key),
+          budgetsNow(framework),
         ),
       includeProcess: () => metrics.includeProcess(),
     },

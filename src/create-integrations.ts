@@ -11,6 +11,7 @@ import { createAccess } from './access/tokens-and-links.ts'
 import type { IntegrationsAdmin } from './admin.ts'
 import { createAdmin } from './admin.ts'
 import { postgresCache } from './cache/postgres.ts'
+import { closeBudgets } from './calls/admission/call-state.ts'
 import { performRequest } from './calls/request.ts'
 import { readPromise } from './claims/lease-queries.ts'
 import type { PumpedQueue } from './claims/pump-jobs.ts'
@@ -35,6 +36,8 @@ import type { EventName, IntegrationEvents } from './events/events.ts'
 import type { EventDelivery, EventKey, Listener, ListenerOptions } from './events/listeners.ts'
 import { Listeners } from './events/listeners.ts'
 import { isNotified } from './events/notification-rules.ts'
+import type { HandledBy } from './forwarding/target.ts'
+import { checkHandledBy } from './forwarding/target.ts'
 import type { Framework } from './framework/context.ts'
 import type { ConfigurationProblem } from './framework/errors.ts'
 import { InvalidConfiguration } from './framework/errors.ts'
@@ -76,6 +79,8 @@ import { ProviderRegistry } from './providers/registry.ts'
 import { streamsOf, syncSource } from './providers/streams.ts'
 import type { DeletedRows, DeleteIntegration } from './retention/deletion.ts'
 import { deleteIntegration } from './retention/deletion.ts'
+import type { SubscriptionView } from './subscriptions/acts.ts'
+import { checkSubscription, registerSubscription, removeSubscription, showSubscription } from './subscriptions/acts.ts'
 import type { StartSync, SyncStart } from './syncs/ask-rules.ts'
 import { startBackfill } from './syncs/backfill.ts'
 import type { OfStream } from './syncs/by-hand.ts'
@@ -110,6 +115,8 @@ import { lazyClient, temporalAddress, withTemporalEnvironment } from './temporal
 import { temporalInspection } from './temporal/inspection.ts'
 import type { ScheduleNeeds } from './temporal/keep-schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
+import type { ExpectHandshake } from './webhooks/answers.ts'
+import { expectHandshake } from './webhooks/answers.ts'
 import type { Arrival, Delivery } from './webhooks/arrival.ts'
 import { receiveDelivery } from './webhooks/arrival.ts'
 import type {
@@ -159,6 +166,11 @@ export interface IntegrationsOptions {
    * Default: whether INTEGRATIONS_DEV is 1.
    */
   readonly dev?: boolean
+  /**
+   * Where deliveries and sync items of a provider are handled in place of handlers and listeners in our worker: a door of the host's
+   * own (`{ url, secrets }`) or a workflow of the host's own in any language (`{ workflow, taskQueue }`).
+   */
+  readonly handledBy?: HandledBy
   /** What `context.fetch` and calls by URL may reach beyond public addresses, or not at all. */
   readonly egress?: EgressPolicy
   /** Connections of each of our two large pools at most (default 10), and after how long an unused one is closed (default 60 s). */
@@ -326,6 +338,24 @@ export interface Integrations {
      * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidCredentials, CredentialsUnreadable
      */
     rotateSecret(id: number, rotation?: RotateWebhookSecret): Promise<RotatedWebhookSecret>
+    /** What is known of the integration's subscription at the provider, which is not asked. */
+    subscription(id: number): Promise<SubscriptionView>
+    /**
+     * Registers the webhook at the provider, and keeps it registered from here on.
+     *
+     * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BaseUrlMissing; WebhookSubscriptionFailed: it is tried again
+     */
+    register(id: number): Promise<SubscriptionView>
+    /** Compares it with what the provider has, and puts it right. @throws as {@link register} */
+    checkSubscription(id: number): Promise<SubscriptionView>
+    /** Removes it at the provider. @throws as {@link register} */
+    unregister(id: number): Promise<SubscriptionView>
+    /**
+     * Lets the next handshake bring the provider's secret, for two minutes. Called just before the provider is asked to create its webhook.
+     *
+     * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidArgumentException
+     */
+    expectHandshake(id: number, options?: ExpectHandshake): Promise<void>
   }
   /**
    * Runs: started, paused, cancelled, watched; and the cursor.
@@ -568,8 +598,10 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const providerOf = async (id: number): Promise<string> => (await subjectOf(framework, id)).provider
   const promiseOf = (inbox: PumpedQueue) =>
     new InboxPromise(() => readPromise(connection.db, tables, { prefix: config.cache_prefix, inbox }))
+  checkHandledBy(options.handledBy ?? {})
   const framework: Framework = {
     config,
+    baseUrl,
     db: connection.db,
     modelDb: modelConnection.db,
     callDb: callConnection.db,
@@ -580,6 +612,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     providers,
     models: new Map(Object.entries(options.models ?? {})),
     listeners,
+    handledBy: options.handledBy ?? {},
     workflows: temporalStarters(temporal, config, logger, metrics, {
       providerOf,
       promises: { [WEBHOOK_INBOX]: promiseOf(WEBHOOK_INBOX), [EVENT_OUTBOX]: promiseOf(EVENT_OUTBOX) },
@@ -631,6 +664,11 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       recover: () => framework.workflows.runRecovery(),
       reconcile: (input) => reconcileNow(framework, input),
       rotateSecret: (id, rotation) => rotateWebhookSecret(framework, id, rotation),
+      subscription: (id) => showSubscription(framework, id),
+      register: (id) => registerSubscription(framework, id),
+      checkSubscription: (id) => checkSubscription(framework, id),
+      unregister: (id) => removeSubscription(framework, id),
+      expectHandshake: (id, options) => expectHandshake(framework, id, options),
     },
     syncs: {
       start: (integrationId, ask) => startSyncNow(framework, integrationId, ask),
@@ -673,6 +711,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     },
     async close() {
       if (client !== undefined) await framework.workflows.close()
+      await closeBudgets(framework)
       const connections = [connection, modelConnection, callConnection, standingConnection]
       await Promise.all([framework.egress.close(), ...connections.map((one) => one.close())])
     },

@@ -117,6 +117,7 @@ export type {
   Percentiles,
   Sparkline,
 } from './rollups/series.ts'
+export type { SubscriptionView } from './subscriptions/acts.ts'
 export type { IntervalReason, ShownInterval } from './syncs/adaptive-rules.ts'
 export type { StartSync, SyncStart } from './syncs/ask-rules.ts'
 export type { OfStream } from './syncs/by-hand.ts'
@@ -144,6 +145,7 @@ export type {
 } from './syncs/sync-jobs.ts'
 export type { TemporalOptions } from './temporal/connection.ts'
 export type { AppliedSearchAttributes, SearchAttributeName, SearchAttributeState } from './temporal/label-rules.ts'
+export type { ExpectHandshake } from './webhooks/answers.ts'
 export type { Arrival, Delivery } from './webhooks/arrival.ts'
 export type {
   Dismissal,

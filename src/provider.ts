@@ -39,6 +39,7 @@ export type {
   RequestContext,
   RequestOptions,
   Send,
+  SharedLimitView,
 } from './providers/integration.ts'
 export type { MappedModel, ModelRef } from './providers/mapped-model.ts'
 export {
@@ -71,9 +72,28 @@ export {
   SyncItemEvent,
   type SyncItemEventClass,
 } from './providers/provider-events.ts'
-export { isTimely, type SignedTimeOptions, soleHeader, verifyStandardWebhook } from './providers/standard-webhook.ts'
+export { isTimely, type SignedTimeOptions, soleHeader } from './providers/signatures/delivery-values.ts'
+export {
+  type CertificateSource,
+  type DeliveryPlace,
+  type DigestEncoding,
+  type EcdsaScheme,
+  type Ed25519Scheme,
+  type HashName,
+  type HmacScheme,
+  type JwtScheme,
+  type KeyFormat,
+  type RsaScheme,
+  type SignatureScheme,
+  type SignedPart,
+  type SignedTime,
+  type StandardWebhooksScheme,
+  signedPart,
+  type TokenScheme,
+} from './providers/signatures/scheme-rules.ts'
 export type { SyncSession } from './providers/sync-session.ts'
 export { type CurrentSyncItem, currentSyncItem } from './providers/sync-session.ts'
-export { activeWebhookSecrets, verifyHmacSignature, type WebhookRequest } from './providers/webhook-request.ts'
+export type { DoorAnswer, DoorMethod, HandshakeAnswer, SentAnswer, WebhookDoor } from './providers/webhook-door.ts'
+export { activeWebhookSecrets, type WebhookRequest } from './providers/webhook-request.ts'
 export type { IntervalBounds } from './syncs/adaptive-rules.ts'
 export { reduceCheckpointsByMax } from './syncs/checkpoint-rules.ts'

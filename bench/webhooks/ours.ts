@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Integrations, IntegrationsOptions } from 'durable-integrations'
 import { createIntegrations } from 'durable-integrations'
 import type { HandlesWebhooks, WebhookRequest } from 'durable-integrations/provider'
-import { activeWebhookSecrets, verifyHmacSignature } from 'durable-integrations/provider'
 import { SIGNATURE_HEADER } from './delivery.ts'
 
 export interface OursOptions {
@@ -31,10 +30,7 @@ export function createOurs(options: OursOptions, more: Pick<IntegrationsOptions,
 
 function providerWith(handleWebhook: HandlesWebhooks['handleWebhook']): HandlesWebhooks {
   return {
-    verifyWebhookSignature: (integration, request) =>
-      verifyHmacSignature(request, activeWebhookSecrets(integration.credentialsArray(), new Date()), {
-        header: SIGNATURE_HEADER,
-      }),
+    signature: { scheme: 'hmac', hash: 'sha256', header: SIGNATURE_HEADER, encoding: 'hex' },
     webhookDeliveryId: (request) => stringAt(request, 'id'),
     resolveWebhookEvent: (request) => stringAt(request, 'type'),
     handleWebhook,

@@ -2,6 +2,8 @@
 -- lowest ids of each, so an integration with a million rows costs no more than one with ten. A function, so that its plans are kept
 -- although the driver prepares no statements. Without sorts: with statistics from before a burst, Postgres would sort all rows of each
 -- integration.
+-- Rows that wait for another one of their ordering key are not seen.
+-- A part of a delivery comes with the headers of the whole.
 -- p_rooms: how many rows an integration may get, by its id; p_room: for any other one.
 -- The last row of the result has no webhook: it has the number of integrations walked over, and the last one.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___claim_webhooks"(
@@ -13,11 +15,11 @@ DECLARE
 BEGIN
 	WITH RECURSIVE walk AS (
 		(SELECT w.integration_id AS id, 1 AS step FROM "__schema__"."__prefix___webhooks" w
-		WHERE w.status = 'pending' AND w.integration_id > p_after ORDER BY w.integration_id LIMIT 1)
+		WHERE w.status = 'pending' AND w.key_turn IS NOT FALSE AND w.integration_id > p_after ORDER BY w.integration_id LIMIT 1)
 		UNION ALL
 		SELECT next.id, walk.step + 1 FROM walk CROSS JOIN LATERAL (
 			SELECT w.integration_id AS id FROM "__schema__"."__prefix___webhooks" w
-			WHERE w.status = 'pending' AND w.integration_id > walk.id ORDER BY w.integration_id LIMIT 1
+			WHERE w.status = 'pending' AND w.key_turn IS NOT FALSE AND w.integration_id > walk.id ORDER BY w.integration_id LIMIT 1
 		) next
 		WHERE walk.step < p_integrations
 	)
@@ -30,7 +32,7 @@ BEGIN
 			JOIN "__schema__"."__prefix__s" i ON i.id = walked.id AND i.health_status <> 'disabled'
 			CROSS JOIN LATERAL (
 				SELECT w.id FROM "__schema__"."__prefix___webhooks" w
-				WHERE w.integration_id = walked.id AND w.status = 'pending' AND w.lost_workers = 0
+				WHERE w.integration_id = walked.id AND w.status = 'pending' AND w.key_turn IS NOT FALSE AND w.lost_workers = 0
 				ORDER BY w.id
 				LIMIT coalesce((p_rooms ->> walked.id::text)::int, p_room)
 				FOR UPDATE SKIP LOCKED
@@ -42,7 +44,10 @@ BEGIN
 			claim = p_claim, updated_at = clock_timestamp()
 		FROM picked
 		WHERE w.id = picked.id
-		RETURNING w, picked.version, 0, 0::bigint;
+		RETURNING CASE WHEN w.part_of IS NULL THEN w ELSE (
+			SELECT jsonb_populate_record(w, jsonb_build_object('headers', d.headers || w.headers))
+			FROM "__schema__"."__prefix___deliveries" d WHERE d.id = w.part_of
+		) END, picked.version, 0, 0::bigint;
 	END IF;
 	RETURN QUERY SELECT NULL::"__schema__"."__prefix___webhooks", NULL::text, coalesce(array_length(v_ids, 1), 0),
 		coalesce(v_ids[array_length(v_ids, 1)], 0);

@@ -4,4 +4,5 @@ CREATE OR REPLACE FUNCTION "__schema__"."__prefix___is_integration_well"(p_integ
 	SELECT p_health = 'healthy' AND EXISTS (
 		SELECT FROM "__schema__"."__prefix__s" WHERE id = p_integration AND sync_stale_alerted_at IS NULL)
 	AND NOT EXISTS (SELECT FROM "__schema__"."__prefix___written_records" WHERE integration_id = p_integration AND looping_since IS NOT NULL)
+	AND NOT EXISTS (SELECT FROM "__schema__"."__prefix___webhook_subscriptions" WHERE integration_id = p_integration AND alerted_at IS NOT NULL)
 $$;

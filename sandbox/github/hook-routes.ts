@@ -3,19 +3,53 @@ import { Hono } from 'hono'
 import { badRequest, notFound, validationFailed } from './failures.ts'
 import type { HookDelivery } from './hook-deliveries.ts'
 import { deliveryAnswer, deliveryItem, isSuccess } from './hook-deliveries.ts'
-import { perPageOf } from './paging.ts'
+import type { Hook } from './hooks.ts'
+import { hookAnswer } from './hooks.ts'
+import { paginate, perPageOf } from './paging.ts'
 import { requireRepository } from './requested-repository.ts'
 import type { SandboxState } from './sandbox-state.ts'
 import { HOOK_ID } from './webhook-sender.ts'
 
-const DELIVERIES = '/repos/{owner}/{repo}/hooks/{hook_id}/deliveries'
+const HOOKS = '/repos/{owner}/{repo}/hooks'
+const HOOK = `${HOOKS}/{hook_id}`
+const DELIVERIES = `${HOOK}/deliveries`
 const DELIVERY = `${DELIVERIES}/{delivery_id}`
 /** GitHub calls it opaque; it names the delivery that the page begins with. */
 const CURSOR = /^v1_(\d+)$/
 
-/** The deliveries of the repository's one hook. */
+/** The hooks that are registered, and the deliveries of the one that the sandbox itself sends by. */
 export function hookRoutes(state: SandboxState): Hono {
   const app = new Hono()
+  const answer = (c: Context, hook: Hook) => {
+    const { owner, repository } = state.dataset
+    return hookAnswer(hook, `${new URL(c.req.url).origin}/repos/${owner.login}/${repository.name}`)
+  }
+
+  app.get('/', (c) => {
+    requireRepository(c, state, 'GET', HOOKS)
+    const url = new URL(c.req.url)
+    const address = `${url.origin}/repositories/${state.dataset.repository.id}/hooks`
+    const { rows, link } = paginate(state.hooks.all(), url.searchParams, address)
+    if (link !== null) c.header('link', link)
+    return c.json(rows.map((hook) => answer(c, hook)))
+  })
+
+  app.post('/', async (c) => {
+    requireRepository(c, state, 'POST', HOOKS)
+    const made = answer(c, state.hooks.create(await c.req.text(), HOOKS))
+    c.header('location', String(made.url))
+    return c.json(made, 201)
+  })
+
+  app.patch('/:hookId', async (c) => {
+    const hook = requireRegistered(c, state, 'PATCH')
+    return c.json(answer(c, state.hooks.update(hook, await c.req.text(), HOOK)))
+  })
+
+  app.delete('/:hookId', (c) => {
+    state.hooks.remove(requireRegistered(c, state, 'DELETE'))
+    return c.body(null, 204)
+  })
 
   app.get('/:hookId/deliveries', (c) => {
     requireHook(c, state, DELIVERIES)
@@ -41,6 +75,13 @@ export function hookRoutes(state: SandboxState): Hono {
   })
 
   return app
+}
+
+function requireRegistered(c: Context, state: SandboxState, method: string): Hook {
+  requireRepository(c, state, method, HOOK)
+  const hook = state.hooks.find(Number(c.req.param('hookId')))
+  if (hook === undefined) throw notFound(method, HOOK)
+  return hook
 }
 
 function requireHook(c: Context, state: SandboxState, path: string): void {

@@ -78,7 +78,7 @@ export class InstallationTokens {
     return {
       token,
       expires_at: `${new Date(expiresAtMs).toISOString().slice(0, 19)}Z`,
-      permissions: { issues: 'write', metadata: 'read', repository_hooks: 'read' },
+      permissions: { issues: 'write', metadata: 'read', repository_hooks: 'write' },
       repository_selection: 'selected',
     }
   }

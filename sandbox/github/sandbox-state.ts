@@ -4,6 +4,7 @@ import type { Caller } from './callers.ts'
 import type { Dataset, DatasetOptions } from './dataset.ts'
 import { createDataset } from './dataset.ts'
 import { HookDeliveries } from './hook-deliveries.ts'
+import { Hooks } from './hooks.ts'
 import { InstallationTokens } from './installation-tokens.ts'
 import { IssueEvents } from './issue-events.ts'
 import { RequestLog } from './request-log.ts'
@@ -13,6 +14,7 @@ export interface SandboxState {
   dataset: Dataset
   log: RequestLog
   deliveries: HookDeliveries
+  hooks: Hooks
   events: IssueEvents
   installationTokens: InstallationTokens
   faults: FaultList
@@ -31,6 +33,7 @@ export function createSandboxState(seed: DatasetOptions, now: () => Date): Sandb
     dataset: createDataset(seed),
     log: new RequestLog(),
     deliveries: new HookDeliveries(),
+    hooks: new Hooks(now),
     events: new IssueEvents(),
     installationTokens: new InstallationTokens(now),
     faults: createFaultList(),
@@ -39,6 +42,7 @@ export function createSandboxState(seed: DatasetOptions, now: () => Date): Sandb
       state.dataset = createDataset(seed)
       state.log.clear()
       state.deliveries.clear()
+      state.hooks.clear()
       state.events = new IssueEvents()
       state.faults.clear()
     },

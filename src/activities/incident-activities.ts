@@ -6,6 +6,7 @@ import type { Framework } from '../framework/context.ts'
 import { evaluateFailureRates } from '../incidents/anomalies.ts'
 import { autoCloseIncident, lookAtIncident, rewakeIncidents } from '../incidents/follow.ts'
 import type { EvaluateFailuresResult, FollowIncidentInput, IncidentSight } from '../incidents/incident-jobs.ts'
+import { wakeSubscriptions } from '../subscriptions/wake-late.ts'
 
 export function incidentActivities(framework: Framework) {
   return {
@@ -22,13 +23,17 @@ export function incidentActivities(framework: Framework) {
       await autoCloseIncident(framework, integrationId)
       return lookAtIncident(framework, integrationId)
     },
-    /** Ends loops of echoes, signals the workflows of incidents whose change they have not seen, and the outbox if rows wait. Harmless to repeat. */
+    /**
+     * Ends loops of echoes, signals the workflows of incidents whose change they have not seen, the outbox if rows wait, and the
+     * workflows of webhook subscriptions whose look is late. Harmless to repeat.
+     */
     async rewakeFollowers(): Promise<void> {
       await closeEndedLoops(framework)
       const rewoken = await rewakeIncidents(framework)
       if (rewoken > 0)
         framework.logger.info({ event: 'incident.rewoken', integrations: rewoken }, 'told workflows of incidents again')
       await wakePendingOutbox(framework)
+      await wakeSubscriptions(framework)
     },
   }
 }

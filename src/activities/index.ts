@@ -7,6 +7,7 @@ import { incidentActivities } from './incident-activities.ts'
 import { syncItemActivities } from './item-activities.ts'
 import { orphanActivities } from './orphan-activities.ts'
 import { pruningActivities } from './pruning-activities.ts'
+import { subscriptionActivities } from './subscription-activities.ts'
 import type { WorkerEnd } from './surroundings.ts'
 import { surroundingsUntil } from './surroundings.ts'
 import { syncActivities } from './sync-activities.ts'
@@ -30,6 +31,7 @@ export function createActivities(framework: Framework, end?: WorkerEnd) {
   const pruning = pruningActivities(framework)
   const incidents = incidentActivities(framework)
   const events = eventActivities(framework, surroundings)
+  const subscriptions = subscriptionActivities(framework, surroundings)
 
   // With heartbeats, and without waiting for slow listeners at the worker's end.
   const step = <Input extends unknown[], Output>(activity: (...input: Input) => Promise<Output>) =>
@@ -72,6 +74,7 @@ export function createActivities(framework: Framework, end?: WorkerEnd) {
     readPrunedRows: step(pruning.readPrunedRows),
     followIncident: step(incidents.followIncident),
     closeIncidentWhenWell: step(incidents.closeIncidentWhenWell),
+    keepWebhookSubscription: step(subscriptions.keepWebhookSubscription),
     rewakeFollowers: step(incidents.rewakeFollowers),
   }
 }

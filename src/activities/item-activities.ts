@@ -1,5 +1,6 @@
 import { whileWaiting } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
+import { giveWay } from '../syncs/items/giving-way.ts'
 import { itemResolved } from '../syncs/items/item-acts.ts'
 import { claimAndRecord } from '../syncs/items/item-failures.ts'
 import {
@@ -73,11 +74,15 @@ export async function runItemBatch(
   const runner = new ItemRunner(framework, {
     claim,
     retry: null,
+    givesWay: !isFirst,
     givenBack: take.kind === 'pending' ? { status: 'pending' } : { status: 'processing', waitsFor: null },
     ...how,
   })
   try {
-    if (!isFirst) await runner.takeUpHeld()
+    if (!isFirst) {
+      await runner.takeUpHeld()
+      await giveWay(framework)
+    }
     const claiming = { claim, refusals: refusalsOf(framework) }
     const rows = await claimAndRecord(framework, (db) =>
       take.kind === 'due'

@@ -16,6 +16,7 @@ import type { Pace } from '../syncs/dispatch.ts'
 import { startDueSyncs } from '../syncs/dispatch.ts'
 import type { Finalisation } from '../syncs/finalisation.ts'
 import { endRun } from '../syncs/finalisation.ts'
+import { runBegins } from '../syncs/items/giving-way.ts'
 import { skipSyncItem } from '../syncs/items/item-acts.ts'
 import { listFailedItems } from '../syncs/items/item-list.ts'
 import type { AdoptedRun } from '../syncs/leftovers.ts'
@@ -92,16 +93,21 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
      */
     async openSyncRun({ integrationId, stream, goesOnAs, ...run }: OpenInput): Promise<OpenedRun> {
       const of = { integrationId, stream: stream ?? null }
-      const start = await startRun(framework, of, { ...run, lists: goesOnAs !== undefined })
-      if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return start
-      const settings = runSettings(framework)
-      if (start.kind === 'adopted') return { ...start, settings }
-      const opened = { kind: start.kind, syncLogId: start.syncLogId, settings }
-      if (goesOnAs === undefined) return opened
-      // An earlier try opened it, and got to an unknown point before its worker was lost. The workflow's own steps find out.
-      if (start.listing === undefined) return { ...opened, first: { listing: { kind: 'worker lost' } } }
-      const begun = { ...start.listing, claim: goesOnAs }
-      return { ...opened, first: await firstSteps(framework, begun, surroundings()) }
+      const isBegun = runBegins(framework)
+      try {
+        const start = await startRun(framework, of, { ...run, lists: goesOnAs !== undefined })
+        if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return start
+        const settings = runSettings(framework)
+        if (start.kind === 'adopted') return { ...start, settings }
+        const opened = { kind: start.kind, syncLogId: start.syncLogId, settings }
+        if (goesOnAs === undefined) return opened
+        // An earlier try opened it, and got to an unknown point before its worker was lost. The workflow's own steps find out.
+        if (start.listing === undefined) return { ...opened, first: { listing: { kind: 'worker lost' } } }
+        const begun = { ...start.listing, claim: goesOnAs }
+        return { ...opened, first: await firstSteps(framework, begun, surroundings()) }
+      } finally {
+        isBegun()
+      }
     },
 
     /** The run that a workflow has opened, or has taken over; null: it has none. For one whose opening was cut off. */

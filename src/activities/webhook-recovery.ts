@@ -6,6 +6,7 @@ import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { patiently } from '../framework/waiting.ts'
 import type { IntegrationContext } from '../integrations/integration-contexts.ts'
+import { withDeliveryHeaders } from '../webhooks/parts.ts'
 import type { ClaimableFrom } from '../webhooks/queries.ts'
 import { claimWebhook, webhookState } from '../webhooks/queries.ts'
 import { recoverWebhooks } from '../webhooks/recovery.ts'
@@ -97,7 +98,10 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
   ): Promise<WebhookRow | null> {
     const { webhookId: id, claim } = input
     const [held] = isRetry ? await heldBy(db, rows, [claim]) : []
-    if (held !== undefined) return work.takeUp(held as WebhookRow, losses)
+    if (held !== undefined) {
+      const taken = await work.takeUp(held as WebhookRow, losses)
+      return taken === null ? null : withDeliveryHeaders(db, tables, taken)
+    }
     if (isRetry && endedBefore(input, before) !== null) return null
     const row =
       (await claimWebhook(db, tables, { id, claim, from: startOf(input) })) ??

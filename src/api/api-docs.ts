@@ -9,7 +9,7 @@ import { packageVersion } from '../framework/package-version.ts'
 import type { AccessEnvironment } from './caller.ts'
 import type { Operation } from './command-routes.ts'
 import { isBodiless, operations, parametersOf } from './command-routes.ts'
-import { page, whoIsHere } from './dashboard/layout.ts'
+import { dashboardPage } from './dashboard/frame.ts'
 import { operatorRoot } from './middleware.ts'
 import { openApi, operationId, REFUSALS } from './openapi.ts'
 import { problemType } from './problem.ts'
@@ -25,9 +25,9 @@ export function apiDocs(integrations: Integrations, all = operations()): Hono<Ac
   )
   routes.get('/openapi.json', (context) => context.json(openApi(all, { server, version: packageVersion() })))
   routes.get('/docs', (context) =>
-    page(context, {
+    dashboardPage(integrations, context, {
       title: 'Operator API',
-      header: whoIsHere(operatorRoot(integrations), context.var.caller),
+      section: null,
       main: html`<p>Below <code>${server}</code>, with <code>Authorization: Bearer</code> and a token. The same for programs:
 <a href="${links.openapi}">openapi.json</a>.</p>
 ${TOPICS.map((topic) =>

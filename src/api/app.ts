@@ -9,10 +9,12 @@ import { inSpan, markFailed } from '../observability/spans.ts'
 import { metricsRoutes } from './metrics-routes.ts'
 import { devLogin } from './middleware.ts'
 import { oauthRoutes } from './oauth-routes.ts'
+import type { ApiOptions } from './operator-routes.ts'
 import { operatorRoutes } from './operator-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
 
 export { type NamedRoute, namedRoutes, type RouteName } from './named-routes.ts'
+export type { ApiOptions } from './operator-routes.ts'
 
 /**
  * The routes of webhooks, OAuth, operators and metrics, for a host's own Hono app.
@@ -20,7 +22,7 @@ export { type NamedRoute, namedRoutes, type RouteName } from './named-routes.ts'
  * @example
  * app.route('/', createApi(integrations))
  */
-export function createApi(integrations: Integrations): Hono {
+export function createApi(integrations: Integrations, options: ApiOptions = {}): Hono {
   const api = new Hono()
   const webhooks = webhookRoutes(integrations)
   const oauth = oauthRoutes(integrations)
@@ -29,7 +31,7 @@ export function createApi(integrations: Integrations): Hono {
   for (const path of [...paths, `/${integrations.config.operator.prefix}/*`]) api.use(path, traced(integrations))
   api.route('/', webhooks)
   api.route('/', oauth)
-  api.route('/', operatorRoutes(integrations))
+  api.route('/', operatorRoutes(integrations, options))
   api.route('/', metrics)
   const login = devLogin(integrations)
   if (login !== null)

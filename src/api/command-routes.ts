@@ -6,7 +6,7 @@ import type { Principal } from '../access/rules.ts'
 import { isLimited, limitsOf, sha256Hex } from '../access/rules.ts'
 import type { Command, CommandContext, Route } from '../commands/command.ts'
 import { snakeCase } from '../commands/command.ts'
-import type { Fields } from '../commands/fields.ts'
+import type { Fields, Values } from '../commands/fields.ts'
 import { openFields, readValues } from '../commands/fields.ts'
 import { TABLE } from '../commands/index.ts'
 import { isProblemCode } from '../commands/statuses.ts'
@@ -47,13 +47,22 @@ export function operations(table: readonly { readonly name: string }[] = TABLE):
 export function commandRoutes(integrations: Integrations, all = operations()): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>()
   for (const operation of all) {
-    const shown = all.find(({ method, path, route }) => method === 'get' && path === operation.path && route.version)
+    const shown = shownBy(operation, all)
     routes.on(operation.method.toUpperCase(), operation.path, (context) =>
       answer(integrations, context, operation, shown),
     )
   }
   return routes
 }
+
+/** The GET of an operation's path whose answer has a version. */
+function shownBy({ path }: Operation, all: readonly Operation[]): Operation | undefined {
+  return all.find((other) => other.method === 'get' && other.path === path && other.route.version !== undefined)
+}
+
+/** Whether the changes of its record are made one after the other. */
+export const isChangeOfVersioned = (operation: Operation, all = operations()): boolean =>
+  operation.method !== 'get' && shownBy(operation, all) !== undefined
 
 async function answer(
   integrations: Integrations,
@@ -65,18 +74,7 @@ async function answer(
   const { command, route, reach, status } = operation
   const { principal } = context.var.caller
   if (reach === 'all' && isLimited(principal)) return refuseLimited(context, principal)
-  const given = await givenIn(context, operation)
-  const limited = reach === 'filtered' ? withLimits(principal, given) : given
-  const reading = readValues(operation.fields, limited)
-  if ('misfits' in reading)
-    throw invalid(
-      isBodiless(operation) ? 'The query has parameters that do not fit.' : 'The body has fields that do not fit.',
-      reading.misfits.map(({ name, allowed }) => ({ path: snakeCase(name), message: allowed })),
-    )
-  const { values } = reading
-  if (route.run === undefined) command.check?.(values)
-  route.check?.(values)
-  await refuseUnseen(integrations, principal, operation, values)
+  const values = await valuesFor(integrations, principal, operation, await givenIn(context, operation))
   const caller = contextOf(integrations, context)
   const run = () => (route.run ?? command.run)(caller, values)
   const change = async () => {
@@ -90,6 +88,33 @@ async function answer(
   linkNext(integrations, context, result)
   if (route.version !== undefined) context.header('ETag', etagOf(route.version, result))
   return context.json(result as object, status)
+}
+
+/**
+ * What an operation runs with: read, bounded by the caller's limits, checked.
+ *
+ * @param given JSON values by the fields' names
+ * @throws ProblemError 403, 404, 422; Refused
+ */
+export async function valuesFor(
+  integrations: Integrations,
+  principal: Principal,
+  operation: Operation,
+  given: Readonly<Record<string, unknown>>,
+): Promise<Values<Fields>> {
+  const { command, route, reach } = operation
+  const limited = reach === 'filtered' ? withLimits(principal, given) : given
+  const reading = readValues(operation.fields, limited)
+  if ('misfits' in reading)
+    throw invalid(
+      isBodiless(operation) ? 'The query has parameters that do not fit.' : 'The body has fields that do not fit.',
+      reading.misfits.map(({ name, allowed }) => ({ path: snakeCase(name), message: allowed })),
+    )
+  const { values } = reading
+  if (route.run === undefined) command.check?.(values)
+  route.check?.(values)
+  await refuseUnseen(integrations, principal, operation, values)
+  return values
 }
 
 /** JSON values by the fields' names: from the path, and from the query or the body. */
@@ -181,7 +206,8 @@ function notFound(what: string): ProblemError {
   return new ProblemError({ code, detail: `There is no ${what.replace('-', ' ')} of this id.` })
 }
 
-function contextOf(integrations: Integrations, context: Context<AccessEnvironment>): CommandContext {
+/** What a command knows of a caller over HTTP. */
+export function contextOf(integrations: Integrations, context: Context<AccessEnvironment>): CommandContext {
   const { principal } = context.var.caller
   const by = principal.name
   const from = addressOf(context)

@@ -2,9 +2,9 @@
  * The pages that lead a person through an authorization: one style, no script, nothing loaded from another site. Their words are
  * for a person who is not an engineer. Rule: docs/behaviour/oauth.md, "Pages".
  */
-import { html } from 'hono/html'
+import { createHash } from 'node:crypto'
+import { html, raw } from 'hono/html'
 import type { OAuthFailureCode } from '../framework/errors.ts'
-import { documentOf, securityPolicy, styleHashOf } from './dashboard/layout.ts'
 
 type Markup = ReturnType<typeof html>
 
@@ -20,7 +20,7 @@ li { margin-bottom: .35rem }
 details { margin-top: 2rem; border-top: 1px solid var(--line); padding-top: 1rem }
 summary { cursor: pointer }
 `
-const STYLE_HASH = styleHashOf(STYLE)
+const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
 
 export interface PageNeeds {
   /** Where a form of the page may lead; default: nowhere. */
@@ -37,7 +37,8 @@ export function oauthPageHeaders({
   referrerPolicy = 'no-referrer',
 }: PageNeeds = {}): Record<string, string> {
   return {
-    'Content-Security-Policy': securityPolicy(STYLE_HASH, formAction),
+    // The one style by its hash, and forms to one place. No other site may frame the page (CSP Level 3).
+    'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action ${formAction}; base-uri 'none'; frame-ancestors 'none'`,
     'Content-Type': 'text/html; charset=UTF-8',
     'Referrer-Policy': referrerPolicy,
     'Cache-Control': 'no-store',
@@ -129,14 +130,21 @@ export function connectedPage(done: 'connected' | 'disconnected' = 'connected'):
 }
 
 function document(title: string, main: Markup): string {
-  const markup = documentOf(
-    title,
-    STYLE,
-    html`<main>
+  const markup = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title} · Integrations</title>
+<style>${raw(STYLE)}</style>
+</head>
+<body>
+<main>
 <h1>${title}</h1>
 ${main}
-</main>`,
-  )
+</main>
+</body>
+</html>`
   // Hono's template is a promise only if one of its parts is.
   if (markup instanceof Promise) throw new TypeError('A part of a page is a promise.')
   return markup.toString()

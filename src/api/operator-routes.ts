@@ -7,27 +7,40 @@ import { apiDocs } from './api-docs.ts'
 import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
-import { dashboardRoutes } from './dashboard/dashboard-pages.ts'
+import { assetRoutes } from './dashboard/assets.ts'
+import { dashboardRoutes } from './dashboard/dashboard-routes.ts'
 import { loginRoutes } from './dashboard/login.ts'
+import { refusedPage, wantsPage } from './dashboard/problem-page.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
-import { problemHandler, problemResponse } from './problem.ts'
+import { problemHandler } from './problem.ts'
 
-export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+export interface ApiOptions {
+  /** Aborted when the process stops: what streams to a browser ends, so that a server that closes need not wait for it. */
+  readonly signal?: AbortSignal
+}
+
+const NEVER = new AbortController().signal
+
+export function operatorRoutes(
+  integrations: Integrations,
+  { signal: stopping = NEVER }: ApiOptions = {},
+): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>().basePath(`/${integrations.config.operator.prefix}`)
   routes.onError(problemHandler(integrations))
   routes.route('/api/v1', healthRoutes(integrations))
   // Without a token no caller could be admitted, so no other route exists.
   if (!hasLoginPage(integrations)) return routes
 
+  routes.route('/', assetRoutes())
   routes.use('*', noStore, withoutTrailingSlash(integrations))
   routes.route('/', loginRoutes(integrations))
   routes.use('*', operator(integrations, { honoursLimits: true }), boundBody(), requireCsrfToken())
   routes.route('/api/v1', commandRoutes(integrations))
   routes.route('/api/v1', apiDocs(integrations))
   // The pages know no limits.
-  routes.use('*', unlimitedOnly())
-  routes.route('/', dashboardRoutes(integrations))
-  routes.all('*', (context) => problemResponse(context, { code: 'no_such_route', detail: 'There is no such route.' }))
+  routes.use('*', unlimitedOnly(integrations))
+  const render = (request: Request, env: unknown) => routes.fetch(request, env as object)
+  routes.route('/', dashboardRoutes(integrations, { render, stopping }))
   return routes
 }
 
@@ -39,10 +52,12 @@ export function redirectRoot(app: Hono, integrations: Integrations): Hono {
   )
 }
 
-function unlimitedOnly(): MiddlewareHandler<AccessEnvironment> {
+function unlimitedOnly(integrations: Integrations): MiddlewareHandler<AccessEnvironment> {
   return async function unlimitedOnly(context, next) {
     const { principal } = context.var.caller
-    return isLimited(principal) ? refuseLimited(context, principal) : next()
+    if (!isLimited(principal)) return next()
+    const refusal = refuseLimited(context, principal)
+    return wantsPage(context) ? refusedPage(integrations, context, refusal) : refusal
   }
 }
 

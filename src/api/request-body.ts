@@ -17,8 +17,9 @@ export function readBody({ env, req }: Context, maxBytes: number): Promise<BodyR
   const { headers } = req.raw
   const length = headers.get('content-length')
   if (Number(length ?? 0) > maxBytes) return Promise.resolve({ kind: 'too large' })
-  // Fetch: a GET has no body.
-  if (req.raw.method === 'GET') return Promise.resolve({ kind: 'read', bytes: new Uint8Array() })
+  // Fetch: a GET and a HEAD have no body.
+  if (req.raw.method === 'GET' || req.raw.method === 'HEAD')
+    return Promise.resolve({ kind: 'read', bytes: new Uint8Array() })
   // Node's parser never reads more bytes than Content-Length says, so they need no counting.
   const isBounded = length !== null && !headers.has('transfer-encoding') && incomingOf(env) !== undefined
   if (isBounded) return readWhole(req.arrayBuffer(), maxBytes)

@@ -2,6 +2,7 @@
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import type { Integrations } from '../create-integrations.ts'
+import type { SentAnswer } from '../providers/webhook-door.ts'
 import { middlewareOf } from './middleware.ts'
 import { idIn, namedRoutes } from './named-routes.ts'
 import { BODY_TIMEOUT_MS, incomingOf, lingering, readBody } from './request-body.ts'
@@ -10,7 +11,6 @@ type Arrival = Awaited<ReturnType<Integrations['webhooks']['receive']>>
 
 /** When the provider should send a delivery again that could not be stored. */
 const RETRY_AFTER_SECONDS = '30'
-const ALLOWED_METHODS = ['GET', 'POST']
 
 export function webhookRoutes(integrations: Integrations): Hono {
   const routes = new Hono()
@@ -31,10 +31,6 @@ export function webhookRoutes(integrations: Integrations): Hono {
 
 async function answer(integrations: Integrations, context: Context, integrationId: number | null): Promise<Response> {
   const { req } = context
-  if (!ALLOWED_METHODS.includes(req.raw.method))
-    return context.json({ error: `${req.raw.method} is not allowed here; use GET or POST.` }, 405, {
-      Allow: ALLOWED_METHODS.join(', '),
-    })
   const arrival = await integrations.webhooks.receive({
     provider: req.param('provider') ?? '',
     integrationId,
@@ -44,7 +40,18 @@ async function answer(integrations: Integrations, context: Context, integrationI
     rawHeaders: rawHeaders(context),
     readBody: (maxBytes) => readBody(context, maxBytes),
   })
-  return toResponse(context, arrival)
+  return 'answer' in arrival && arrival.answer !== undefined
+    ? sent(context, arrival.answer)
+    : toResponse(context, arrival)
+}
+
+/** The provider's own answer, and never taken for anything else than it says. */
+function sent(context: Context, { status, headers, contentType, body }: SentAnswer): Response {
+  const named = new Headers([...headers.map(([name, value]): [string, string] => [name, value])])
+  named.set('X-Content-Type-Options', 'nosniff')
+  if (contentType !== null) named.set('Content-Type', contentType)
+  const isEmpty = body === '' || context.req.raw.method === 'HEAD' || status === 204 || status === 205
+  return new Response(isEmpty ? null : body, { status, headers: named })
 }
 
 function toResponse(context: Context, arrival: Arrival): Response | Promise<Response> {
@@ -53,11 +60,16 @@ function toResponse(context: Context, arrival: Arrival): Response | Promise<Resp
       return context.json({ status: 'queued' }, 200)
     case 'duplicate':
       return context.json({ status: 'duplicate' }, 200)
-    case 'challenge':
-      return context.body(arrival.body, arrival.status as 200, {
-        'Content-Type': arrival.contentType,
-        'X-Content-Type-Options': 'nosniff',
+    case 'unwanted':
+      return context.json({ status: 'unwanted' }, 200)
+    case 'handshake':
+      return sent(context, arrival.answer)
+    case 'method not allowed': {
+      const { method } = context.req.raw
+      return context.json({ error: `${method} is not allowed here; use ${arrival.allowed.join(' or ')}.` }, 405, {
+        Allow: arrival.allowed.join(', '),
       })
+    }
     case 'unknown provider':
       return context.json({ error: 'There is no such provider.' }, 404)
     case 'no webhooks':

@@ -58,7 +58,9 @@ interface Serving {
 /** @returns how many connections were cut at the end */
 async function serveUntil(asked: Promise<void>, { integrations, hostname, port, drainFor }: Serving): Promise<number> {
   const { logger } = integrations.admin
-  const api = redirectRoot(createApi(integrations), integrations)
+  const streams = new AbortController()
+  void asked.then(() => streams.abort())
+  const api = redirectRoot(createApi(integrations, { signal: streams.signal }), integrations)
   const readyz = `/${integrations.config.operator.prefix}/api/v1/readyz`
   let isDraining = (): boolean => false
   const answer: typeof api.fetch = (request, ...rest) =>

@@ -1,11 +1,13 @@
 /** What the statements of admission and settlement need of an integration, its provider and the configuration. */
+import { createHash } from 'node:crypto'
 import { aroundIntegrationId, integrationKey } from '../cache/integration-keys.ts'
 import { settlementEventNames } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { givenNowMs } from '../framework/logger.ts'
-import { declaresRateLimit, hasStreams } from '../providers/contracts.ts'
+import { declaresRateLimit, hasStreams, sharesRateLimit } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { CallRules, CallTarget } from './admission/call-queries.ts'
+import type { Scope } from './admission/shared-budgets.ts'
 import type { Limit } from './admission/state-rules.ts'
 
 const CALLS = 'calls'
@@ -45,6 +47,24 @@ export function declaredLimit({ providers }: Framework, key: string): Limit | nu
 export function declaredQuota({ providers }: Pick<Framework, 'providers'>, key: string): Limit | null | undefined {
   const provider = providers.find(key)
   return provider === null || !hasStreams(provider) ? null : limitFrom(() => provider.syncQuota?.() ?? null)
+}
+
+/** The budget that the integration shares; null without one. Undefined when the provider gives something else. */
+export function declaredScope({ providers, config }: Framework, integration: Integration): Scope | null | undefined {
+  const provider = providers.find(integration.provider)
+  if (provider === null || !sharesRateLimit(provider)) return null
+  try {
+    const given = provider.rateLimitScope(integration)
+    if (given === null) return null
+    const limit = limitFrom(() => given.limit)
+    if (typeof given.key !== 'string' || given.key === '' || limit === null || limit === undefined) return undefined
+    // The key may be an API key: nothing of it is stored or shown. Without a key of ours, since a rotation would begin a second budget.
+    const digest = createHash('sha256').update(`${integration.provider}\n${given.key}`).digest('hex').slice(0, 32)
+    const name = `${integration.provider}/${digest.slice(0, 8)}`
+    return { key: `${config.cache_prefix}:shared:${digest}`, name, limit: limit.limit, seconds: limit.seconds }
+  } catch {
+    return undefined
+  }
 }
 
 function limitFrom(declared: () => Limit | null): Limit | null | undefined {

@@ -170,7 +170,10 @@ const StoredLimit = z.object({
 })
 
 /** @throws IntegrationNotFound */
-export async function rateLimitView(framework: Framework, integrationId: number): Promise<RateLimitView> {
+export async function rateLimitView(
+  framework: Framework,
+  integrationId: number,
+): Promise<Omit<RateLimitView, 'shared'>> {
   const { db, tables } = framework
   const { row, target, state, now } = await currentState(framework, integrationId)
   const until = row.rateLimitOverrideUntil
@@ -217,7 +220,7 @@ export async function overrideRateLimit(
 }
 
 /** Judged by its fields: a limit of another copy of this package is as good. */
-function storedLimit(limit: Limit): z.output<typeof StoredLimit> {
+export function storedLimit(limit: Limit): z.output<typeof StoredLimit> {
   const { limit: calls, seconds, window } = Object(limit) as Partial<Limit>
   const isCount = (value: unknown): boolean => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX
   if (!isCount(calls) || !isCount(seconds) || (window !== 'fixed' && window !== 'sliding'))
@@ -258,7 +261,7 @@ function isOver(until: Date | null, nowMs: number): boolean {
  *
  * @throws InvalidArgumentException unless the end, if there is one, lies ahead and ends something
  */
-async function checkUntil(
+export async function checkUntil(
   framework: Framework,
   integration: Integration,
   override: unknown,

@@ -10,9 +10,11 @@ import { trackWrite } from '../echoes/tracked-write.ts'
 import type { Framework, OutboundCall } from '../framework/context.ts'
 import { isIntegrationsError, RateLimitExceededException } from '../framework/errors.ts'
 import { pause } from '../framework/waiting.ts'
+import { sharesRateLimit } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { Ticket } from './admission/call-state.ts'
-import { admitted, settled } from './admission/call-state.ts'
+import { admitted, quietBudget, settled } from './admission/call-state.ts'
+import type { Attempt } from './attempt.ts'
 import { makeAttempt } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
 import { planCall } from './call.ts'
@@ -113,9 +115,10 @@ async function makeAttempts(call: PlannedCall): Promise<Ending> {
       }
       ticket = beside
     }
-    const attempt = await tokens.observe(() => makeAttempt(call, number))
+    const attempt = await tokens.observe(() => makeAttempt(call, number)).finally(ticket.unit?.done)
     const { outcome } = attempt
     const record = await outcomeOf(call, attempt, ticket, options.retryOf ?? firstRowId)
+    if (ticket.unit !== undefined && isSharedThrottle(call, outcome)) await quietBudget(framework, ticket.unit, record)
     const written = await settled(framework, integration, record)
     firstRowId ??= written.rowId
     await announce(call, written, record, outcome)
@@ -132,6 +135,16 @@ async function makeAttempts(call: PlannedCall): Promise<Ending> {
     if (!(await pause(decision.delayMs, signal, currentSync()?.signal)))
       return { kind: 'failed', error, failureClass, withoutEffect }
     number += 1
+  }
+}
+
+/** Whether the provider has spoken of the budget that the integration shares. What throws says nothing. */
+function isSharedThrottle({ provider }: PlannedCall, outcome: Attempt['outcome']): boolean {
+  if (outcome.kind !== 'failed' || outcome.failureClass !== 'throttle' || !sharesRateLimit(provider)) return false
+  try {
+    return provider.isSharedThrottle?.(outcome.error) === true
+  } catch {
+    return false
   }
 }
 

@@ -62,12 +62,16 @@ import { incidents } from './trouble/incidents.ts'
 import { notifications } from './trouble/notifications.ts'
 import { rateLimit } from './trouble/rate-limit.ts'
 import { retry } from './trouble/retry.ts'
+import { searchPayloads } from './trouble/search-payloads.ts'
 import { snoozeIncident } from './trouble/snooze-incident.ts'
 import { stats } from './trouble/stats.ts'
+import { checkWebhooks } from './webhooks/check-webhooks.ts'
 import { dismissWebhook } from './webhooks/dismiss-webhook.ts'
 import { listWebhooks } from './webhooks/list-webhooks.ts'
 import { reconcileWebhooks } from './webhooks/reconcile-webhooks.ts'
 import { recoverWebhooks } from './webhooks/recover-webhooks.ts'
+import { registerWebhooks } from './webhooks/register-webhooks.ts'
+import { removeWebhooks } from './webhooks/remove-webhooks.ts'
 import { replayWebhook } from './webhooks/replay-webhook.ts'
 import { rotateWebhookSecret } from './webhooks/rotate-webhook-secret.ts'
 import { showWebhook } from './webhooks/show-webhook.ts'
@@ -135,12 +139,16 @@ export const TABLE: readonly AnyCommand[] = [
   notifications,
   rateLimit,
   retry,
+  searchPayloads,
   snoozeIncident,
   stats,
+  checkWebhooks,
   dismissWebhook,
   listWebhooks,
   reconcileWebhooks,
   recoverWebhooks,
+  registerWebhooks,
+  removeWebhooks,
   replayWebhook,
   rotateWebhookSecret,
   showWebhook,

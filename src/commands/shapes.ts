@@ -26,6 +26,10 @@ export const WebhookRow = open({
   ...all(z.string().nullable(), 'delivery_id', 'event_type', 'error'),
   status: z.enum(WEBHOOK_STATUSES),
   attempts: z.int(),
+  part_of: rowId.nullable().describe('The delivery that brought it beside other events; null: its own.'),
+  part: z.int().nullable().describe('Which event of that delivery, from 1.'),
+  ordering_key: z.string().nullable().describe('Webhooks of one key run one after the other; null: in any order.'),
+  key_turn: z.boolean().nullable().describe('False: it waits for an earlier one of its key. True: it is its turn.'),
   ...all(moment, 'created_at', 'updated_at'),
   ...all(moment.nullable(), 'processed_at', 'dismissed_at'),
 })

@@ -38,6 +38,7 @@ export const PROBLEMS = {
   revoke_superseded: 409,
   // A fault of the deployment, which an operator can mend.
   base_url_missing: 500,
+  webhook_subscription_failed: 502,
   lock_timeout: 503,
   backend_unreachable: 503,
   circuit_open: 503,

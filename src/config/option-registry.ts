@@ -118,6 +118,11 @@ export const OPTIONS = {
   models: option(models(), "the host's models by the name stored in `internal_type`, which is their `type`", {
     fallback: '{}',
   }),
+  handledBy: option(
+    masked('object', 'an object of provider identifiers and { webhooks?, items? }', isRecord), // judged by forwarding/target.ts
+    "where a provider's deliveries and items are handled outside of our worker; see docs/behaviour/forwarding.md",
+    { fallback: '{}' },
+  ),
   middleware: option(
     named('an object of names and middleware', isFunction, 'a function (context, next) => …', MIDDLEWARE_NAME),
     'Hono middleware by name, for `webhook.middleware` and the like; adds to the built-in ones, or replaces one',

@@ -20,6 +20,7 @@ import {
   oidc,
   oneOf,
   operatorTokens,
+  pageUrl,
   queueName,
   queuesByProvider,
   redirectTarget,
@@ -90,6 +91,12 @@ const WEBHOOK = {
   ),
   timestamp_tolerance: key(int(), 300, 'how far the time in a signature may be off, past or future', 'seconds'),
   secret_overlap: key(int(), 86_400, 'how long the old secret stays valid after a rotation', 'seconds'),
+  subscribe: key(
+    bool(),
+    false,
+    'true: each integration that is switched on gets its webhook registered at the provider, where the adapter can; else `register-webhooks` does it',
+  ),
+  subscription_check: key(int(), 3600, 'how often a registered webhook is compared with the provider', 'seconds'),
 }
 
 const OAUTH = {
@@ -220,6 +227,16 @@ const OPERATOR = {
   prefix: key(routePrefix(), 'operator', 'route prefix of the operator API and the dashboard'),
   tokens: key(operatorTokens(), [], 'who may read or operate; "operate" includes "read"'),
   oidc: key(nullable(oidc()), null, 'an OpenID provider by which people sign in to the pages; null = by a token only'),
+  temporal_ui: key(
+    nullable(pageUrl()),
+    null,
+    'address of the Temporal UI, whose workflows the dashboard links to, such as https://cloud.temporal.io; null = no links',
+  ),
+  trace_url: key(
+    nullable(pageUrl('{trace_id}')),
+    null,
+    'where a trace is seen, such as https://traces.example.com/trace/{trace_id}; null = no links',
+  ),
 }
 
 const METRICS = {

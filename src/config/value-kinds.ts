@@ -183,6 +183,21 @@ export function oidc(): ValueKind<OidcSettings> {
   return { ...kind('object', allowed, oidcSettings, readJson), secret: true }
 }
 
+/** A page that people open, an http one only on this very machine. @param part that it must name */
+export function pageUrl(part?: string): ValueKind<string> {
+  const allowed = `an https URL without user info${part === undefined ? '' : ` that has ${part}`}, or an http one of this machine`
+  const schema = z.string({ error: allowed }).refine(
+    (text) => {
+      const url = part === undefined ? text : text.replaceAll(part, '0')
+      if (!isHttpUrl(url) || hasUserInfo(url) || (part !== undefined && url === text)) return false
+      const { protocol, hostname } = new URL(url)
+      return protocol === 'https:' || isLoopback(hostname)
+    },
+    { error: allowed },
+  )
+  return text(allowed, schema)
+}
+
 /** RFC 9700, section 2.6: http on this very machine only. */
 function isIssuer(text: string): boolean {
   if (!isHttpUrl(text) || hasUserInfo(text)) return false

@@ -5,7 +5,7 @@ import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Limits } from '../access/rules.ts'
 import { pageOfRequests } from '../calls/request-list.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
-import type { LogRow, Tables } from '../db/schema/tables.ts'
+import type { LogRow, Tables, WebhookRow } from '../db/schema/tables.ts'
 import { findStoredEvent } from '../events/event-list.ts'
 import type { Framework } from '../framework/context.ts'
 import { searchedSince } from '../framework/list-filter.ts'
@@ -216,22 +216,29 @@ function logText({
 const mappingText = ({ externalId, internalType, internalId }: Tables['mappings']['$inferSelect']): string =>
   `external id ${JSON.stringify(short(externalId))} mapped to ${internalType} ${internalId}`
 
+/** @returns where the other events of its delivery are found */
+const partText = ({ partOf, part }: Pick<WebhookRow, 'partOf' | 'part'>): string =>
+  partOf === null ? '' : `, event ${part} of delivery ${partOf} (list-webhooks --delivery ${partOf})`
+
 const webhook = reader(
   'webhook',
-  async ({ db, tables: { webhooks } }, id) => {
+  async ({ db, tables: { webhooks, deliveries } }, id) => {
     const { payload: _payload, headers: _headers, ...columns } = getTableColumns(webhooks)
     const source = sql<string | null>`${webhooks.headers} #>> ${`{${PSEUDO_HEADER.source},0}`}::text[]`
     return (
       await db
-        .select({ ...columns, source })
+        .select({ ...columns, source, whole: deliveries.deliveryId, parts: deliveries.parts })
         .from(webhooks)
+        .leftJoin(deliveries, eq(deliveries.id, webhooks.partOf))
         .where(eq(webhooks.id, id))
     )[0]
   },
-  ({ source, deliveryId }): Origin =>
-    source === null
-      ? { how: 'delivery', text: `the provider's delivery ${short(deliveryId)}`, link: null }
-      : { how: 'reconciliation', text: `found in the provider's list: delivery ${short(deliveryId)}`, link: null },
+  ({ source, deliveryId, whole, part, parts }): Origin =>
+    whole !== null
+      ? { how: 'delivery', text: `event ${part} of ${parts} of the provider's delivery ${short(whole)}`, link: null }
+      : source === null
+        ? { how: 'delivery', text: `the provider's delivery ${short(deliveryId)}`, link: null }
+        : { how: 'reconciliation', text: `found in the provider's list: delivery ${short(deliveryId)}`, link: null },
   async (framework, row, ref) => {
     const { lines, ...caused } = await causedBy(framework, ref)
     const type = row.eventType === null ? '' : ` of type ${short(row.eventType)}`
@@ -239,7 +246,7 @@ const webhook = reader(
       ...caused,
       status: row.status,
       lines: [
-        ...line(row.createdAt, `delivery ${short(row.deliveryId)}${type} stored`),
+        ...line(row.createdAt, `delivery ${short(row.deliveryId)}${type} stored${partText(row)}`),
         ...lines,
         ...line(row.processedAt, `${row.status} in attempt ${row.attempts}${because(row.error)}`),
         ...line(row.dismissedAt, 'dismissed'),

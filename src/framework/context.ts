@@ -11,6 +11,7 @@ import type { Egress } from '../egress/guarded-fetch.ts'
 import type { Encryption } from '../encryption.ts'
 import type { RequestRecord } from '../events/events.ts'
 import type { Listeners } from '../events/listeners.ts'
+import type { HandledBy } from '../forwarding/target.ts'
 import type { EvaluateFailuresResult } from '../incidents/incident-jobs.ts'
 import type { RefreshTokensInput, RefreshTokensResult } from '../oauth/oauth-jobs.ts'
 import type { Metrics, ReplaceableWorkflow } from '../observability/metrics.ts'
@@ -37,7 +38,18 @@ import type {
   RecoverWebhooksResult,
   ReplacedWorkflow,
 } from '../webhooks/webhook-jobs.ts'
+import type { Json } from './json.ts'
 import type { Clock, Logger } from './logger.ts'
+
+/** A row's run of a host's own workflow. */
+export interface HandlerRun {
+  readonly workflow: string
+  readonly taskQueue: string
+  /** Of the row; the same for each attempt. */
+  readonly id: string
+  readonly input: Json
+  readonly timeoutSeconds: number
+}
 
 /** How operations reach Temporal; the only implementation that talks to a server is temporal/starters.ts. */
 export interface WorkflowStarters {
@@ -69,6 +81,14 @@ export interface WorkflowStarters {
     input: HandlerInput,
     replayAttempt: number | null,
   ): Promise<void>
+  /**
+   * Runs a host's own workflow for one row, and waits for its result. One that lives is joined, one that has succeeded is not run
+   * again, and one that has failed is.
+   *
+   * @param signal aborted when its result is not waited for any more
+   * @throws NonRetryable when the workflow says so; WorkflowFailed; BackendUnreachable
+   */
+  runHandler(run: HandlerRun, signal: AbortSignal): Promise<unknown>
   /** Starts the job of one webhook; while one lives, a second start is refused by the server. @throws BackendUnreachable */
   startProcessWebhook(input: ProcessWebhookInput, integrationId: number): Promise<'started' | 'already running'>
   /** Starts the job of one webhook and waits for its end. @throws BackendUnreachable */
@@ -95,6 +115,11 @@ export interface WorkflowStarters {
   wakeOutbox(): void
   /** Tells the workflow of an integration's incident that its row has changed. Returns at once and never throws, as {@link wakeInbox}. */
   followIncident(integrationId: number, change: 'escalate' | 'recovered'): void
+  /**
+   * Has the workflow of an integration's webhook subscription look at it, and starts it where none lives. Returns at once and never
+   * throws, as {@link wakeInbox}.
+   */
+  keepWebhookSubscription(integrationId: number): void
   /** Evaluates the failure rates, or joins the run that does, and waits for its end. @throws BackendUnreachable */
   runEvaluateFailures(): Promise<EvaluateFailuresResult>
   /** Prunes, or joins the run that does, and waits for its end. @throws BackendUnreachable */
@@ -256,9 +281,13 @@ export interface Framework {
   readonly cache: CacheStore
   readonly encryption: Encryption
   readonly egress: Egress
+  /** Where providers and people reach the API; null: not configured. */
+  readonly baseUrl: string | null
   readonly providers: ProviderRegistry
   readonly models: ReadonlyMap<string, MappedModel>
   readonly listeners: Listeners
+  /** Where deliveries and items are handled outside of our worker, by provider. */
+  readonly handledBy: HandledBy
   readonly workflows: WorkflowStarters
   readonly temporal: TemporalInspection
   /** The only door to a provider: `performRequest`, or what the testing kit puts in its place. */

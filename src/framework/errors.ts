@@ -183,10 +183,22 @@ export class OAuthFailure extends IntegrationsError {
 /** A link needs to know where the API is reached from outside. */
 export class BaseUrlMissing extends IntegrationsError {
   override readonly code = 'base_url_missing'
-  constructor() {
+  constructor(what = 'no link can be made') {
     super(
-      'No base URL is configured, so no link can be made. Give one such as "https://api.example.com" as the option baseUrl, or by INTEGRATIONS_BASE_URL.',
+      `No base URL is configured, so ${what}. Give one such as "https://api.example.com" as the option baseUrl, or by INTEGRATIONS_BASE_URL.`,
     )
+  }
+}
+
+/** The provider was asked to register, compare or remove the webhook of an integration, and that failed. */
+export class WebhookSubscriptionFailed extends IntegrationsError {
+  override readonly code = 'webhook_subscription_failed'
+  constructor(
+    readonly integrationId: number,
+    readonly reason: string,
+    options?: { cause?: unknown },
+  ) {
+    super(`The webhook subscription of integration ${integrationId} could not be looked after: ${reason}`, options)
   }
 }
 
@@ -292,17 +304,20 @@ export class RequestTimeout extends IntegrationsError {
 /** No capacity within `rate_limiting.max_wait_seconds`. Inside a sync the work is deferred, not failed. */
 export class RateLimitExceededException extends IntegrationsError {
   override readonly code = 'rate_limit_exceeded'
+  /** By the budget that the integration shares with others, not by its own limit. */
+  readonly isShared: boolean
   constructor(
     readonly integration: IntegrationIdentity,
     readonly retryAfterSeconds: number,
     /** Null when the provider's own limit (suppression) holds the calls back. */
     readonly rateLimit: { limit: number; seconds: number; window: 'fixed' | 'sliding' } | null,
-    options?: { cause?: unknown },
+    { isShared = false, ...options }: { cause?: unknown; isShared?: boolean } = {},
   ) {
     super(
-      `The rate limit of integration ${integration.id} (${integration.provider}) is exhausted; capacity returns in ${retryAfterSeconds} s.`,
+      `The ${isShared ? 'rate limit that others share with' : 'rate limit of'} integration ${integration.id} (${integration.provider}) is exhausted; capacity returns in ${retryAfterSeconds} s.`,
       options,
     )
+    this.isShared = isShared
   }
 }
 
@@ -404,6 +419,21 @@ export class RetryableError extends IntegrationsError {
 /** Thrown by an item's listener, or found among its causes: another attempt would end alike, so the item fails at once. */
 export class NonRetryable extends IntegrationsError {
   override readonly code = 'non_retryable'
+}
+
+/** The host's own door did not take a message. Rule: docs/behaviour/forwarding.md. */
+export class ForwardFailed extends IntegrationsError {
+  override readonly code = 'forward_failed'
+  constructor(
+    /** Of the URL. */
+    readonly host: string,
+    why: string,
+    /** As its answer says; null: it says nothing. */
+    readonly retryAfterSeconds: number | null,
+    options?: { cause?: unknown },
+  ) {
+    super(`A message could not be handed over: ${host} ${why}.`, options)
+  }
 }
 
 /**
@@ -709,17 +739,23 @@ export class WebhookNotFailed extends IntegrationsError {
 /** Only what has been settled can be replayed, and only while its payload is there. */
 export class WebhookNotReplayable extends IntegrationsError {
   override readonly code = 'webhook_not_replayable'
+  readonly isErased: boolean
+  readonly turnOf: number | null
   constructor(
     readonly id: number,
     readonly status: string,
-    /** Its payload has been erased. */
-    readonly isErased = false,
+    /** `isErased`: its payload is gone. `turnOf`: another webhook of its ordering key has its turn, and is not settled. */
+    { isErased = false, turnOf = null }: { readonly isErased?: boolean; readonly turnOf?: number | null } = {},
   ) {
     super(
       isErased
-        ? `Webhook ${id} has been erased: there is nothing left to replay.`
-        : `Webhook ${id} is ${status}; only one that is processed or failed can be replayed.`,
+        ? `Webhook ${id} has no payload any more, since it was erased or pruned: there is nothing left to replay.`
+        : turnOf !== null
+          ? `Webhook ${id} runs in order, and it is the turn of webhook ${turnOf}: settle or dismiss that one first, or replay many, which wait for their turn.`
+          : `Webhook ${id} is ${status}; only one that is processed or failed can be replayed.`,
     )
+    this.isErased = isErased
+    this.turnOf = turnOf
   }
 }
 

@@ -25,6 +25,7 @@ const REMEDIES: ReadonlyMap<string, string> = new Map(
     sync_run_not_found: '`integrations list-sync-runs` shows the ids.',
     missing_not_withheld: '`integrations show-sync-run ID` has the metadata of a run.',
     checkpoints_not_reduced: '`integrations advance-cursor ID` does it again.',
+    webhook_subscription_failed: '`integrations check-webhooks ID` tries it again.',
     webhook_not_found: '`integrations list-webhooks` shows the ids.',
     webhook_not_failed: '`integrations list-webhooks --status failed` shows those that can be.',
     webhook_not_replayable: '`integrations list-webhooks --status failed` shows those that can be.',

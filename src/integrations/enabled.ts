@@ -11,6 +11,7 @@ import { IntegrationInactive, IntegrationNotFound } from '../framework/errors.ts
 import { closeIncidents } from '../incidents/queries.ts'
 import type { Integration } from '../providers/integration.ts'
 import { canSync } from '../providers/streams.ts'
+import { noteSwitch } from '../subscriptions/acts.ts'
 import { DUE_NOW, requireLocked, switchedOff, updateIntegration } from './queries.ts'
 import { switchedOffBy } from './rules.ts'
 
@@ -22,16 +23,18 @@ import { switchedOffBy } from './rules.ts'
  */
 export async function enableIntegration(framework: Framework, integration: Integration): Promise<void> {
   const { db, tables } = framework
-  const { events } = await db.transaction(async (tx) => {
+  const enabled = await db.transaction(async (tx) => {
     return enableLocked(framework, tx, await requireLocked(tx, tables, integration.id))
   })
-  await tellEnabled(framework, integration, events)
+  await tellEnabled(framework, integration, enabled)
 }
 
 export interface Enabled {
   readonly row: IntegrationRow
   /** To be announced once the transaction is committed. */
   readonly events: readonly CallEvent[]
+  /** Its webhook subscription is to be looked at then. */
+  readonly hasSubscription: boolean
 }
 
 export async function enableLocked(framework: Framework, tx: Transaction, before: IntegrationRow): Promise<Enabled> {
@@ -48,20 +51,22 @@ export async function enableLocked(framework: Framework, tx: Transaction, before
   })
   if (row === null) throw new IntegrationNotFound(id)
   await tx.update(tables.streams).set(DUE_NOW).where(eq(tables.streams.integrationId, id))
-  if (previousStatus === 'healthy') return { row, events: [] }
+  const hasSubscription = await noteSwitch(framework, tx, row)
+  if (previousStatus === 'healthy') return { row, events: [], hasSubscription }
   await recordEvents(framework, tx, id, [
     { name: 'IntegrationHealthChanged', payload: { previousStatus, newStatus: 'healthy' } },
   ])
   const closed = await closeIncidents(framework, tx, [before.id])
   const healed: CallEvent = { at: 0, kind: 'health', previous: previousStatus, new: 'healthy' }
-  return { row, events: [healed, ...(closed.get(id) ?? [])] }
+  return { row, events: [healed, ...(closed.get(id) ?? [])], hasSubscription }
 }
 
 export async function tellEnabled(
   framework: Framework,
   integration: Integration,
-  events: readonly CallEvent[],
+  { events, hasSubscription }: Pick<Enabled, 'events' | 'hasSubscription'>,
 ): Promise<void> {
+  if (hasSubscription) framework.workflows.keepWebhookSubscription(integration.id)
   // Takes up the deliveries that came while its health had switched it off.
   framework.workflows.wakeInbox()
   await announceChanges(framework, integration, events)
@@ -72,8 +77,14 @@ export async function tellEnabled(
  *
  * @throws IntegrationNotFound
  */
-export async function disableIntegration({ db, tables }: Framework, id: number): Promise<void> {
-  if ((await updateIntegration(db, tables, id, switchedOff(tables))) === null) throw new IntegrationNotFound(id)
+export async function disableIntegration(framework: Framework, id: number): Promise<void> {
+  const { db, tables, workflows } = framework
+  const hasSubscription = await db.transaction(async (tx) => {
+    const row = await updateIntegration(tx, tables, id, switchedOff(tables))
+    if (row === null) throw new IntegrationNotFound(id)
+    return noteSwitch(framework, tx, row)
+  })
+  if (hasSubscription) workflows.keepWebhookSubscription(id)
 }
 
 /** @throws IntegrationInactive */

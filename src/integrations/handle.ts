@@ -4,6 +4,7 @@ import { requestBuilder } from '../calls/builder.ts'
 import { recordOutcome } from '../calls/call-events.ts'
 import { forgetIdempotencyKey, idempotencyRecord } from '../calls/idempotency.ts'
 import { circuitView, overrideCircuit, overrideRateLimit, rateLimitView } from '../calls/overrides.ts'
+import { overrideSharedLimit, sharedLimitView } from '../calls/shared-limit.ts'
 import {
   authenticatedUser,
   forgetAuthenticatedUser,
@@ -106,9 +107,13 @@ export function integrationHandle(
     recordFailure: (failureClass) => recordOutcome(framework, handle, failureClass),
     recordSuccess: () => recordOutcome(framework, handle, null),
     circuit: () => circuitView(framework, row.id),
-    rateLimit: () => rateLimitView(framework, row.id),
+    rateLimit: async () => ({
+      ...(await rateLimitView(framework, row.id)),
+      shared: await sharedLimitView(framework, handle),
+    }),
     overrideCircuit: (to, until) => overrideCircuit(framework, handle, to, until),
     overrideRateLimit: (limit, until) => overrideRateLimit(framework, handle, limit, until),
+    overrideSharedRateLimit: (limit, until) => overrideSharedLimit(framework, handle, limit, until),
     startOperation: (operation) => startOperation(framework, handle, operation),
     idempotencyRecord: (key) => idempotencyRecord(framework, row.id, key),
     forgetIdempotencyKey: (key) => forgetIdempotencyKey(framework, row.id, key),

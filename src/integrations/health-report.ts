@@ -48,8 +48,17 @@ export interface HealthReport extends IntegrationSummary {
   readonly identity: Omit<AuthenticatedUser, 'raw'> | null
 }
 
+export interface HealthReportOptions {
+  /** False: no call is made, and `identity` is null. Default true. */
+  readonly asksProvider?: boolean
+}
+
 /** @throws IntegrationNotFound */
-export async function healthReport(framework: Framework, id: number): Promise<HealthReport> {
+export async function healthReport(
+  framework: Framework,
+  id: number,
+  { asksProvider = true }: HealthReportOptions = {},
+): Promise<HealthReport> {
   const { db, tables } = framework
   const row = await requireIntegration(framework, id)
   const period = { hours: 24, nowMs: givenNowMs(framework) }
@@ -70,7 +79,7 @@ export async function healthReport(framework: Framework, id: number): Promise<He
     meanMs24h: traffic.meanMs === null ? null : Math.round(traffic.meanMs),
     p95Ms24h: traffic.p95Ms,
     topErrors24h: await mostFrequentErrors(db, tables, id, { ...period, limit: TOP_ERRORS }),
-    identity: await identityOf(framework, row),
+    identity: asksProvider ? await identityOf(framework, row) : null,
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { eq, sql } from 'drizzle-orm'
 import type { Ownership, Principal } from '../access/rules.ts'
-import { isLimited, visible } from '../access/rules.ts'
+import { isLimited, sha256Hex, visible } from '../access/rules.ts'
 import { withLock } from '../cache/lock.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -75,6 +75,8 @@ export interface RecordOwner extends Ownership {
   readonly integrationId: number
 }
 
+/** How long a form that was sent is known: longer than a session lasts. */
+const FORM_SECONDS = 86_400
 /** A change takes milliseconds, a deletion that cancels a run first some seconds. */
 const CHANGE_LOCK = { ttlSeconds: 60, waitSeconds: 10 }
 
@@ -164,6 +166,23 @@ export function operatorView(framework: Framework) {
      */
     inTurn: <T>(record: string, change: () => Promise<T>): Promise<T> =>
       withLock(framework.cache, `operator-change:${record}`, CHANGE_LOCK, change),
+
+    /**
+     * The work of a form, once: the same form that was sent again, or twice at the same moment, changes nothing.
+     *
+     * @param form an id that was made with the form
+     * @returns null: it was sent before. After a failure it may be sent again.
+     */
+    async once<T>(form: string, work: () => Promise<T>): Promise<T | null> {
+      const key = `operator-form:${sha256Hex(form)}`
+      if (!(await framework.cache.add(key, true, FORM_SECONDS))) return null
+      try {
+        return await work()
+      } catch (error) {
+        await framework.cache.delete(key)
+        throw error
+      }
+    },
 
     /** The integration of a record; null: there is no such record. */
     ownerOf: (kind: RecordKind, id: number): Promise<RecordOwner | null> => ownerOfRecord(framework, kind, id),

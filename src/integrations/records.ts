@@ -9,6 +9,7 @@ import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { canSync } from '../providers/streams.ts'
+import { noteSwitch } from '../subscriptions/acts.ts'
 import { enableLocked, tellEnabled } from './enabled.ts'
 import { integrationHandle } from './handle.ts'
 import {
@@ -58,7 +59,7 @@ export async function createIntegration(framework: Framework, given: CreateInteg
   const metadata = checkMetadata(given.provider, provider, given.metadata === undefined ? {} : given.metadata)
   // Credentials are bound to the row's id, so the id comes first.
   const id = await nextIntegrationId(db, tables)
-  const row = await db.transaction(async (tx) => {
+  const { row, hasSubscription } = await db.transaction(async (tx) => {
     const stored = await insertIntegration(tx, tables, {
       id,
       provider: given.provider,
@@ -71,8 +72,9 @@ export async function createIntegration(framework: Framework, given: CreateInteg
       ...(given.isActive === false ? { isActive: false, switchedOffAt: framework.clock.now() } : {}),
     })
     await recordEvents(framework, tx, id, [{ name: 'IntegrationCreated', payload: {} }])
-    return stored
+    return { row: stored, hasSubscription: await noteSwitch(framework, tx, stored) }
   })
+  if (hasSubscription) framework.workflows.keepWebhookSubscription(id)
   const integration = integrationHandle(framework, row)
   await listeners.emit('IntegrationCreated', { integration })
   return integration
@@ -96,7 +98,7 @@ export async function updateIntegrationRow(
 ): Promise<Integration> {
   const { db, tables, listeners, providers } = framework
   // One transaction: a patch that is refused stores nothing.
-  const { row, events } = await db.transaction(async (tx) => {
+  const { row, events, hasSubscription } = await db.transaction(async (tx) => {
     const before = await requireLocked(tx, tables, id)
     if (patch.name !== undefined) checkName(patch.name)
     checkActive(patch.isActive)
@@ -123,11 +125,16 @@ export async function updateIntegrationRow(
       ])
     if (after === null) throw new IntegrationNotFound(id)
     // It is on already: its health is not touched.
-    if (patch.isActive !== true || before.isActive) return { row: after, events: null }
+    if (patch.isActive !== true || before.isActive) {
+      // A new secret, or new rights at the provider.
+      const isTouched = patch.isActive === false || patch.credentials !== undefined
+      return { row: after, events: null, hasSubscription: isTouched && (await noteSwitch(framework, tx, after)) }
+    }
     return enableLocked(framework, tx, after)
   })
   const integration = integrationHandle(framework, row)
-  if (events !== null) await tellEnabled(framework, integration, events)
+  if (events !== null) await tellEnabled(framework, integration, { events, hasSubscription })
+  else if (hasSubscription) framework.workflows.keepWebhookSubscription(id)
   if (patch.credentials !== undefined) {
     await forgetAuthenticatedUser(framework, id)
     const keys = keysOf(patch.credentials)

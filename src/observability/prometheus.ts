@@ -4,6 +4,7 @@
  * A registry of its own for each: two Integrations objects of a process never count each other's work.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { BudgetStanding } from '../calls/admission/shared-budgets.ts'
 import { FailureClass } from '../calls/failure-class-rules.ts'
 import type { Metrics, Subject } from './metrics.ts'
 import {
@@ -22,6 +23,8 @@ const PREFIX = 'integrations_'
 const NO_FAILURE = 'none'
 /** The label of what is no named stream's: to Prometheus an empty label is none. */
 const OWN = ''
+/** Series of as many shared budgets at most: there may be one for each API key. */
+const MOST_BUDGETS = 100
 const SYNC_LABELS = ['provider', 'stream', 'status'] as const
 /** Seconds. From a quick handler to `webhook.handler_timeout` and `request.timeout` at their defaults, and beyond. */
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
@@ -32,8 +35,9 @@ export interface PrometheusMetrics extends Metrics {
   /**
    * @param standing what the database says; null: it did not answer, so its gauges are left out
    * @param providers registered ones: each has all its series from the beginning, at 0, so that a first failure is a rise
+   * @param budgets shared ones that this process has asked lately
    */
-  text(standing: Standing | null, providers: readonly string[]): Promise<string>
+  text(standing: Standing | null, providers: readonly string[], budgets?: readonly BudgetStanding[]): Promise<string>
   /** Node's own figures of the process as well. For one object of a process: they are of all that runs in it. A second call does nothing. */
   includeProcess(): void
 }
@@ -129,10 +133,10 @@ export function prometheusMetrics({ byIntegration, streamsOf = () => [] }: Count
     echoArrived: (of, kind) => echoes.inc({ provider: of.provider, kind, ...ownerOf(of) }),
     wakeUpFailed: () => wakeUps.inc(),
     workflowReplaced: (workflow) => replaced.inc({ workflow }),
-    async text(standing, providers) {
+    async text(standing, providers, budgets = []) {
       // By integration there is no telling whose series will come.
       if (!byIntegration) for (const provider of providers) seed(provider)
-      return `${await registry.metrics()}\n${await gaugesOf(standing, streamsOf).metrics()}`
+      return `${await registry.metrics()}\n${await gaugesOf(standing, streamsOf, budgets).metrics()}`
     },
     includeProcess() {
       if (includesProcess) return
@@ -143,10 +147,24 @@ export function prometheusMetrics({ byIntegration, streamsOf = () => [] }: Count
 }
 
 /** New for each answer, so that a series which the database no longer has is gone. */
-function gaugesOf(standing: Standing | null, streamsOf: (provider: string) => readonly string[]): Registry {
+function gaugesOf(
+  standing: Standing | null,
+  streamsOf: (provider: string) => readonly string[],
+  budgets: readonly BudgetStanding[],
+): Registry {
   const registry = new Registry()
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
     new Gauge<Label>({ name: PREFIX + name, help, labelNames, registers: [registry] })
+  const sharedLimit = gauge('shared_limit', 'Calls that a shared budget allows in a window', ['budget'])
+  const sharedUsed = gauge('shared_used', 'Calls of a shared budget that are under way or ended within the window', [
+    'budget',
+  ])
+  const sharedWaiting = gauge('shared_waiting', 'Integrations whose calls wait for a shared budget', ['budget'])
+  for (const { budget, limit, used, waiting } of budgets.slice(0, MOST_BUDGETS)) {
+    sharedLimit.set({ budget }, limit)
+    sharedUsed.set({ budget }, used)
+    sharedWaiting.set({ budget }, waiting)
+  }
   gauge('database_up', 'Whether the gauges below could be read from the database in time').set(
     standing === null ? 0 : 1,
   )

@@ -10,7 +10,9 @@ import type { Json } from '../framework/json.ts'
 import type { IntervalBounds } from '../syncs/adaptive-rules.ts'
 import type { Credentials, Integration } from './integration.ts'
 import type { SyncItemEventClass } from './provider-events.ts'
+import type { SignatureScheme } from './signatures/scheme-rules.ts'
 import type { SyncSession } from './sync-session.ts'
+import type { WebhookDoor } from './webhook-door.ts'
 import type { WebhookRequest } from './webhook-request.ts'
 
 export type Maybe<T> = T | Promise<T>
@@ -24,6 +26,22 @@ export interface IntegrationProvider {
   /** Checks credentials at create, update, exchange and refresh. */
   readonly credentialsSchema?: z.ZodType
   readonly metadataSchema?: z.ZodType
+  /**
+   * The provider's own page of a record, to which the dashboard links: an https address. Null: there is none, or it can't be told. It
+   * makes no call.
+   */
+  pageOf?(integration: Integration, record: ShownRecord): string | null
+}
+
+/** A record of ours that a person looks at. */
+export interface ShownRecord {
+  /** `delivery`: a webhook, `item`: a sync item, `mapping`: what an external id stands for. */
+  readonly kind: 'delivery' | 'item' | 'mapping'
+  /** The event type of a delivery, the event class of an item, the host's model of a mapping. */
+  readonly type: string | null
+  readonly externalId: string | null
+  /** What was delivered or listed, where it is JSON; null of a mapping, and once it is erased. */
+  readonly payload: Json
 }
 
 /** OAuth 2.0 authorization code flow (RFC 6749, section 4.1). */
@@ -116,9 +134,22 @@ export interface WebhookHandlerOptions {
   readonly skipOwn?: boolean
 }
 
+/** One event of a delivery that brings several. */
+export interface WebhookPart {
+  /** Its own id, by which it is a repeat in any delivery; null: the delivery's id and its number. */
+  readonly id: string | null
+  readonly type: string | null
+  /** What its handler gets as the body: text and bytes as they are, anything else as JSON. Not empty. */
+  readonly payload: string | Uint8Array | Exclude<Json, string>
+}
+
 export interface HandlesWebhooks extends IntegrationProvider {
-  /** Only a returned `true` lets a delivery in; throwing counts as false. */
-  verifyWebhookSignature(integration: Integration, request: WebhookRequest): Maybe<boolean>
+  /** How its deliveries are signed. This, or `verifyWebhookSignature()`. Rule: docs/behaviour/webhook-signatures.md, "Schemes". */
+  readonly signature?: SignatureScheme
+  /** The secrets in force, or public keys, that `signature` is checked by. Default: {@link activeWebhookSecrets} of the credentials. */
+  webhookSecrets?(integration: Integration, request: WebhookRequest): readonly string[]
+  /** For a signature that no scheme describes. Only a returned `true` lets a delivery in; throwing counts as false. */
+  verifyWebhookSignature?(integration: Integration, request: WebhookRequest): Maybe<boolean>
   /** Called when no handler is declared for the type. Its result is kept in the operation log. */
   handleWebhook(integration: Integration, request: WebhookRequest, context: WebhookContext): Maybe<unknown>
   resolveWebhookEvent?(request: WebhookRequest): string | null
@@ -131,16 +162,30 @@ export interface HandlesWebhooks extends IntegrationProvider {
    */
   readonly deliveryIdSigned?: boolean
   /**
-   * Exactly what the signature covers; default: the raw body. For a provider with `deliveryIdSigned = false` whose signature
-   * covers more than the body (a time, the query) or less. Asked once the signature has verified.
+   * Exactly what the signature covers; default: what `signature` says, or the raw body. For a provider with
+   * `deliveryIdSigned = false` and a check of its own that covers more than the body (a time, the query) or less. Asked once the
+   * signature has verified.
    */
   webhookSignedBytes?(request: WebhookRequest): Uint8Array | string
+  /**
+   * The events of a delivery that brings several: each is a webhook of its own, stored together with the others. An empty list:
+   * there is nothing to store. Asked once the signature has verified; what throws leaves the delivery whole, so that none is lost.
+   */
+  splitWebhook?(request: WebhookRequest): readonly WebhookPart[]
+  /**
+   * Whether an event is wanted; default: each is. One that is not is answered as accepted, counted, and not stored. Asked for each part
+   * of a delivery. What throws counts as true.
+   */
+  acceptsWebhook?(integration: Integration, request: WebhookRequest): boolean
+  /**
+   * Events of one integration and key are handled one after the other, in the order of arrival; null, the default: in any order. With
+   * `coalesce` the newest of those that wait is handled, the others are settled without a run. Asked for each part of a delivery. What
+   * throws counts as null.
+   */
+  orderingKey?(request: WebhookRequest): string | { readonly key: string; readonly coalesce: boolean } | null
   webhookHandlers?(): Record<string, WebhookHandler>
-  /** Answers a subscription challenge before the signature is looked at; null: an ordinary delivery. */
-  answerWebhookChallenge?(
-    integration: Integration,
-    request: WebhookRequest,
-  ): Maybe<{ status: number; contentType: 'text/plain' | 'application/json'; body: string } | null>
+  /** The methods that the door takes, and what it answers. Default: GET and POST; 200 or 403, and JSON. */
+  readonly webhookDoor?: WebhookDoor
 }
 
 /** A delivery that the provider's API still knows. */
@@ -171,9 +216,82 @@ export interface ReconcilesWebhooks extends HandlesWebhooks {
   ): AsyncIterable<MissedWebhook | ListedWebhook>
 }
 
+/** What a provider delivers by: its own record of where deliveries go. */
+export interface WebhookSubscription {
+  readonly id: string
+  /** Where it delivers. */
+  readonly url: string
+  /** When it ends unless it is renewed; null: never. Undefined: the answer does not say, and what was answered before counts. */
+  readonly expiresAt?: Date | null | undefined
+  /** False: it is switched off, or is not as the adapter wants it, such as for its types of events. Then it is renewed. Default true. */
+  readonly isIntact?: boolean
+}
+
+/** What a subscription is to be like. */
+export interface WantedSubscription {
+  /** The address of this integration's door. */
+  readonly url: string
+  /** What the provider signs with; null unless `webhookSecretFrom` is `us`. */
+  readonly secret: string | null
+  readonly signal: AbortSignal
+}
+
+/**
+ * A provider at which webhooks are registered by its API. Its calls go through `integration.request()`.
+ *
+ * Rule: docs/behaviour/webhook-subscriptions.md.
+ */
+export interface ManagesWebhooks extends HandlesWebhooks {
+  /** Who makes the secret that deliveries are signed with. `provider`: `createWebhookSubscription()` returns it. */
+  readonly webhookSecretFrom: 'us' | 'provider' | 'nobody'
+  createWebhookSubscription(
+    integration: Integration,
+    wanted: WantedSubscription,
+  ): Promise<WebhookSubscription & { readonly secret?: string }>
+  /** All that the credentials show, those of others too: ours are known by their URL. Null: the API has no list. */
+  webhookSubscriptions(
+    integration: Integration,
+    options: { readonly signal: AbortSignal },
+  ): Promise<readonly WebhookSubscription[] | null>
+  /**
+   * Makes it as it is wanted, and last as long as it can. Null: it is gone, or can't be changed; then another one is created, and
+   * this one removed.
+   */
+  renewWebhookSubscription(
+    integration: Integration,
+    subscription: WebhookSubscription,
+    wanted: WantedSubscription,
+  ): Promise<WebhookSubscription | null>
+  /** One that is gone is no error. */
+  removeWebhookSubscription(
+    integration: Integration,
+    subscription: WebhookSubscription,
+    options: { readonly signal: AbortSignal },
+  ): Promise<void>
+}
+
 export interface DeclaresRateLimit extends IntegrationProvider {
   /** Null: no limit. */
   defaultRateLimit(): RateLimit | null
+}
+
+/** A limit that several integrations share. */
+export interface RateLimitScope {
+  /**
+   * What they share, such as `app:<client id>`: integrations of the provider with an equal key share the limit. Only its digest is
+   * stored and shown, so it may be an API key.
+   */
+  readonly key: string
+  /** Obeyed over any span of its length, whichever window it names. */
+  readonly limit: RateLimit
+}
+
+/** A provider that limits an OAuth app or a key, whatever integrations use it. Rule: docs/behaviour/shared-budgets.md. */
+export interface SharesRateLimit extends IntegrationProvider {
+  /** Beside the integration's own limit; null: this one shares none. Asked before each call, so it looks at the integration alone. */
+  rateLimitScope(integration: Integration): RateLimitScope | null
+  /** Whether a `throttle` speaks of the shared limit: then it quiets all that share it. Default: this integration alone. */
+  isSharedThrottle?(error: unknown): boolean
 }
 
 /**
@@ -334,14 +452,25 @@ interface ContractMembers {
   readonly any?: boolean
 }
 
-const WEBHOOK_MEMBERS = ['verifyWebhookSignature', 'handleWebhook']
+const WEBHOOK_MEMBERS = ['signature or verifyWebhookSignature', 'handleWebhook']
 const SYNC_MEMBERS = ['sync', 'reduceCheckpoints', 'defaultRateLimit']
 
 const CONTRACTS = {
   HasOAuth2: { own: ['authorizationUrl', 'exchangeCode', 'refreshToken', 'revokeToken', 'refreshThreshold'] },
   HandlesWebhooks: { own: WEBHOOK_MEMBERS },
   ReconcilesWebhooks: { own: ['missedWebhooks', 'reconcileLookbackSeconds'], shared: WEBHOOK_MEMBERS },
+  ManagesWebhooks: {
+    own: [
+      'webhookSecretFrom',
+      'createWebhookSubscription',
+      'webhookSubscriptions',
+      'renewWebhookSubscription',
+      'removeWebhookSubscription',
+    ],
+    shared: WEBHOOK_MEMBERS,
+  },
   DeclaresRateLimit: { own: ['defaultRateLimit'] },
+  SharesRateLimit: { own: ['rateLimitScope'] },
   HasScheduledSync: { own: ['sync', 'reduceCheckpoints'], shared: ['defaultRateLimit'] },
   HasIncrementalSync: { own: ['syncIncremental'], shared: SYNC_MEMBERS },
   HasBackfill: { own: ['syncWindow'], shared: SYNC_MEMBERS },
@@ -383,7 +512,9 @@ export const hasOAuth2 = (p: Guarded): p is HasOAuth2 => implementsAll(p, CONTRA
 export const handlesWebhooks = (p: Guarded): p is HandlesWebhooks => implementsAll(p, CONTRACTS.HandlesWebhooks)
 export const reconcilesWebhooks = (p: Guarded): p is ReconcilesWebhooks =>
   implementsAll(p, CONTRACTS.ReconcilesWebhooks)
+export const managesWebhooks = (p: Guarded): p is ManagesWebhooks => implementsAll(p, CONTRACTS.ManagesWebhooks)
 export const declaresRateLimit = (p: Guarded): p is DeclaresRateLimit => implementsAll(p, CONTRACTS.DeclaresRateLimit)
+export const sharesRateLimit = (p: Guarded): p is SharesRateLimit => implementsAll(p, CONTRACTS.SharesRateLimit)
 export const hasScheduledSync = (p: Guarded): p is HasScheduledSync => implementsAll(p, CONTRACTS.HasScheduledSync)
 export const hasIncrementalSync = (p: Guarded): p is HasIncrementalSync =>
   implementsAll(p, CONTRACTS.HasIncrementalSync)
@@ -426,9 +557,13 @@ const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
   idempotencyWindowSeconds: (value) => typeof value === 'number',
   reconcileLookbackSeconds: (value) => typeof value === 'number' && value > 0,
   streams: (value) => typeof value === 'object' && value !== null,
+  signature: (value) => typeof value === 'object' && value !== null,
+  webhookSecretFrom: (value) => value === 'us' || value === 'provider' || value === 'nobody',
 }
 
+/** @param member `a or b`: either will do */
 function has(provider: object, member: string): boolean {
+  if (member.includes(' or ')) return member.split(' or ').some((either) => has(provider, either))
   const value = (provider as Record<string, unknown>)[member]
   return VALUES[member]?.(value) ?? typeof value === 'function'
 }

@@ -18,6 +18,7 @@ import type {
   LimitsRequestLogging,
   ReconcilesWebhooks,
   RedactsRequestData,
+  SharesRateLimit,
   SupportsIdempotency,
 } from './contracts.ts'
 import type { Credentials, Integration } from './integration.ts'
@@ -42,6 +43,7 @@ type Members = IntegrationProvider &
       SupportsIdempotency &
       IdentifiesAuthenticatedUser &
       RedactsRequestData &
+      SharesRateLimit &
       LimitsRequestLogging
   >
 

@@ -136,6 +136,23 @@ export interface RateLimitView {
   readonly used: number
   readonly overrideUntil: Date | null
   readonly suppressedUntil: Date | null
+  /** Null: it shares none. */
+  readonly shared: SharedLimitView | null
+}
+
+/** The limit that an integration shares with others, and how much of it is used by all of them. */
+export interface SharedLimitView {
+  /** `<provider>/<digest of the key>` */
+  readonly budget: string
+  readonly source: 'override' | 'provider'
+  readonly limit: number
+  readonly windowSeconds: number
+  /** Calls under way, and those that ended within the window. */
+  readonly used: number
+  /** Integrations whose callers wait for it. */
+  readonly waiting: number
+  readonly overrideUntil: Date | null
+  readonly quietUntil: Date | null
 }
 
 /** What an idempotency key answered earlier. */
@@ -278,6 +295,16 @@ export interface Integration {
    * await integration.overrideRateLimit(RateLimit.perMinute(10))
    */
   overrideRateLimit(limit: Pick<RateLimit, 'limit' | 'seconds' | 'window'> | null, until?: Date): Promise<void>
+  /**
+   * Overrides the limit that this integration shares, for all that share it.
+   * Null gives the provider's limit back.
+   *
+   * @throws InvalidArgumentException when it shares none
+   *
+   * @example
+   * await integration.overrideSharedRateLimit(RateLimit.perMinute(1_000))
+   */
+  overrideSharedRateLimit(limit: Pick<RateLimit, 'limit' | 'seconds' | 'window'> | null, until?: Date): Promise<void>
   /**
    * Logs work of the host's own, with its end.
    *

@@ -11,11 +11,15 @@ import type {
   IdentifiesAuthenticatedUser,
   IntegrationProvider,
   LimitsRequestLogging,
+  ManagesWebhooks,
   RedactsRequestData,
+  SharesRateLimit,
   SupportsIdempotency,
 } from './contracts.ts'
 import { incompleteContracts } from './contracts.ts'
+import { signatureFaults } from './signatures/scheme-check.ts'
 import { streamFaults } from './streams.ts'
+import { doorFaults } from './webhook-door.ts'
 
 /** An instance, a class without constructor arguments, or a function that makes one; made once. */
 export type ProviderSource = AnyProvider | (new () => AnyProvider) | (() => AnyProvider)
@@ -28,7 +32,9 @@ export type AnyProvider =
   | IntegrationProvider
   | HasOAuth2
   | HandlesWebhooks
+  | ManagesWebhooks
   | DeclaresRateLimit
+  | SharesRateLimit
   | HasScheduledSync
   | HasStreams
   | ClassifiesFailures
@@ -48,7 +54,7 @@ export class ProviderRegistry {
     this.#models = models
   }
 
-  /** @throws InvalidProvider for a bad identifier, a taken one, a contract implemented by halves, or streams that can't be */
+  /** @throws InvalidProvider for a bad identifier, a taken one, a contract implemented by halves, streams or a signature that can't be */
   register(key: string, source: ProviderSource, { replace = false }: { replace?: boolean } = {}): void {
     if (!isProviderIdentifier(key)) throw new InvalidProvider(key, ALLOWED_PROVIDER_IDENTIFIERS)
     if (this.#providers.has(key) && !replace)
@@ -62,7 +68,7 @@ export class ProviderRegistry {
         key,
         incomplete.map(({ contract, missing }) => `${contract} lacks ${missing.join(', ')}`).join('; '),
       )
-    const faults = streamFaults(provider, this.#models)
+    const faults = [...streamFaults(provider, this.#models), ...signatureFaults(provider), ...doorFaults(provider)]
     if (faults.length > 0) throw new InvalidProvider(key, faults.join('; '))
     this.#providers.set(key, provider)
   }

@@ -3,7 +3,7 @@
  *
  * The same object is made from an HTTP request and from a stored row, so a replay sees what the first run saw.
  */
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import type { Json } from '../framework/json.ts'
 import type { StoredDelivery } from '../webhooks/rules.ts'
 import { deliveryId, PSEUDO_HEADER, storedBody } from '../webhooks/rules.ts'
@@ -82,34 +82,6 @@ export function deliveryIdOf(request: WebhookRequest, fromProvider: string | nul
   return deliveryId(fromProvider, { rawBody: request.rawBody, query: request.url.includes('?') ? query : '' }, (data) =>
     createHash('sha256').update(data).digest('hex'),
   )
-}
-
-/**
- * Whether a header holds the HMAC-SHA256 of the raw body under one of the secrets, in constant time.
- *
- * False, never an error, for a missing, repeated, mis-prefixed or wrongly encoded header and for an empty secret.
- */
-export function verifyHmacSignature(
-  request: WebhookRequest,
-  secrets: readonly string[],
-  { header, prefix = '', encoding = 'hex' }: { header: string; prefix?: string; encoding?: 'hex' | 'base64' },
-): boolean {
-  const given = request.headers.get(header)
-  if (given === null || !given.startsWith(prefix)) return false
-  const digest = given.slice(prefix.length)
-  const wellFormed = encoding === 'hex' ? /^[0-9a-f]{64}$/i : /^[A-Za-z0-9+/]{43}=$/
-  if (!wellFormed.test(digest)) return false
-  const received = Buffer.from(digest, encoding)
-  // The last base64 character has two bits to spare: only one way to write a digest is taken.
-  if (encoding === 'base64' && received.toString('base64') !== digest) return false
-  // Every secret is tried, so that the time says nothing about which one matched.
-  let verified = false
-  for (const secret of secrets) {
-    if (secret === '') continue
-    const expected = createHmac('sha256', secret).update(request.rawBody).digest()
-    if (timingSafeEqual(received, expected)) verified = true
-  }
-  return verified
 }
 
 /** The most secrets in force at once: each one costs an HMAC of the body, for a forger's delivery too. */

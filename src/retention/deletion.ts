@@ -13,6 +13,7 @@ import { lockIntegration, requireIntegration, switchedOff, updateIntegration } f
 import type { AuditedAct } from '../observability/audit.ts'
 import { recordAct } from '../observability/audit.ts'
 import { streamsOf } from '../providers/streams.ts'
+import { endSubscription } from '../subscriptions/acts.ts'
 
 /** Rows of one statement: few enough to block no one for long, enough for millions in all. */
 export const CHUNK_ROWS = 5_000
@@ -21,6 +22,7 @@ export const CHUNK_ROWS = 5_000
 const OWNED = [
   'syncItems',
   'webhooks',
+  'deliveries',
   'requests',
   'logs',
   'mappings',
@@ -132,17 +134,21 @@ function cachePrefix(config: Framework['config'], id: number): string {
  * Switches it off, so that no delivery is taken and no run opens, and ends a living run; also one that begins just before the
  * switch.
  *
- * @param force ends a living run instead of refusing
+ * Its webhook subscription is removed at the provider, which needs the credentials.
+ *
+ * @param force ends a living run instead of refusing, and leaves a subscription that the provider does not remove
  * @param more what changes in the row together with the switch
- * @throws IntegrationNotFound, IntegrationBusy; BackendUnreachable when Temporal can't say whether a run lives. Then
- *   nothing has changed
+ * @throws IntegrationNotFound, IntegrationBusy, WebhookSubscriptionFailed; BackendUnreachable when Temporal can't say whether a run
+ *   lives. Then nothing has changed
  */
 export async function bringToRest(
-  { db, tables, workflows, providers }: Framework,
+  framework: Framework,
   id: number,
   { force, more = () => ({}) }: { force: boolean; more?: () => Partial<Pick<IntegrationRow, 'credentials'>> },
 ): Promise<IntegrationRow> {
-  const { provider } = await requireIntegration({ db, tables }, id)
+  const { db, tables, workflows, providers } = framework
+  const before = await requireIntegration({ db, tables }, id)
+  const { provider } = before
   const declared = providers.find(provider)
   const streams = new Set([
     null,
@@ -152,6 +158,7 @@ export async function bringToRest(
   // Also when forced: if Temporal is away, this must be known before anything changes.
   for (const stream of streams)
     if ((await workflows.isSyncRunning({ integrationId: id, stream })) && !force) throw new IntegrationBusy(id)
+  await endSubscription(framework, before, { force })
   const row = await updateIntegration(db, tables, id, { ...switchedOff(tables), ...more() })
   if (row === null) throw new IntegrationNotFound(id)
   for (const stream of streams) await workflows.cancelSync({ integrationId: id, stream })

@@ -15,6 +15,7 @@ const ERASED = 'erased'
 /** Tables that hold such data. */
 const ERASABLE = [
   'webhooks',
+  'deliveries',
   'requests',
   'syncItems',
   'recordHashes',
@@ -85,11 +86,16 @@ const OWN_NOTES = sql`t.operation in ('sync', 'cursor', 'remap', 'erase', 'opera
 const BLANKING: Readonly<Record<ErasableTable, Blanking>> = {
   // Without its payload a delivery can't be handled any more, so one that waits ends as failed.
   webhooks: {
-    set: sql`payload = '', headers = '{}'::jsonb, claim = null,
+    set: sql`payload = '', headers = '{}'::jsonb, claim = null, ordering_key = null, key_turn = null,
              status = case when t.status = 'processed' then 'processed' else 'failed' end,
              error = case when t.status = 'processed' then null else ${ERASED} end,
              processed_at = coalesce(t.processed_at, clock_timestamp())`,
-    where: sql`t.payload <> '' or t.headers <> '{}'::jsonb or t.status in ('pending', 'processing') or ${hasError}`,
+    where: sql`t.payload <> '' or t.headers <> '{}'::jsonb or t.status in ('pending', 'processing') or t.ordering_key is not null
+               or ${hasError}`,
+  },
+  deliveries: {
+    set: sql`payload = '', headers = '{}'::jsonb`,
+    where: sql`t.payload <> '' or t.headers <> '{}'::jsonb`,
   },
   // An answer that is gone must not be served from the response cache.
   requests: {

@@ -153,6 +153,8 @@ async function pruneStep(run: Try, step: PruningStep): Promise<void> {
     for (const integrationId of ids) await pruneTable(run, 'webhooks', integrationId)
     afterId = ids.at(-1)
   }
+  // What they were delivered in goes with the last of its parts.
+  await pruneTable(run, 'deliveries')
 }
 
 async function pruneTable(run: Try, step: DeletingStep, integrationId?: number): Promise<void> {
@@ -183,7 +185,9 @@ async function pruneTable(run: Try, step: DeletingStep, integrationId?: number):
 function prunedChunk({ framework: { db, tables }, key, countExpiresAt }: Try, step: DeletingStep, chunk: ChunkInput) {
   return db.transaction(async (tx) => {
     const pruned = await pruneChunk(tx, tables, step, chunk)
-    if (pruned.rows > 0) await addToCount(tx, tables, { key, rows: pruned.rows, expiresAt: countExpiresAt })
+    // What webhooks were delivered in goes along with them, uncounted.
+    if (pruned.rows > 0 && step !== 'deliveries')
+      await addToCount(tx, tables, { key, rows: pruned.rows, expiresAt: countExpiresAt })
     return pruned
   })
 }

@@ -15,7 +15,7 @@ import { WIDEST_SECONDS } from '../rollups/rollup-rules.ts'
 import type { PruningStep } from './rules.ts'
 
 /** A step that deletes rows. */
-export type DeletingStep = Exclude<PruningStep, 'incidents_closed'> | 'written_records' | 'rollups'
+export type DeletingStep = Exclude<PruningStep, 'incidents_closed'> | 'written_records' | 'rollups' | 'deliveries'
 
 /** Position of a walk: moment and id of its last row, as Postgres writes them. */
 export interface Position {
@@ -69,6 +69,11 @@ function prunable(tables: Tables, step: DeletingStep): Prunable {
     cache: { table: tables.cache, key: sql.raw('key'), at: sql.raw('expires_at') },
     events: { table: tables.events, at: sql.raw('delivered_at') },
     audit: { table: tables.audit },
+    // With its last part.
+    deliveries: {
+      table: tables.deliveries,
+      where: sql`(select w.id from ${tables.webhooks} w where w.part_of = t.id limit 1) is null`,
+    },
     webhooks: { table: tables.webhooks, where: sql`t.status in ('processed', 'failed')` },
   }
   return { key: sql.raw('id'), at: sql.raw('created_at'), where: EVERY, goes: EVERY, ...rules[step] }

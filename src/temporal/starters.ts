@@ -12,7 +12,7 @@ import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../claims/pump-jobs.ts'
 import type { Config } from '../config/schema.ts'
 import type { ItemOwner, WorkflowStarters } from '../framework/context.ts'
 import type { BackendUnreachable } from '../framework/errors.ts'
-import { WorkflowFailed } from '../framework/errors.ts'
+import { NonRetryable, WorkflowFailed } from '../framework/errors.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 import type { EvaluateFailuresResult, FollowIncidentInput } from '../incidents/incident-jobs.ts'
@@ -20,6 +20,7 @@ import type { RefreshTokensResult } from '../oauth/oauth-jobs.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
 import type { PruneResult } from '../retention/rules.ts'
+import type { KeepSubscriptionInput } from '../subscriptions/subscription-jobs.ts'
 import type {
   DispatchResult,
   ProcessSyncItemInput,
@@ -159,6 +160,35 @@ export function temporalStarters(
         )
       },
     })
+  const subscriptions = new WakeUps({
+    async send(integrationId, aborted) {
+      const asked = client()
+      const labels = await worksFor(integrationId)
+      const send = (attributes: StartLabels) =>
+        asked.workflow.signalWithStart(WORKFLOW.webhookSubscription, {
+          workflowId: workflowId.webhookSubscription(prefix, integrationId),
+          taskQueue: webhookQueue,
+          args: [{ integrationId } satisfies KeepSubscriptionInput],
+          signal: SIGNAL.look,
+          signalArgs: [],
+          ...startTexts.webhookSubscription(integrationId, labels.provider ?? UNKNOWN_PROVIDER),
+          ...attributes,
+        })
+      return asked.withAbortSignal(aborted, () =>
+        withAnswerLimit(asked, () => withSearchAttributes(asked, labels, send)),
+      )
+    },
+    onFailure(integrationId, error, waitMs) {
+      metrics.wakeUpFailed()
+      const fields = { retry_in_ms: waitMs, error: errorLine(error, 300) }
+      void providerOf(integrationId).then((provider) =>
+        logger.warn(
+          { event: 'webhook.subscription_wake_failed', integration: integrationId, provider, ...fields },
+          'the workflow of a webhook subscription could not be told; the row is stored, it is tried again',
+        ),
+      )
+    },
+  })
   const followers = { escalate: follower(SIGNAL.escalate), recovered: follower(SIGNAL.recovered) }
 
   const startWebhookJob = async (input: ProcessWebhookInput, integrationId: number) =>
@@ -226,6 +256,27 @@ export function temporalStarters(
       })
     },
 
+    async runHandler({ workflow, taskQueue: queue, id, input, timeoutSeconds }, signal) {
+      const asked = client()
+      const options = {
+        workflowId: workflowId.rowHandler(prefix, id),
+        taskQueue: queue,
+        args: [input],
+        workflowExecutionTimeout: timeoutSeconds * 1_000,
+        workflowIdConflictPolicy: 'USE_EXISTING',
+        workflowIdReusePolicy: 'ALLOW_DUPLICATE_FAILED_ONLY',
+      } as const
+      // Null: it has succeeded, and the attempt before this one died before it could say so.
+      const started = await startOnce(asked, workflow, options)
+      const handle: WorkflowHandle = started ?? asked.workflow.getHandle(options.workflowId)
+      try {
+        return await untilAborted(resultOf(asked, handle), signal)
+      } catch (error) {
+        if (isFinal(error)) throw new NonRetryable((error as Error).message, { cause: error })
+        throw error
+      }
+    },
+
     async startProcessWebhook(input, integrationId) {
       return outcomeOf(await startWebhookJob(input, integrationId))
     },
@@ -250,6 +301,7 @@ export function temporalStarters(
         if (type === WORKFLOW.webhookInbox) inbox.wake(0)
         if (type === WORKFLOW.eventOutbox) outbox.wake(0)
         // Its id ends with the integration's.
+        if (type === WORKFLOW.webhookSubscription) subscriptions.wake(Number(id.split(':').at(-1)))
         if (type === WORKFLOW.incident) followers.escalate.wake(Number(id.split(':').at(-1)))
       }
     },
@@ -273,6 +325,8 @@ export function temporalStarters(
     wakeOutbox: () => promises[EVENT_OUTBOX].unless(() => outbox.wake(0)),
 
     followIncident: (integrationId, change) => followers[change].wake(integrationId),
+
+    keepWebhookSubscription: (integrationId) => subscriptions.wake(integrationId),
 
     runEvaluateFailures: () => joined<EvaluateFailuresResult>('evaluateFailures'),
 
@@ -367,7 +421,9 @@ export function temporalStarters(
     async close() {
       // A command that ends right after its wake-up was asked for must not take it along.
       await Promise.all(
-        [inbox, outbox, followers.escalate, followers.recovered].map((wakeUps) => wakeUps.stop(LAST_WAKE_MS)),
+        [inbox, outbox, subscriptions, followers.escalate, followers.recovered].map((wakeUps) =>
+          wakeUps.stop(LAST_WAKE_MS),
+        ),
       )
       await closeClient(client())
     },
@@ -454,6 +510,21 @@ function wordsOf(error: Error): string {
 function typeOf(error: Error): string | null {
   if (error instanceof sdk().ApplicationFailure) return error.type ?? null
   return error.cause instanceof Error ? typeOf(error.cause) : null
+}
+
+/** Whether the workflow, or an activity that it failed with, says that another attempt is of no use. */
+function isFinal(error: unknown): boolean {
+  if (error instanceof sdk().ApplicationFailure) return error.nonRetryable === true
+  return error instanceof Error && error.cause !== undefined && isFinal(error.cause)
+}
+
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
 }
 
 /** What Temporal answers to one question; its own refusals pass as they are. @throws BackendUnreachable */

@@ -39,6 +39,12 @@ export const startTexts = {
       'Follows the newest incident of one integration: looks when it changes, and once a day. Ends when it is closed.',
       `The row is the record: \`integrations incidents --integration ${integrationId}\`, \`integrations health ${integrationId}\`.`,
     ),
+  webhookSubscription: (integrationId: number, provider: string) =>
+    texts(
+      `Webhook subscription of integration ${integrationId} (${provider})`,
+      'Registers the webhook at the provider, renews it, puts right what changed there, and removes it when the integration is switched off. Ends when there is nothing to look after.',
+      `The row is the record: \`integrations check-webhooks ${integrationId}\`. It may be terminated: a dispatch starts it again within two minutes. Signal \`look\`: looks now.`,
+    ),
   syncIntegration: ({ integrationId, stream }: SyncOf, provider: string) =>
     texts(
       `Sync of ${stream == null ? '' : `${stream} of `}integration ${integrationId} (${provider})`,

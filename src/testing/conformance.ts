@@ -18,7 +18,8 @@ const TEST_TIMEOUT_MS = 60_000
 
 /** A delivery that the provider takes, and how it is signed. */
 export interface WebhookFixture {
-  readonly signer: WebhookSigner
+  /** Default: what the provider's `signature` says, which then says `signatureHeader` and `toleranceSeconds`, too. */
+  readonly signer?: WebhookSigner
   /** Text as it is, anything else as JSON. */
   readonly body: unknown
   /** Another delivery's; without it nothing is said about two deliveries having two ids. */
@@ -32,10 +33,13 @@ export interface WebhookFixture {
   readonly secret: string
   /** Another one of the same kind, for the time of a rotation. */
   readonly otherSecret: string
-  /** The header with the signature. Its longest stretch of hex or base64 is taken for the digest. */
-  readonly signatureHeader: string
-  /** Seconds that a signed time may be off; null: the scheme signs no time. */
-  readonly toleranceSeconds: number | null
+  /** Of a `signature` with public keys: the private ones, in PEM, of `secret` and of `otherSecret`. */
+  readonly signingKey?: string
+  readonly otherSigningKey?: string
+  /** Goes with `signer`: the header with the signature. Its longest stretch of hex or base64 is taken for the digest. */
+  readonly signatureHeader?: string
+  /** Goes with `signer`: seconds that a signed time may be off; null, the default: the scheme signs no time. */
+  readonly toleranceSeconds?: number | null
 }
 
 /** Moments, as `syncWindow()` is given them: a Date or ISO 8601 text. */

@@ -136,7 +136,13 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
   })
   const database = await started
 
-  const starts: Started = { wokenInbox: 0, startedSyncs: [], startedWorkflows: [], startedWebhookJobs: [] }
+  const starts: Started = {
+    wokenInbox: 0,
+    startedSyncs: [],
+    startedWorkflows: [],
+    handedOver: [],
+    startedWebhookJobs: [],
+  }
   const fakes = new FakeRequests()
   const real = framework.request
   Object.assign(framework, {

@@ -1,7 +1,7 @@
 /** What the framework would ask of Temporal: written down, so that the test runs it when it wants to. */
 
 import { randomUUID } from 'node:crypto'
-import type { HandlerInput, TemporalInspection, WorkflowStarters } from '../framework/context.ts'
+import type { HandlerInput, HandlerRun, TemporalInspection, WorkflowStarters } from '../framework/context.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult, SyncOf } from '../syncs/sync-jobs.ts'
 import type { ProcessWebhookInput } from '../webhooks/webhook-jobs.ts'
 import { workflowId } from '../workflows/ids.ts'
@@ -22,6 +22,8 @@ export interface Started {
   readonly startedSyncs: number[]
   /** Workflows of the host's own that handle a webhook. */
   readonly startedWorkflows: StartedWorkflow[]
+  /** What `handledBy` gave to workflows of the host's own: each counts as handled. */
+  readonly handedOver: HandlerRun[]
   /** Jobs of one webhook that recovery or a replay asked for: `processWebhooks()` runs them. */
   readonly startedWebhookJobs: ProcessWebhookInput[]
 }
@@ -58,6 +60,10 @@ export function recordingStarters(
       handled.add(id)
       started.startedWorkflows.push({ ...handler, input, replayAttempt })
     },
+    async runHandler(run) {
+      started.handedOver.push(run)
+      return null
+    },
     async startProcessWebhook(input) {
       started.startedWebhookJobs.push(input)
       return 'started'
@@ -65,6 +71,7 @@ export function recordingStarters(
     ...jobs,
     wakeOutbox: () => {},
     followIncident: () => {},
+    keepWebhookSubscription: () => {},
     pauseSync: () => needsServer('a pause'),
     resumeSync: () => needsServer('the end of a pause'),
     syncProgress: async () => null,

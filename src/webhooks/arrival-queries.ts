@@ -3,11 +3,14 @@ import type { Query, SQL } from 'drizzle-orm'
 import { and, asc, eq, sql } from 'drizzle-orm'
 import type { PreparedQueryConfig } from 'drizzle-orm/pg-core'
 import { PgDialect } from 'drizzle-orm/pg-core'
-import type { Database } from '../db/client.ts'
+import type { Database, Transaction } from '../db/client.ts'
 import { clockNow, jsonText } from '../db/schema/columns.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import { isId } from '../framework/id.ts'
 import { acceptsWebhooks } from '../integrations/queries.ts'
+import type { OrderedKey, Ordering } from './order.ts'
+import { lockKeys, passTurns } from './order.ts'
+import type { NewPart } from './parts.ts'
 
 /** An integration that accepts deliveries, as it was read. */
 export interface AcceptingIntegration {
@@ -35,13 +38,18 @@ export interface NewDelivery {
   readonly signedKey?: string
   /** Of the span in which it is stored. Left out: it is not traced. */
   readonly traceparent?: string
+  /** Its events, each to be stored as a webhook; then its own type is not looked at. Left out: it is one webhook. */
+  readonly parts?: readonly NewPart[]
+  /** Left out: it may be handled in any order. */
+  readonly ordering?: Ordering
 }
 
 export interface OwnedDelivery extends NewDelivery {
   readonly owner: DeliveryOwner
 }
 
-export type StoredDelivery = { readonly id: number } | 'duplicate'
+/** `parts`: of a delivery with parts, the id of each; null: it is a repeat. `duplicate`: all of it is. */
+export type StoredDelivery = { readonly id: number } | { readonly parts: readonly (number | null)[] } | 'duplicate'
 
 interface StoreOptions {
   /** How long signed bytes are reserved under their key. Default 0. */
@@ -90,7 +98,17 @@ export async function storeDeliveries(
   if (deliveries.length === 0) return []
   let rows: readonly Found[]
   try {
-    rows = await execute(db, tables, deliveries, { replayWindowSeconds, recordsEvents })
+    const options = { replayWindowSeconds, recordsEvents }
+    const keys = orderedKeys(deliveries)
+    rows =
+      keys.length === 0
+        ? await execute(db, tables, deliveries, options)
+        : await db.transaction(async (tx) => {
+            await lockKeys(tx, tables, keys)
+            const found = await execute(tx, tables, deliveries, options)
+            await passTurns(tx, tables, keys)
+            return found
+          })
   } catch (error) {
     // Deleted after the statement had looked.
     if (isForeignKeyViolation(error) && distinctOwners(deliveries).length === 1) return deliveries.map(() => 'changed')
@@ -101,20 +119,23 @@ export async function storeDeliveries(
   for (const { id, integration_id, name } of rows)
     if (id === null) current.add(nameOf(integration_id, name))
     else ids.set(nameOf(integration_id, name), Number(id))
-  const isCurrent = ({ owner }: OwnedDelivery): boolean =>
-    current.has(nameOf(owner.integrationId, owner.version ?? TRUSTED))
-  // Of the copies that were stored, not of those whose owner has changed.
-  const firsts = new Map<string, OwnedDelivery>()
-  for (const delivery of deliveries) {
-    const name = nameOf(delivery.owner.integrationId, delivery.deliveryId)
-    if (isCurrent(delivery) && !firsts.has(name)) firsts.set(name, delivery)
+  // The first copy of an id has the row: of the copies whose owner has not changed.
+  const taken = new Set<string>()
+  const idOf = ({ owner }: OwnedDelivery, deliveryId: string): number | null => {
+    const name = nameOf(owner.integrationId, deliveryId)
+    if (taken.has(name)) return null
+    taken.add(name)
+    return ids.get(name) ?? null
   }
   return deliveries.map((delivery) => {
-    const { owner, deliveryId } = delivery
-    if (!isCurrent(delivery)) return 'changed'
-    const name = nameOf(owner.integrationId, deliveryId)
-    const id = ids.get(name)
-    return id !== undefined && firsts.get(name) === delivery ? { id } : 'duplicate'
+    const { owner, parts, deliveryId } = delivery
+    if (!current.has(nameOf(owner.integrationId, owner.version ?? TRUSTED))) return 'changed'
+    if (parts === undefined) {
+      const id = idOf(delivery, deliveryId)
+      return id === null ? 'duplicate' : { id }
+    }
+    const stored = parts.map((part) => idOf(delivery, part.deliveryId))
+    return stored.some((id) => id !== null) ? { parts: stored } : 'duplicate'
   })
 }
 
@@ -150,6 +171,15 @@ type Given =
   | 'signedKeys'
   | 'traceparents'
   | 'windowSeconds'
+  | 'wholeIds'
+  | 'parts'
+  | 'wholeOwnerIds'
+  | 'wholeNames'
+  | 'wholePayloads'
+  | 'wholeHeaders'
+  | 'wholeCounts'
+  | 'orderingKeys'
+  | 'coalescing'
 
 const given = (name: Given): SQL => sql`${sql.placeholder(name)}`
 const separator = (): SQL => sql`${sql.placeholder('separator')}`
@@ -160,8 +190,30 @@ const listWithNulls = (name: Given): SQL => sql`string_to_array(${given(name)}, 
 /** Texts that may be empty, each with a separator behind it: an empty text alone would be read as no element at all. */
 const listWithEmpty = (name: Given): SQL => sql`trim_array(string_to_array(${given(name)}, ${separator()}), 1)`
 
+/** A webhook of the statement: a delivery, or a part of one. */
+interface NewRow extends NewPart {
+  readonly delivery: OwnedDelivery
+  /** Null: it is no part. */
+  readonly wholeId: string | null
+}
+
+function rowsOf(delivery: OwnedDelivery): NewRow[] {
+  const { parts, deliveryId, eventType, payload, headers, ordering } = delivery
+  const alone = { delivery, wholeId: null, deliveryId, eventType, payload, headers, part: 0 }
+  if (parts === undefined) return [ordering === undefined ? alone : { ...alone, ordering }]
+  return parts.map((part) => ({ ...part, delivery, wholeId: deliveryId }))
+}
+
+function orderedKeys(deliveries: readonly OwnedDelivery[]): OrderedKey[] {
+  return deliveries.flatMap(({ owner: { integrationId }, ordering, parts }) =>
+    (parts ?? [{ ordering }]).flatMap(({ ordering: of }) =>
+      of === undefined ? [] : [{ integrationId, key: of.orderingKey }],
+    ),
+  )
+}
+
 async function execute(
-  db: Database,
+  db: Database | Transaction,
   tables: Tables,
   deliveries: readonly OwnedDelivery[],
   { replayWindowSeconds, recordsEvents }: Required<StoreOptions>,
@@ -169,21 +221,40 @@ async function execute(
   const owners = distinctOwners(deliveries)
   const isGuarded = deliveries.some(({ signedKey }) => signedKey !== undefined)
   const isTraced = deliveries.some(({ traceparent }) => traceparent !== undefined)
-  const values: Record<Given, string> = {
+  const wholes = deliveries.filter(({ parts }) => parts !== undefined)
+  const isSplit = wholes.length > 0
+  const rows = deliveries.flatMap(rowsOf)
+  const isOrdered = rows.some(({ ordering }) => ordering !== undefined)
+  const values: Partial<Record<Given, string>> = {
     ownerIds: joined(owners, ({ integrationId }) => String(integrationId)),
     ownerVersions: joined(owners, ({ version }) => version ?? TRUSTED),
-    integrationIds: joined(deliveries, ({ owner }) => String(owner.integrationId)),
-    versions: joined(deliveries, ({ owner }) => owner.version ?? TRUSTED),
-    deliveryIds: joined(deliveries, ({ deliveryId }) => deliveryId),
-    eventTypes: joined(deliveries, ({ eventType }) => eventType ?? ''),
-    payloads: joined(deliveries, ({ payload }) => payload) + SEPARATOR,
-    headers: joined(deliveries, ({ headers }) => jsonText(headers)),
-    signedKeys: isGuarded ? joined(deliveries, ({ signedKey }) => signedKey ?? '') : '',
-    traceparents: isTraced ? joined(deliveries, ({ traceparent }) => traceparent ?? '') : '',
+    integrationIds: joined(rows, ({ delivery }) => String(delivery.owner.integrationId)),
+    versions: joined(rows, ({ delivery }) => delivery.owner.version ?? TRUSTED),
+    deliveryIds: joined(rows, ({ deliveryId }) => deliveryId),
+    eventTypes: joined(rows, ({ eventType }) => eventType ?? ''),
+    payloads: joined(rows, ({ payload }) => payload) + SEPARATOR,
+    headers: joined(rows, ({ headers }) => jsonText(headers)),
+    signedKeys: isGuarded ? joined(rows, ({ delivery }) => delivery.signedKey ?? '') : '',
+    traceparents: isTraced ? joined(rows, ({ delivery }) => delivery.traceparent ?? '') : '',
     windowSeconds: String(replayWindowSeconds),
   }
+  if (isSplit)
+    Object.assign(values, {
+      wholeIds: joined(rows, ({ wholeId }) => wholeId ?? ''),
+      parts: joined(rows, ({ wholeId, part }) => (wholeId === null ? '' : String(part))),
+      wholeOwnerIds: joined(wholes, ({ owner }) => String(owner.integrationId)),
+      wholeNames: joined(wholes, ({ deliveryId }) => deliveryId),
+      wholePayloads: joined(wholes, ({ payload }) => payload) + SEPARATOR,
+      wholeHeaders: joined(wholes, ({ headers }) => jsonText(headers)),
+      wholeCounts: joined(wholes, ({ parts = [] }) => String(parts.length)),
+    } satisfies Partial<Record<Given, string>>)
+  if (isOrdered)
+    Object.assign(values, {
+      orderingKeys: joined(rows, ({ ordering }) => ordering?.orderingKey ?? ''),
+      coalescing: joined(rows, ({ ordering }) => (ordering === undefined ? '' : String(ordering.coalesces))),
+    } satisfies Partial<Record<Given, string>>)
   // A name of any kind lets the driver keep it prepared where the URL of the database says `prepare=true`.
-  const query = statementOf(tables, { isGuarded, isTraced, recordsEvents })
+  const query = statementOf(tables, { isGuarded, isTraced, isSplit, isOrdered, recordsEvents })
   const prepared = db._.session.prepareQuery<Returns<Found>>(query, undefined, 'store', false)
   return prepared.execute({ ...values, separator: SEPARATOR })
 }
@@ -198,6 +269,8 @@ function joined<Item>(items: readonly Item[], textOf: (item: Item) => string): s
 interface StatementParts {
   readonly isGuarded: boolean
   readonly isTraced: boolean
+  readonly isSplit: boolean
+  readonly isOrdered: boolean
   readonly recordsEvents: boolean
 }
 
@@ -207,15 +280,20 @@ const STATEMENTS = new WeakMap<Tables, Map<string, Query>>()
 function statementOf(tables: Tables, parts: StatementParts): Query {
   const known = STATEMENTS.get(tables) ?? new Map<string, Query>()
   STATEMENTS.set(tables, known)
-  const name = `${parts.isGuarded} ${parts.isTraced} ${parts.recordsEvents}`
+  const name = Object.values(parts).join()
   const query = known.get(name) ?? new PgDialect().sqlToQuery(statement(tables, parts))
   known.set(name, query)
   return query
 }
 
-function statement(tables: Tables, { isGuarded, isTraced, recordsEvents }: StatementParts): SQL {
+function statement(tables: Tables, { isGuarded, isTraced, isSplit, isOrdered, recordsEvents }: StatementParts): SQL {
   const { webhooks, integrations } = tables
   const traceparent = isTraced ? sql`, traceparent` : sql``
+  // As it is reserved: a part by the whole.
+  const name = isSplit ? sql`coalesce(g.whole_id, g.delivery_id)` : sql`g.delivery_id`
+  const isFresh = isGuarded
+    ? sql`(g.signed_key is null or (g.signed_key, ${name}) in (select key, value #>> '{}' from fresh))`
+    : sql`true`
   return sql`
     with owner as (
       select i.id, asked.version
@@ -228,13 +306,17 @@ function statement(tables: Tables, { isGuarded, isTraced, recordsEvents }: State
         ${list('integrationIds')}::bigint[], ${list('versions')}, ${list('deliveryIds')},
         ${listWithNulls('eventTypes')}, ${listWithEmpty('payloads')}, ${list('headers')}::jsonb[]
         ${isGuarded ? sql`, ${listWithNulls('signedKeys')}` : sql``}${isTraced ? sql`, ${listWithNulls('traceparents')}` : sql``}
-      ) as g (integration_id, version, delivery_id, event_type, payload, headers${isGuarded ? sql`, signed_key` : sql``}${traceparent})
+        ${isSplit ? sql`, ${listWithNulls('wholeIds')}, ${listWithNulls('parts')}::int[]` : sql``}
+        ${isOrdered ? sql`, ${listWithNulls('orderingKeys')}, ${listWithNulls('coalescing')}::boolean[]` : sql``}
+      ) ${isOrdered ? sql`with ordinality` : sql``} as g (integration_id, version, delivery_id, event_type, payload, headers${isGuarded ? sql`, signed_key` : sql``}${traceparent}${isSplit ? sql`, whole_id, part` : sql``}${isOrdered ? sql`, ordering_key, coalesces, at` : sql``})
       join owner on owner.id = g.integration_id and owner.version = g.version
-    )${isGuarded ? reservation(tables) : sql``}, stored as (
-      insert into ${webhooks} (integration_id, delivery_id, event_type, payload, headers${traceparent})
-      select integration_id, delivery_id, event_type, payload, headers${traceparent} from given
-      ${isGuarded ? sql`where signed_key is null or (signed_key, delivery_id) in (select key, value #>> '{}' from fresh)` : sql``}
-      order by integration_id, delivery_id
+    )${isGuarded ? reservation(tables, name, isSplit) : sql``}${isSplit ? wholeRows(tables, isFresh) : sql``}, stored as (
+      insert into ${webhooks} (integration_id, delivery_id, event_type, payload, headers${traceparent}${isSplit ? sql`, part, part_of` : sql``}${isOrdered ? sql`, ordering_key, coalesces, key_turn` : sql``})
+      select g.integration_id, g.delivery_id, event_type, payload, headers${traceparent}${isSplit ? sql`, g.part, whole.id` : sql``}${isOrdered ? sql`, g.ordering_key, g.coalesces, case when g.ordering_key is not null then false end` : sql``}
+      from given g
+      ${isSplit ? sql`left join whole on whole.integration_id = g.integration_id and whole.delivery_id = g.whole_id` : sql``}
+      where ${isFresh}${isSplit ? sql` and (g.whole_id is null or whole.id is not null)` : sql``}
+      order by ${isOrdered ? sql`g.at` : sql`g.integration_id, ${isSplit ? sql`g.whole_id, g.part, ` : sql``}g.delivery_id`}
       on conflict (integration_id, delivery_id) do nothing
       returning id, integration_id, delivery_id${recordsEvents ? sql`, event_type` : sql``}
     )${recordsEvents ? eventRows(tables) : sql``}
@@ -244,19 +326,49 @@ function statement(tables: Tables, { isGuarded, isTraced, recordsEvents }: State
 }
 
 /**
+ * The wholes of deliveries with a part that is not known yet. One that is stored already has its bytes: equal ids are one delivery, and
+ * of two statements at once the second waits here for the first.
+ */
+function wholeRows({ deliveries, webhooks }: Tables, isFresh: SQL): SQL {
+  return sql`, whole as (
+      insert into ${deliveries} as d (integration_id, delivery_id, payload, headers, parts)
+      select distinct on (w.integration_id, w.delivery_id) w.integration_id, w.delivery_id, w.payload, w.headers, w.parts
+      from unnest(
+        ${list('wholeOwnerIds')}::bigint[], ${list('wholeNames')}, ${listWithEmpty('wholePayloads')},
+        ${list('wholeHeaders')}::jsonb[], ${list('wholeCounts')}::int[]
+      ) as w (integration_id, delivery_id, payload, headers, parts)
+      where exists (
+        select 1 from given g
+        where g.integration_id = w.integration_id and g.whole_id = w.delivery_id and ${isFresh} and not exists (
+          select 1 from ${webhooks} k where k.integration_id = g.integration_id and k.delivery_id = g.delivery_id
+        )
+      )
+      order by w.integration_id, w.delivery_id
+      on conflict (integration_id, delivery_id) do update set updated_at = clock_timestamp()
+      returning d.id, d.integration_id, d.delivery_id
+    )`
+}
+
+/**
  * Reserves signed bytes that no other delivery has brought lately. A delivery whose id is stored already is a repeat, and reserves
  * nothing.
+ *
+ * @param name as the delivery is called, of a row `g`
  */
-function reservation({ cache, webhooks }: Tables): SQL {
+function reservation({ cache, webhooks, deliveries }: Tables, name: SQL, isSplit: boolean): SQL {
+  const isKnown = sql`exists (
+        select 1 from ${webhooks} w where w.integration_id = g.integration_id and w.delivery_id = ${name}
+      )`
+  const isKnownWhole = sql`exists (
+        select 1 from ${deliveries} d where d.integration_id = g.integration_id and d.delivery_id = g.whole_id
+      )`
   return sql`, fresh as (
       insert into ${cache} as c (key, value, expires_at)
-      select distinct on (signed_key) signed_key, to_jsonb(delivery_id),
+      select distinct on (g.signed_key) g.signed_key, to_jsonb(${name}),
              clock_timestamp() + make_interval(secs => ${given('windowSeconds')}::double precision)
       from given g
-      where signed_key is not null and not exists (
-        select 1 from ${webhooks} w where w.integration_id = g.integration_id and w.delivery_id = g.delivery_id
-      )
-      order by signed_key, delivery_id
+      where g.signed_key is not null and not ${isSplit ? sql`(${isKnown} or ${isKnownWhole})` : isKnown}
+      order by g.signed_key, ${name}
       on conflict (key) do update
       set value = excluded.value, expires_at = excluded.expires_at, updated_at = clock_timestamp()
       where c.expires_at <= ${clockNow()}

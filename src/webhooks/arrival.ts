@@ -1,5 +1,5 @@
 /**
- * What happens to a delivery before it is answered, in this order: provider, integration, body size, challenge,
+ * What happens to a delivery before it is answered, in this order: provider, method, integration, body size, handshake,
  * signature, ids, one row, `WebhookReceived`, wake-up.
  *
  * Rule: docs/behaviour/webhooks.md, "Arrival".
@@ -11,7 +11,7 @@ import { headersWithoutSecrets } from '../credentials/integration-secrets.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { JoiningQueue } from '../framework/joiner.ts'
-import { errorLine, integrationLogger } from '../framework/logger.ts'
+import { errorLine } from '../framework/logger.ts'
 import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import type { ReceivedOutcome } from '../observability/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
@@ -19,14 +19,24 @@ import { identityAttributes, inSpan, traceparentOf } from '../observability/span
 import type { HandlesWebhooks } from '../providers/contracts.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { RefusalReason } from '../providers/signatures/scheme-rules.ts'
+import type { SentAnswer } from '../providers/webhook-door.ts'
+import { doorMethods, mayDeliver } from '../providers/webhook-door.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
+import { constantAnswer, handshakeAnswer } from './answers.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
 import { ANY_VERSION, storeDeliveries } from './arrival-queries.ts'
+import type { Ordering } from './order.ts'
+import { orderingOf } from './order.ts'
 import type { WebhookOwners } from './owners.ts'
 import { KnownOwners, MAX_CANDIDATES } from './owners.ts'
+import type { NewPart } from './parts.ts'
+import { partRequest, partsOf } from './parts.ts'
 import { eventType, storeDelivery } from './rules.ts'
 import { ownerAmong, VerificationCredit } from './verification.ts'
+import { WebhookVerifier } from './verifier.ts'
+import { wants } from './wanted.ts'
 
 /** A delivery as the door sees it. */
 export interface Delivery {
@@ -48,20 +58,32 @@ export interface Delivery {
 
 /** Result of an arrival. The HTTP route maps each kind to a status code. */
 export type Arrival =
-  | { readonly kind: 'queued'; readonly webhookId: number }
-  | { readonly kind: 'duplicate' }
-  | { readonly kind: 'challenge'; readonly status: number; readonly contentType: string; readonly body: string }
+  | ({ readonly kind: 'queued'; readonly webhookId: number } & Accepted)
+  | ({ readonly kind: 'duplicate' } & Accepted)
+  /** Nothing of it is wanted, or it brought no event: nothing is stored. */
+  | ({ readonly kind: 'unwanted' } & Accepted)
+  | { readonly kind: 'handshake'; readonly answer: SentAnswer }
+  | { readonly kind: 'method not allowed'; readonly allowed: readonly string[] }
   | { readonly kind: 'unknown provider' }
   | { readonly kind: 'no webhooks' }
   | { readonly kind: 'unknown integration' }
   | { readonly kind: 'too large'; readonly maxBytes: number }
   | { readonly kind: 'too slow' }
-  | { readonly kind: 'bad signature' }
+  | { readonly kind: 'bad signature'; readonly answer?: SentAnswer | undefined }
   | { readonly kind: 'unavailable' }
 
-/** A challenge is not signed, and its answer goes to any caller: it is small, and never markup. */
-const MAX_CHALLENGE_BYTES = 4_096
-const CHALLENGE_TYPES: ReadonlySet<string> = new Set(['text/plain', 'application/json'])
+interface Accepted {
+  readonly answer?: SentAnswer | undefined
+  /** Of a delivery that brings several events. */
+  readonly parts?: ArrivedParts | undefined
+}
+
+export interface ArrivedParts {
+  /** Ids of the webhooks. */
+  readonly stored: readonly number[]
+  readonly duplicates: number
+  readonly unwanted: number
+}
 
 /** While one statement waits for the disk, the next one is prepared. */
 const STATEMENTS_AT_ONCE = 2
@@ -74,13 +96,15 @@ interface Desk {
   readonly rows: JoiningQueue<OwnedDelivery, StoredDelivery | 'changed'>
   readonly warnings: RepeatedWarnings
   readonly credit: VerificationCredit
+  readonly verifier: WebhookVerifier
 }
 
 /** As the metric names them. */
-const OUTCOMES: Readonly<Record<Arrival['kind'], ReceivedOutcome>> = {
+const OUTCOMES: Readonly<Record<Exclude<Arrival['kind'], 'method not allowed'>, ReceivedOutcome>> = {
   queued: 'queued',
   duplicate: 'duplicate',
-  challenge: 'challenge',
+  unwanted: 'unwanted',
+  handshake: 'handshake',
   'bad signature': 'bad_signature',
   'too large': 'too_large',
   'too slow': 'too_slow',
@@ -96,11 +120,18 @@ const UNPROVEN: readonly Arrival['kind'][] = ['unknown provider', 'no webhooks',
 export async function receiveDelivery(framework: Framework, delivery: Delivery): Promise<Arrival> {
   const arrival = await arrivalOf(framework, delivery)
   const { kind } = arrival
+  // It brought no delivery.
+  if (kind === 'method not allowed') return arrival
   const of = {
     provider: kind === 'unknown provider' ? UNKNOWN_PROVIDER : delivery.provider,
     id: UNPROVEN.includes(kind) ? null : delivery.integrationId,
   }
-  framework.metrics.webhookReceived(of, OUTCOMES[kind])
+  if (!('parts' in arrival) || arrival.parts === undefined) framework.metrics.webhookReceived(of, OUTCOMES[kind])
+  else {
+    const { stored, duplicates, unwanted } = arrival.parts
+    for (const [outcome, count] of Object.entries({ queued: stored.length, duplicate: duplicates, unwanted }))
+      if (count > 0) framework.metrics.webhookReceived(of, outcome as ReceivedOutcome, count)
+  }
   return arrival
 }
 
@@ -122,6 +153,9 @@ async function arrivalOf(framework: Framework, delivery: Delivery): Promise<Arri
 
 async function receive(framework: Framework, provider: HandlesWebhooks, delivery: Delivery): Promise<Arrival> {
   const arrivedAt = performance.now()
+  const allowed = doorMethods(provider.webhookDoor ?? {})
+  const refusedMethod = { kind: 'method not allowed', allowed } as const
+  if (!(allowed as readonly string[]).includes(delivery.method)) return refusedMethod
   const desk = deskOf(framework)
   const { owners, rows, warnings, credit } = desk
   const found = owners.find(delivery)
@@ -154,10 +188,17 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     toleranceSeconds,
   })
 
-  if (provider.answerWebhookChallenge !== undefined) {
-    const challenge = await answerChallenge(framework, provider, first.integration, request)
-    if (challenge !== null) return challenge
+  const badSignature = (among: WebhookOwners): Arrival => ({
+    kind: 'bad signature',
+    answer: constantAnswer(framework, provider, 'badSignature', integrationsOf(among)),
+  })
+  if (provider.webhookDoor?.handshake !== undefined) {
+    const isOwnRoute = delivery.integrationId !== null
+    const answer = await handshakeAnswer(framework, provider, { integration: first.integration, request, isOwnRoute })
+    if (answer === 'refused') return badSignature(candidates)
+    if (answer !== null) return { kind: 'handshake', answer }
   }
+  if (!mayDeliver(delivery.method)) return refusedMethod
 
   let row: NewDelivery | undefined
   for (let tries = 1; ; tries += 1) {
@@ -170,19 +211,25 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       if (!isSame(known, candidates)) verdict = await ownerAmong(desk, provider, candidates, request)
     }
     if (verdict.kind === 'busy') return busy(framework, delivery)
-    if (verdict.kind === 'bad signature') noteRefusal(framework, delivery)
+    if (verdict.kind === 'bad signature') {
+      noteRefusal(framework, delivery, verdict.reason)
+      return badSignature(candidates)
+    }
     if (verdict.kind !== 'verified') return verdict
     const { integration, version } = verdict.owner
     row ??= rowOf(framework, provider, delivery, request)
+    const wanted = wantedOf(framework, provider, { integration, request, row })
+    if (wanted === null) return unwanted(framework, provider, integration, row)
     const owned: OwnedDelivery = {
-      ...row,
+      ...wanted,
       headers: headersWithoutSecrets(row.headers, integration),
-      ...signedKeyOf(framework, provider, integration.id, request),
+      ...signedKeyOf(framework, provider, integration, request),
       // A row that changes all the time, for other reasons: what was read a moment ago will do, while it accepts deliveries.
       owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
     }
-    const stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, owned.payload.length))
-    if (stored !== 'changed') return arrived(framework, integration, row, stored)
+    const bytes = (owned.parts ?? []).reduce((sum, { payload }) => sum + payload.length, owned.payload.length)
+    const stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, bytes))
+    if (stored !== 'changed') return arrived(framework, provider, integration, { row, wanted, stored })
     // The last try asks for no version, so it goes by what is read now.
     candidates =
       tries + 1 < TRIES
@@ -209,36 +256,79 @@ function inStoreSpan(
   return inSpan(start, async (span) => {
     const traceparent = traceparentOf(span.spanContext())
     const stored = await store(traceparent === null ? {} : { traceparent })
-    if (typeof stored === 'object') span.setAttribute('webhook.id', stored.id)
-    else span.setAttribute('webhook.outcome', stored)
+    if (typeof stored === 'string') span.setAttribute('webhook.outcome', stored)
+    else if ('id' in stored) span.setAttribute('webhook.id', stored.id)
+    else span.setAttribute('webhook.parts', stored.parts.length)
     return stored
   })
 }
 
-/** The row is committed: emits the event and wakes the inbox, and awaits neither. */
+/** What was asked to be stored, and what was. */
+interface Stored {
+  readonly row: NewDelivery
+  /** The same without the parts that are not wanted. */
+  readonly wanted: NewDelivery
+  readonly stored: StoredDelivery
+}
+
+/** The rows are committed: emits the events and wakes the inbox, and awaits neither. */
 function arrived(
   framework: Framework,
+  handles: HandlesWebhooks,
   integration: Integration,
-  { deliveryId, eventType: type }: NewDelivery,
-  stored: StoredDelivery,
+  { row, wanted, stored }: Stored,
 ): Arrival {
+  const { id, provider } = integration
+  const emit = (webhookId: number, { deliveryId, eventType: type }: Pick<NewDelivery, 'deliveryId' | 'eventType'>) =>
+    void framework.listeners.emit('WebhookReceived', { integration, provider, webhookId, deliveryId, eventType: type })
+  const parts = row.parts === undefined ? undefined : partsThatArrived(row.parts, wanted.parts ?? [], stored)
   if (stored !== 'duplicate') {
-    const { id, provider } = integration
-    framework.logger.info(
-      { event: 'webhook.stored', integration: id, provider, webhook: stored.id, type, delivery: deliveryId },
-      'webhook stored',
-    )
-    void framework.listeners.emit('WebhookReceived', {
-      integration,
-      provider: integration.provider,
-      webhookId: stored.id,
-      deliveryId,
-      eventType: type,
-    })
+    const delivery = row.deliveryId
+    const fields = { integration: id, provider, delivery }
+    if ('id' in stored) {
+      const { eventType: type } = row
+      framework.logger.info(
+        { event: 'webhook.stored', integration: id, provider, webhook: stored.id, type, delivery },
+        'webhook stored',
+      )
+      emit(stored.id, row)
+    } else {
+      framework.logger.info(
+        { event: 'webhook.parts_stored', ...fields, webhooks: parts?.stored.length, parts: row.parts?.length },
+        'the events of a delivery stored, a webhook each',
+      )
+      for (const [index, part] of (wanted.parts ?? []).entries()) {
+        const webhookId = stored.parts[index]
+        if (webhookId != null) emit(webhookId, part)
+      }
+    }
   }
   // Of a duplicate, too: a repeat may be the provider's answer to a wake-up that failed.
   framework.workflows.wakeInbox()
-  return stored === 'duplicate' ? { kind: 'duplicate' } : { kind: 'queued', webhookId: stored.id }
+  const answer = constantAnswer(framework, handles, stored === 'duplicate' ? 'duplicate' : 'accepted', [integration])
+  if (stored === 'duplicate') return { kind: 'duplicate', answer, parts }
+  return { kind: 'queued', webhookId: 'id' in stored ? stored.id : (parts?.stored[0] as number), answer, parts }
+}
+
+function partsThatArrived(all: readonly NewPart[], wanted: readonly NewPart[], stored: StoredDelivery): ArrivedParts {
+  const ids = typeof stored === 'object' && 'parts' in stored ? stored.parts.filter((id) => id !== null) : []
+  return { stored: ids, duplicates: wanted.length - ids.length, unwanted: all.length - wanted.length }
+}
+
+function unwanted(
+  framework: Framework,
+  handles: HandlesWebhooks,
+  integration: Integration,
+  { parts }: NewDelivery,
+): Arrival {
+  const answer = constantAnswer(framework, handles, 'accepted', [integration])
+  // A delivery without an event counts as one.
+  const counted = parts === undefined || parts.length === 0 ? undefined : parts.length
+  return {
+    kind: 'unwanted',
+    answer,
+    ...(counted === undefined ? {} : { parts: { stored: [], duplicates: 0, unwanted: counted } }),
+  }
 }
 
 function rowOf(
@@ -255,43 +345,48 @@ function rowOf(
     headers: delivery.rawHeaders ?? delivery.headers,
     rawBody: request.rawBody,
   })
-  return { deliveryId, eventType: type, payload: stored.payload, headers: stored.headers }
+  const row = { deliveryId, eventType: type, payload: stored.payload, headers: stored.headers }
+  const parts = lenient(framework, () => partsOf(provider, request, deliveryId)) as NewPart[] | null
+  const ordering = (of: WebhookRequest): { readonly ordering?: Ordering } => {
+    const given = orderingOf(lenient(framework, () => provider.orderingKey?.(of)))
+    return given === null ? {} : { ordering: given }
+  }
+  if (provider.orderingKey === undefined) return parts === null ? row : { ...row, parts }
+  if (parts === null) return { ...row, ...ordering(request) }
+  return { ...row, parts: parts.map((part) => ({ ...part, ...ordering(partRequest(request, part)) })) }
+}
+
+/** The delivery with what is wanted of it; null: nothing is. */
+function wantedOf(
+  framework: Framework,
+  provider: HandlesWebhooks,
+  { integration, request, row }: { integration: Integration; request: WebhookRequest; row: NewDelivery },
+): NewDelivery | null {
+  const { parts } = row
+  // Asked in doubt: what cannot be judged is stored.
+  const isWanted = (type: string | null, ask: () => WebhookRequest): boolean =>
+    lenient(framework, () => wants(provider, integration, type, ask)) !== false
+  if (parts === undefined) return isWanted(row.eventType, () => request) ? row : null
+  const wanted = parts.filter((part) => isWanted(part.eventType, () => partRequest(request, part)))
+  return wanted.length === 0 ? null : { ...row, parts: wanted }
 }
 
 /** Cache key that detects the same signed bytes sent again under another, unsigned delivery id. */
 function signedKeyOf(
   framework: Framework,
   provider: HandlesWebhooks,
-  integrationId: number,
+  integration: Integration,
   request: WebhookRequest,
 ): Pick<NewDelivery, 'signedKey'> | null {
   const { config } = framework
   if (provider.deliveryIdSigned !== false || config.webhook.replay_window === 0) return null
   // It holds nothing unsigned, such as the event type of a header: the sender of a repeat could change that.
-  const signed = lenient(framework, () => provider.webhookSignedBytes?.(request))
+  const signed = lenient(framework, () => deskOf(framework).verifier.signedBytes(provider, integration, request))
   const isBytes = typeof signed === 'string' || signed instanceof Uint8Array
   const digest = createHash('sha256')
     .update(isBytes ? signed : request.rawBody)
     .digest('hex')
-  return { signedKey: `${config.cache_prefix}:${integrationKey(integrationId, `webhook-signed:${digest}`)}` }
-}
-
-async function answerChallenge(
-  framework: Framework,
-  provider: HandlesWebhooks,
-  integration: Integration,
-  request: WebhookRequest,
-): Promise<Arrival | null> {
-  const answer = await provider.answerWebhookChallenge?.(integration, request)
-  if (answer === undefined || answer === null) return null
-  if (Buffer.byteLength(answer.body) > MAX_CHALLENGE_BYTES || !CHALLENGE_TYPES.has(answer.contentType)) {
-    integrationLogger(framework, integration).warn(
-      { event: 'webhook.challenge_refused' },
-      `a challenge's answer is longer than ${MAX_CHALLENGE_BYTES} bytes or neither text nor JSON; refused`,
-    )
-    return { kind: 'bad signature' }
-  }
-  return { kind: 'challenge', ...answer }
+  return { signedKey: `${config.cache_prefix}:${integrationKey(integration.id, `webhook-signed:${digest}`)}` }
 }
 
 /** The sender tries again, when there is time again. */
@@ -305,10 +400,10 @@ function busy(framework: Framework, { provider }: Delivery): Arrival {
 }
 
 /** Logs nothing of what was sent: the sender is unknown. */
-function noteRefusal(framework: Framework, { provider, integrationId }: Delivery): void {
+function noteRefusal(framework: Framework, { provider, integrationId }: Delivery, reason: RefusalReason): void {
   deskOf(framework).warnings.warn(
-    `refused ${integrationId ?? provider}`,
-    () => ({ event: 'webhook.refused', provider, integration: integrationId }),
+    `refused ${integrationId ?? provider} ${reason}`,
+    () => ({ event: 'webhook.refused', provider, integration: integrationId, reason }),
     'deliveries were refused: their signature is missing or does not match',
   )
 }
@@ -327,6 +422,8 @@ function lenient(framework: Framework, read: () => unknown): unknown {
     return null
   }
 }
+
+const integrationsOf = ({ owners }: WebhookOwners): Integration[] => owners.map(({ integration }) => integration)
 
 const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
@@ -358,6 +455,7 @@ function deskOf(framework: Framework): Desk {
     ),
     warnings: new RepeatedWarnings(logger, clock),
     credit: new VerificationCredit(),
+    verifier: new WebhookVerifier(framework),
   }
   DESKS.set(framework, desk)
   return desk

@@ -37,6 +37,8 @@ export interface ReplayPreview {
   readonly count: number
   /** The first ten. */
   readonly ids: readonly number[]
+  /** How many integrations have them. */
+  readonly integrations: number
   /** Rows among them whose integration its health has disabled: replayed, they wait until it is enabled. */
   readonly waiting: number
   /** More rows are meant than the limit lets through. */
@@ -46,7 +48,13 @@ export interface ReplayPreview {
 /** Changes nothing. */
 export async function previewMany({ db, tables }: Framework, { conditions, limit }: Meant): Promise<ReplayPreview> {
   const { webhooks, integrations } = tables
-  const [row] = await db.execute<{ count: number; ids: number[] | null; waiting: number; more: boolean }>(sql`
+  const [row] = await db.execute<{
+    count: number
+    ids: number[] | null
+    of: number
+    waiting: number
+    more: boolean
+  }>(sql`
     with meant as (
       select ${webhooks.id} as id, ${webhooks.integrationId} as integration_id from ${webhooks}
       where ${and(...conditions)} order by ${webhooks.id} limit ${limit + 1}
@@ -54,12 +62,13 @@ export async function previewMany({ db, tables }: Framework, { conditions, limit
       select * from meant order by id limit ${limit}
     )
     select (select count(*)::int from chosen) as count,
+           (select count(distinct integration_id)::int from chosen) as of,
            (select json_agg(id order by id) from (select id from chosen order by id limit ${PREVIEWED_IDS}) first) as ids,
            (select count(*)::int from chosen c join ${integrations} i on i.id = c.integration_id
             where i.health_status = 'disabled') as waiting,
            (select count(*) from meant) > ${limit} as more`)
-  const { count = 0, ids, waiting = 0, more = false } = row ?? {}
-  return { count, ids: (ids ?? []).map(Number), waiting, more }
+  const { count = 0, ids, of = 0, waiting = 0, more = false } = row ?? {}
+  return { count, ids: (ids ?? []).map(Number), integrations: of, waiting, more }
 }
 
 export interface ChangedRow {
@@ -71,6 +80,8 @@ export interface Changed {
   readonly count: number
   /** How many of each integration, by its id. */
   readonly integrations: readonly { readonly id: number; readonly count: number }[]
+  /** The lowest and the highest id among them; null: none. */
+  readonly span: readonly [number, number] | null
   /** Asks whether rows are left that were meant. */
   areMore(): Promise<boolean>
 }
@@ -85,26 +96,29 @@ export async function changeMany(
   { db, tables }: Framework,
   { conditions, limit }: Meant,
   set: PgUpdateSetSource<Tables['webhooks']>,
-  onChunk: (rows: readonly ChangedRow[]) => void = () => {},
+  onChunk: (rows: readonly ChangedRow[]) => void | Promise<void> = () => {},
 ): Promise<Changed> {
   const { webhooks } = tables
   const [highest] = await db.select({ id: sql<string | null>`max(${webhooks.id})` }).from(webhooks)
   const highestId = Number(highest?.id ?? 0)
   const counts = new Map<number, number>()
   let afterId = 0
+  let firstId: number | undefined
   let left = limit
   const meantNow = () => and(...conditions, gt(webhooks.id, afterId), lte(webhooks.id, highestId))
   for (let isOver = false; left > 0 && !isOver; ) {
     const size = Math.min(CHUNK_ROWS, left)
     const rows = await changeChunk(db, tables, { where: meantNow(), limit: size }, set)
     for (const { integrationId } of rows) counts.set(integrationId, (counts.get(integrationId) ?? 0) + 1)
-    if (rows.length > 0) onChunk(rows)
+    if (rows.length > 0) await onChunk(rows)
+    firstId ??= rows[0]?.id
     afterId = rows.at(-1)?.id ?? afterId
     left -= rows.length
     isOver = rows.length < size
   }
   return {
     count: limit - left,
+    span: firstId === undefined ? null : [firstId, afterId],
     integrations: [...counts].map(([id, count]) => ({ id, count })).sort((a, b) => a.id - b.id),
     async areMore() {
       const rows = await db.select({ id: webhooks.id }).from(webhooks).where(meantNow()).limit(1)

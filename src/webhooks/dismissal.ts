@@ -8,6 +8,7 @@ import type { Meant, ReplayPreview } from './bulk.ts'
 import { changeMany, checkMany, previewMany } from './bulk.ts'
 import type { ListWebhooks } from './list.ts'
 import { getWebhook, selected } from './list.ts'
+import { passTurnsBehind } from './order.ts'
 
 /** Which failed webhooks are meant; lowest id first, at most `limit`, by default 1,000. */
 export type DismissWebhooks = Omit<ListWebhooks, 'status' | 'after' | 'dismissed'>
@@ -49,6 +50,7 @@ export async function dismissWebhook(
     .returning({ dismissedAt: tables.webhooks.dismissedAt })
   // It has moved on since: a worker has it, for example.
   if (marked === undefined) throw new WebhookNotFailed(id, status === 'failed' ? 'processing' : status)
+  await passTurnsBehind(framework, [id])
   return { webhookId: id, integrationId, dismissedAt: marked.dismissedAt }
 }
 
@@ -73,7 +75,12 @@ export async function dismissWebhooks(
   { undo = false }: Dismissal = {},
 ): Promise<DismissedWebhooks> {
   const meant = await meantBy(framework, given, { undo })
-  const changed = await changeMany(framework, meant, mark(framework.tables, !undo))
+  const changed = await changeMany(framework, meant, mark(framework.tables, !undo), (rows) =>
+    passTurnsBehind(
+      framework,
+      rows.map(({ id }) => id),
+    ),
+  )
   const dismissed = changed.count
   const integrations = changed.integrations.map(({ id, count }) => ({ id, dismissed: count }))
   framework.logger.info(
@@ -98,4 +105,6 @@ const mark = ({ webhooks }: Tables, isDismissed: boolean) => ({
   // Unqualified: `set` names columns of the row itself.
   dismissedAt: isDismissed ? sql`coalesce(dismissed_at, clock_timestamp())` : null,
   updatedAt: sql`${webhooks.updatedAt}`,
+  // It holds up no other one of its ordering key any more.
+  keyTurn: null,
 })

@@ -4,6 +4,7 @@ import { SpanKind } from '@opentelemetry/api'
 import type { IntegrationRow, WebhookRow } from '../db/schema/tables.ts'
 import type { Arriving } from '../echoes/arrivals.ts'
 import { handleArrival } from '../echoes/arrivals.ts'
+import { handOverWebhook, targetOf } from '../forwarding/hand-over.ts'
 import type { Framework } from '../framework/context.ts'
 import { HandlerTimedOut, isIntegrationsError } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
@@ -158,7 +159,8 @@ async function dispatch(
   }: { signal: AbortSignal; handled: HandledVersions; onJudged: (isOwn: boolean | null) => void },
 ): Promise<unknown> {
   const provider = framework.providers.get(integration.row.provider) as HandlesWebhooks
-  const handler = handlerOf(provider, row.eventType)
+  const target = targetOf(framework, 'webhooks', integration.handle)
+  const handler = target === null ? handlerOf(provider, row.eventType) : 'provider'
   if (handler === 'ignored') return { status: 'ignored' }
   const request = requestOf(framework, row)
   const guarded = judged(staleGuardOf(handler), row.integrationId, () => request.json())
@@ -176,6 +178,12 @@ async function dispatch(
   const run = () =>
     handleArrival(arriving, (isOwn) => {
       onJudged(isOwn)
+      if (target !== null)
+        return handedOver(framework, target, row, request, {
+          integration: integration.handle,
+          signal,
+          isOwn: isOwn === true,
+        })
       if (isOwn === true && typeof handler === 'object' && handler.skipOwn === true) return OWN
       return handle(framework, handler, { row, integration, provider, request, signal, isOwn: isOwn === true })
     })
@@ -212,6 +220,15 @@ export function guardedBy(framework: Framework, row: WebhookRow, integration: In
     )
   } catch {
     return null
+  }
+}
+
+async function handedOver(...given: Parameters<typeof handOverWebhook>): Promise<unknown> {
+  try {
+    return await handOverWebhook(...given)
+  } catch (error) {
+    if (isIntegrationsError(error, 'backend_unreachable')) throw new HandlerNotReached()
+    throw error
   }
 }
 

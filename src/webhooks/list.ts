@@ -15,6 +15,7 @@ import { checkBooleans, checkChoice, checkIds, checkPeriod, checkTexts, newestFi
 import { REDACTED, redactBody } from '../framework/redaction.ts'
 import { redacted } from '../framework/redaction-thread.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
+import { withDeliveryHeaders } from './parts.ts'
 import { PSEUDO_HEADER, WEBHOOK_STATUSES } from './rules.ts'
 
 /** Which rows are meant; what is given adds up. */
@@ -23,6 +24,8 @@ export interface WebhookFilter extends Omit<OfIntegrations, 'integrationId'> {
   readonly status?: WebhookRow['status'] | undefined
   /** True: failed ones that were dismissed, and no others. Default false: those are left out. */
   readonly dismissed?: boolean | undefined
+  /** The events of this delivery, by the number of its row. */
+  readonly delivery?: number | undefined
   /** The event type, as stored. */
   readonly event?: string | undefined
   /** Stored at this moment or after it. */
@@ -61,8 +64,9 @@ export function listWebhooks(framework: Framework, filter: ListWebhooks = {}): A
 
 /** The row with the very bytes that were delivered: for code, and not for a screen. @throws WebhookNotFound */
 export async function getWebhook({ db, tables }: Framework, id: number): Promise<WebhookDetail> {
-  const row = isId(id) ? await findWebhook(db, tables, id) : null
-  if (row === null) throw new WebhookNotFound(id)
+  const found = isId(id) ? await findWebhook(db, tables, id) : null
+  if (found === null) throw new WebhookNotFound(id)
+  const row = await withDeliveryHeaders(db, tables, found)
   return { ...row, encoding: row.headers[PSEUDO_HEADER.encoding]?.[0] === 'base64' ? 'base64' : 'text' }
 }
 
@@ -95,8 +99,8 @@ async function shownPayload({ payload, encoding }: WebhookDetail, secrets: reado
 
 /** @throws InvalidArgumentException */
 export function checkFilter(filter: WebhookFilter): void {
-  const { integration, provider, owner, status, dismissed, event, since, until } = filter
-  checkIds({ integration })
+  const { integration, provider, owner, status, dismissed, delivery, event, since, until } = filter
+  checkIds({ integration, delivery })
   checkTexts({ provider, event })
   checkOwnerFilter(owner)
   checkChoice('status', status, WEBHOOK_STATUSES)
@@ -129,11 +133,12 @@ async function findWebhook(db: Database, { webhooks }: Tables, id: number): Prom
 /** The conditions of a filter. Those on the integration are a question of their own, so that its row is never locked along. */
 export function selected(
   tables: Tables,
-  { integration, provider, owner, status, dismissed = false, event, since, until }: WebhookFilter,
+  { integration, provider, owner, status, dismissed = false, delivery, event, since, until }: WebhookFilter,
 ): SQL[] {
   const { webhooks } = tables
   const conditions: SQL[] = [dismissed ? isNotNull(webhooks.dismissedAt) : isNull(webhooks.dismissedAt)]
   if (status !== undefined) conditions.push(eq(webhooks.status, status))
+  if (delivery !== undefined) conditions.push(eq(webhooks.partOf, delivery))
   if (event !== undefined) conditions.push(eq(webhooks.eventType, event))
   if (since !== undefined) conditions.push(gte(webhooks.createdAt, since))
   if (until !== undefined) conditions.push(lt(webhooks.createdAt, until))

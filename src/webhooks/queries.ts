@@ -8,6 +8,7 @@ import { MAX_SMALLINT } from '../db/schema/columns.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import { functionNamed } from '../db/sql-functions.ts'
 import type { Json } from '../framework/json.ts'
+import { withDeliveryHeaders } from './parts.ts'
 
 /** The state in which one row is claimed. */
 export type ClaimableFrom =
@@ -27,32 +28,56 @@ export type ClaimableFrom =
  */
 export async function claimWebhook(
   db: Database,
-  { webhooks, integrations }: Tables,
+  tables: Tables,
   { id, claim, from }: { id: number; claim: string; from: ClaimableFrom },
 ): Promise<WebhookRow | null> {
+  const { webhooks, integrations } = tables
   const isReplay = 'replay' in from
   const conditions = isReplay
-    ? [inArray(webhooks.status, ['processed', 'failed']), isNotErased(webhooks)]
+    ? [inArray(webhooks.status, ['processed', 'failed']), isNotErased(webhooks), hasNoOtherTurn(webhooks)]
     : [
         eq(webhooks.status, from.status),
+        ...(from.status === 'pending' ? [sql`${webhooks.keyTurn} is not false`] : []),
         ...(from.status === 'processing' ? [eq(webhooks.attempts, from.attempts)] : []),
         isNotHealthDisabled(integrations, sql`${webhooks.integrationId}`),
       ]
-  const [row] = await db
-    .update(webhooks)
-    .set({
-      ...claimed(webhooks, claim),
-      ...(isReplay ? { replayAttempt: oneMore(webhooks) } : {}),
-      ...('status' in from && from.status === 'processing' ? { lostWorkers: sql`${webhooks.lostWorkers} + 1` } : {}),
-    })
-    .where(and(eq(webhooks.id, id), ...conditions))
-    .returning()
-  return row ?? null
+  const [row] = await unlessTurnIsTaken(
+    db
+      .update(webhooks)
+      .set({
+        ...claimed(webhooks, claim),
+        ...(isReplay ? { replayAttempt: oneMore(webhooks), keyTurn: takesTurn(webhooks) } : {}),
+        ...('status' in from && from.status === 'processing' ? { lostWorkers: sql`${webhooks.lostWorkers} + 1` } : {}),
+      })
+      .where(and(eq(webhooks.id, id), ...conditions))
+      .returning(),
+  )
+  return row === undefined ? null : withDeliveryHeaders(db, tables, row)
 }
 
 /** At its greatest value the counter stays. The claim tells attempts apart all the same. */
 export const oneMore = (webhooks: Tables['webhooks']): SQL =>
   sql`least(${webhooks.attempts} + 1, ${sql.raw(String(MAX_SMALLINT))})`
+
+/** Another row of the key has got its turn at the same moment: the unique index says so. */
+async function unlessTurnIsTaken<Row>(claiming: Promise<Row[]>): Promise<Row[]> {
+  return claiming.catch((error: unknown) => {
+    if (isUniqueViolation(error)) return []
+    throw error
+  })
+}
+
+const isUniqueViolation = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === '23505'
+
+/** A row with an ordering key has its turn while it runs. */
+const takesTurn = (webhooks: Tables['webhooks']): SQL =>
+  sql`case when ${webhooks.orderingKey} is not null then true end`
+
+const hasNoOtherTurn = (webhooks: Tables['webhooks']): SQL => sql`not exists (
+  select 1 from ${webhooks} h
+  where h.integration_id = ${webhooks.integrationId} and h.ordering_key = ${webhooks.orderingKey} and h.key_turn
+    and h.id <> ${webhooks.id})`
 
 /** What a claim writes. */
 const claimed = (webhooks: Tables['webhooks'], claim: string) =>
@@ -91,6 +116,8 @@ export interface WebhookOutcome extends Settlement {
   /** Whether it said only what we wrote ourselves; null: not judged. */
   readonly isOwn: boolean | null
   readonly durationMs: number
+  /** It failed and is tried again, so no other row of its ordering key has its turn until then. Default false. */
+  readonly keepsTurn?: boolean
 }
 
 /** @param end `loggedError`: where the log's text is another one; `durationMs` 0: no handler has run */
@@ -125,9 +152,9 @@ export const claimedWebhooks = ({ webhooks, logs }: Tables): ClaimedRows<Tables[
   isHeld: sql`r.status = 'processing'`,
   released: sql`status = 'pending', claim = null`,
   settling: {
-    fields: sql`status text, error text, "loggedError" text, result jsonb, "isOwn" boolean, "durationMs" int`,
+    fields: sql`status text, error text, "loggedError" text, result jsonb, "isOwn" boolean, "durationMs" int, "keepsTurn" boolean`,
     writes: sql`status = s.status, error = s.error, claim = null, lost_workers = 0, processed_at = clock_timestamp(),
-      is_own = coalesce(s."isOwn", r.is_own)`,
+      is_own = coalesce(s."isOwn", r.is_own), key_turn = case when s."keepsTurn" then r.key_turn end`,
     returns: sql`r.delivery_id, r.replay_attempt, s.status, s."loggedError", s.result, s."durationMs"`,
     logs: sql`
       insert into ${logs} (integration_id, operation, direction, status, external_id, result_data, error, duration_ms, origin)

@@ -216,7 +216,9 @@ class Reconciliation {
     const stored = await despiteDeadlocks(() => storeDeliveries(db, tables, deliveries, { recordsEvents }))
     const queued = stored.flatMap((outcome, index) => {
       if (outcome === 'changed') throw new IntegrationNotFound(id)
-      return outcome === 'duplicate' ? [] : [{ webhookId: outcome.id, delivery: missing[index] as NewDelivery }]
+      return typeof outcome === 'object' && 'id' in outcome
+        ? [{ webhookId: outcome.id, delivery: missing[index] as NewDelivery }]
+        : []
     })
     this.counts.inserted += queued.length
     metrics.webhookReceived(this.integration, 'reconciled', queued.length)

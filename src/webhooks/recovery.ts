@@ -13,6 +13,7 @@ import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { subjectOf } from '../observability/metric-subject.ts'
+import { mendOrder } from './order.ts'
 import { isNotErased } from './queries.ts'
 import type { ProcessWebhookInput, RecoverWebhooksResult, ReplacedWorkflow } from './webhook-jobs.ts'
 
@@ -77,6 +78,7 @@ export async function recoverWebhooks(framework: Framework, signal: AbortSignal)
     { status: 'failed', maxAttempts: max_attempts, backoffSeconds: retry_backoff },
   ]
   const replaced = await replaceWedged(framework)
+  await mendOrder(framework)
   try {
     for (const due of passes) {
       const count = (rows: number): void => {
@@ -272,7 +274,8 @@ function isDue({ webhooks, integrations }: Tables, due: Due): SQL {
     select 1 from ${integrations} i where i.id = ${webhooks.integrationId} and i.health_status = 'disabled')`
   if (due.status !== 'failed') {
     const timeout = sql`make_interval(secs => ${due.timeoutSeconds}::double precision)`
-    return sql`${webhooks.status} = ${due.status} and ${webhooks.updatedAt} < ${NOW} - ${timeout} and ${isServed}`
+    const mayRun = due.status === 'pending' ? sql`and ${webhooks.keyTurn} is not false` : sql``
+    return sql`${webhooks.status} = ${due.status} ${mayRun} and ${webhooks.updatedAt} < ${NOW} - ${timeout} and ${isServed}`
   }
   const backoff = sql`(${jsonText(due.backoffSeconds)}::jsonb ->>
     (least(${webhooks.attempts}, ${due.backoffSeconds.length}::int) - 1))::double precision`

@@ -1,12 +1,13 @@
 /** Running settled webhooks again: one at once, or many through the queue. Rule: docs/behaviour/webhook-replay.md. */
 
-import { inArray } from 'drizzle-orm'
+import { inArray, sql } from 'drizzle-orm'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, WebhookNotReplayable } from '../framework/errors.ts'
 import type { ChangedRow, Meant, ReplayPreview } from './bulk.ts'
 import { changeMany, checkMany, previewMany } from './bulk.ts'
 import type { WebhookDetail, WebhookFilter } from './list.ts'
 import { getWebhook, selected } from './list.ts'
+import { passTurnsBehind, turnBefore } from './order.ts'
 import { isNotErased, oneMore } from './queries.ts'
 import type { ProcessWebhookResult } from './webhook-jobs.ts'
 
@@ -29,6 +30,8 @@ export interface ReplayedWebhooks {
   readonly replayed: number
   /** How many of each integration. */
   readonly integrations: readonly { readonly id: number; readonly replayed: number }[]
+  /** The lowest and the highest id among them; null: none. */
+  readonly span: readonly [number, number] | null
   /** The limit was reached, and more rows are meant. */
   readonly more: boolean
 }
@@ -82,7 +85,7 @@ export async function replayWebhooks(framework: Framework, given: ReplayWebhooks
   const replayed = changed.count
   const integrations = changed.integrations.map(({ id, count }) => ({ id, replayed: count }))
   logger.info({ event: 'webhook.replayed', webhooks: replayed, integrations: integrations.length }, 'webhooks replayed')
-  return { replayed, integrations, more: replayed === meant.limit && (await changed.areMore()) }
+  return { replayed, integrations, span: changed.span, more: replayed === meant.limit && (await changed.areMore()) }
 }
 
 /** Replays those among these that are failed still. @param onRows takes the rows that wait again, as they do */
@@ -104,8 +107,14 @@ export async function replayAmong(
 function replayMeant(framework: Framework, meant: Meant, onRows: (rows: readonly ChangedRow[]) => void = () => {}) {
   const waiting = { status: 'pending', error: null, processedAt: null, dismissedAt: null, claim: null } as const
   // Each is the beginning of a replay.
-  const set = { ...waiting, replayAttempt: oneMore(framework.tables.webhooks) }
-  return changeMany(framework, meant, set, (rows) => {
+  // A row with an ordering key takes its place again, by its id.
+  const keyTurn = sql`case when ordering_key is not null then false end`
+  const set = { ...waiting, keyTurn, replayAttempt: oneMore(framework.tables.webhooks) }
+  return changeMany(framework, meant, set, async (rows) => {
+    await passTurnsBehind(
+      framework,
+      rows.map(({ id }) => id),
+    )
     framework.workflows.wakeInbox()
     onRows(rows)
   })
@@ -114,8 +123,11 @@ function replayMeant(framework: Framework, meant: Meant, onRows: (rows: readonly
 async function replayableWebhook(framework: Framework, id: number): Promise<WebhookDetail> {
   const webhook = await getWebhook(framework, id)
   const { status, payload, headers } = webhook
-  if (payload === '' && Object.keys(headers).length === 0) throw new WebhookNotReplayable(id, status, true)
+  if (payload === '' && Object.keys(headers).length === 0)
+    throw new WebhookNotReplayable(id, status, { isErased: true })
   if (status !== 'processed' && status !== 'failed') throw new WebhookNotReplayable(id, status)
+  const before = await turnBefore(framework, webhook)
+  if (before !== null) throw new WebhookNotReplayable(id, status, { turnOf: before })
   return webhook
 }
 

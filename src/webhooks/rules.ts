@@ -69,7 +69,13 @@ export function withoutSecrets(
 }
 
 /** The bytes that were delivered. */
-export function storedBody({ payload, headers }: StoredDelivery): Uint8Array {
+export function storedBody({
+  payload,
+  headers,
+}: {
+  readonly payload: string
+  readonly headers: Readonly<Record<string, readonly string[]>>
+}): Uint8Array {
   return new Uint8Array(Buffer.from(payload, headers[PSEUDO_HEADER.encoding]?.[0] === 'base64' ? 'base64' : 'utf8'))
 }
 

@@ -8,7 +8,7 @@ import { InvalidArgumentException, InvalidCredentials } from '../framework/error
 import { integrationLogger } from '../framework/logger.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { requireLocked, updateIntegration } from '../integrations/queries.ts'
-import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
+import { handlesWebhooks, managesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
 import { activeWebhookSecrets, furtherWebhookSecrets, MAX_WEBHOOK_SECRETS } from '../providers/webhook-request.ts'
 
@@ -40,23 +40,26 @@ export async function rotateWebhookSecret(
   id: number,
   { secret = newSecret() }: RotateWebhookSecret = {},
 ): Promise<RotatedWebhookSecret> {
-  const { clock, config, db, encryption, listeners, tables } = framework
+  const { clock, config, db, encryption, listeners, tables, workflows } = framework
   if (typeof secret !== 'string' || secret.trim() === '')
     throw new InvalidArgumentException('secret', 'a text that is not blank is allowed')
   const now = clock.now()
   const overlapEnd = new Date(now.getTime() + config.webhook.secret_overlap * 1_000)
 
-  const { row, old } = await db.transaction(async (tx) => {
+  const { row, old, isManaged } = await db.transaction(async (tx) => {
     const before = await requireLocked(tx, tables, id)
-    requireContract(before.provider, framework.providers.get(before.provider), handlesWebhooks, 'HandlesWebhooks')
+    const provider = framework.providers.get(before.provider)
+    requireContract(before.provider, provider, handlesWebhooks, 'HandlesWebhooks')
     const credentials = encryption.decrypt(id, before.credentials)
     const old = presentSecret(credentials)
     if (secret === old) throw new InvalidArgumentException('secret', 'it is the present one already')
     const rotated = rotatedCredentials(framework, before, { credentials, secret, old, overlapEnd, now })
     const row = await updateIntegration(tx, tables, id, { credentials: encryption.encrypt(id, rotated) })
     await recordEvents(framework, tx, id, [{ name: 'CredentialsUpdated', payload: { keys: CHANGED_KEYS } }])
-    return { row: row as IntegrationRow, old }
+    return { row: row as IntegrationRow, old, isManaged: managesWebhooks(provider) }
   })
+  // The provider is told within the overlap in any case: each look compares the secret.
+  if (isManaged) workflows.keepWebhookSubscription(id)
 
   const oldValidUntil = old === null ? null : overlapEnd
   integrationLogger(framework, row).info(

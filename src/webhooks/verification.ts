@@ -10,15 +10,18 @@ import { isIntegrationsError } from '../framework/errors.ts'
 import type { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import type { HandlesWebhooks, Maybe } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { RefusalReason, SignatureVerdict } from '../providers/signatures/scheme-rules.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import type { WebhookOwner, WebhookOwners } from './owners.ts'
+import type { WebhookVerifier } from './verifier.ts'
 
 /** After this time the search for an owner lets other requests have a turn. */
 const TURN_MS = 10
 
 type Verdict =
   | { readonly kind: 'verified'; readonly owner: WebhookOwner }
-  | { readonly kind: 'bad signature' }
+  /** @see REFUSAL_REASONS; of several integrations that of the first. Only the log says it. */
+  | { readonly kind: 'bad signature'; readonly reason: RefusalReason }
   | { readonly kind: 'unavailable' }
   /** The process has spent its time for asking many integrations, so the owner is not known. */
   | { readonly kind: 'busy' }
@@ -28,17 +31,26 @@ type Verdict =
  * given back for a genuine delivery.
  */
 export async function ownerAmong(
-  { credit, warnings }: { readonly credit: VerificationCredit; readonly warnings: RepeatedWarnings },
+  {
+    credit,
+    warnings,
+    verifier,
+  }: {
+    readonly credit: VerificationCredit
+    readonly warnings: RepeatedWarnings
+    readonly verifier: WebhookVerifier
+  },
   provider: HandlesWebhooks,
   { owners }: WebhookOwners,
   request: WebhookRequest,
 ): Promise<Verdict> {
-  let unreadable = 0
+  let unavailable = 0
+  let reason: RefusalReason | null = null
   let spentMs = 0
-  const paid = (integration: Integration): Maybe<boolean> => {
+  const paid = (integration: Integration): Maybe<SignatureVerdict> => {
     const startedAt = performance.now()
     try {
-      return provider.verifyWebhookSignature(integration, request)
+      return verifier.verify(provider, integration, request)
     } finally {
       const tookMs = performance.now() - startedAt
       spentMs += tookMs
@@ -55,14 +67,17 @@ export async function ownerAmong(
       turnAt = performance.now()
     }
     try {
-      const verified = isFirst ? provider.verifyWebhookSignature(integration, request) : paid(integration)
-      if ((typeof verified === 'boolean' ? verified : await verified) === true) {
+      const asked = isFirst ? verifier.verify(provider, integration, request) : paid(integration)
+      const verdict = asked instanceof Promise ? await asked : asked
+      if (verdict.kind === 'verified') {
         credit.giveBack(spentMs)
         return { kind: 'verified', owner }
       }
+      if (verdict.kind === 'unavailable') unavailable += 1
+      else reason ??= verdict.reason
     } catch (error) {
       // Credentials that can't be read are our trouble, not the sender's: it should try again.
-      if (isIntegrationsError(error, 'credentials_unreadable')) unreadable += 1
+      if (isIntegrationsError(error, 'credentials_unreadable')) unavailable += 1
       else
         warnings.warn(
           `threw ${integration.id}`,
@@ -77,7 +92,7 @@ export async function ownerAmong(
         )
     }
   }
-  return unreadable > 0 ? { kind: 'unavailable' } : { kind: 'bad signature' }
+  return unavailable > 0 ? { kind: 'unavailable' } : { kind: 'bad signature', reason: reason ?? 'refused_by_provider' }
 }
 
 /** The credit of an idle process: one delivery of the largest size to the last of 100 integrations takes about a third of it. */

@@ -57,12 +57,12 @@ export async function integrationsToWake(
 export function waitingInboxes({ webhooks }: Pick<Tables, 'webhooks'>, since: SQL): SQL {
   return sql`waiting as (
       (select w.integration_id, ${since} as since from ${webhooks} w
-       where w.status = 'pending' order by w.integration_id, w.id limit 1)
+       where w.status = 'pending' and w.key_turn is not false order by w.integration_id, w.id limit 1)
       union all
       select next.integration_id, next.since
       from waiting cross join lateral (
         select w.integration_id, ${since} as since from ${webhooks} w
-        where w.status = 'pending' and w.integration_id > waiting.integration_id
+        where w.status = 'pending' and w.key_turn is not false and w.integration_id > waiting.integration_id
         order by w.integration_id, w.id limit 1
       ) next
     )`

@@ -1,12 +1,16 @@
 /** The queue of stored webhooks: how a claimed row is run, and what is said of its outcome. Rule: docs/behaviour/webhooks.md, "The pump". */
 import { START_WINDOW_MS } from '../claims/batch.ts'
+import { settle } from '../claims/claimed-rows.ts'
 import type { LossRule, PumpedQueue } from '../claims/claimed-work.ts'
+import { despiteDeadlocks } from '../db/client.ts'
 import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import type { IntegrationContext } from '../integrations/integration-contexts.ts'
 import { IntegrationContexts } from '../integrations/integration-contexts.ts'
 import { guardedBy, runWebhook } from './handling.ts'
+import type { OrderedKey } from './order.ts'
+import { lockKeys, passTurns } from './order.ts'
 import type { WebhookOutcome } from './queries.ts'
 import { claimedWebhooks, claimNextWebhooks, WEBHOOK_LOSS, webhookOutcome } from './queries.ts'
 import { HandledVersions } from './stale-guard.ts'
@@ -50,6 +54,18 @@ export function webhookQueue(framework: Framework): WebhookQueue {
       const settlement = await runWebhook(framework, row, integration, { handled, enough })
       return settlement === null ? null : { row, settlement, hasRun: true }
     },
+    // Without an ordering key it is the one statement of every settlement.
+    store: (outcomes) => {
+      const settlements = outcomes.map(({ row, settlement }) =>
+        row.orderingKey === null ? settlement : { ...settlement, keepsTurn: isTriedAgain(settlement, config) },
+      )
+      const keys = outcomes.flatMap(({ row: { integrationId, orderingKey: key } }) =>
+        key === null ? [] : [{ integrationId, key }],
+      )
+      return keys.length === 0
+        ? settle(db, claimedWebhooks(tables), settlements)
+        : settleInOrder(framework, settlements, keys)
+    },
     report({ settlement: { id, integrationId, status, attempts, durationMs, loggedError }, hasRun }) {
       const subject = contexts.subject(integrationId)
       metrics.webhookSettled(subject, status, hasRun ? durationMs / MS_PER_SECOND : null)
@@ -70,6 +86,27 @@ export function webhookQueue(framework: Framework): WebhookQueue {
       }),
     },
   }
+}
+
+const isTriedAgain = ({ status, attempts }: WebhookOutcome, { webhook }: Framework['config']): boolean =>
+  status === 'failed' && attempts < webhook.max_attempts
+
+/** The turn goes on in the transaction that settles the row. */
+async function settleInOrder(
+  { db, tables, workflows }: Framework,
+  settlements: readonly WebhookOutcome[],
+  keys: readonly OrderedKey[],
+): Promise<Set<number>> {
+  const { settled, passed } = await despiteDeadlocks(() =>
+    db.transaction(async (tx) => {
+      await lockKeys(tx, tables, keys)
+      const settled = await settle(tx, claimedWebhooks(tables), settlements)
+      return { settled, passed: await passTurns(tx, tables, keys) }
+    }),
+  )
+  // No pump may look where a workflow of its own ran the row.
+  if (passed > 0) workflows.wakeInbox()
+  return settled
 }
 
 /**

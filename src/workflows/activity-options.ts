@@ -24,6 +24,12 @@ export const step: ActivityOptions = {
   retry: RETRY,
 }
 
+/**
+ * A look at a webhook subscription. A worker that dies is noticed sooner than others: a short subscription would end meanwhile. The
+ * look notes what failed at the provider, so what is tried again is our own database's fault.
+ */
+export const subscriptionLook: ActivityOptions = { ...step, heartbeatTimeout: '10 seconds' }
+
 /** A step of work by a Schedule. Few tries: the Schedule starts no further run while this one runs, and the next one does it again. */
 export const scheduledStep: ActivityOptions = { ...step, retry: { ...RETRY, maximumAttempts: 5 } }
 

@@ -21,6 +21,7 @@ export const WORKFLOW = {
   evaluateFailures: 'evaluateFailures',
   prune: 'prune',
   incident: 'incident',
+  webhookSubscription: 'webhookSubscription',
   eventOutbox: 'eventOutbox',
 } as const
 
@@ -37,6 +38,7 @@ export const SIGNAL = {
   began: 'began',
   escalate: 'escalate',
   recovered: 'recovered',
+  look: 'look',
 } as const
 
 /** What each returns is in messages.ts. */
@@ -69,7 +71,10 @@ export const workflowId = {
   evaluateFailures: (prefix: string) => `${prefix}:evaluate-failures`,
   prune: (prefix: string) => `${prefix}:prune`,
   incident: (prefix: string, integrationId: number) => `${prefix}:incident:${integrationId}`,
+  webhookSubscription: (prefix: string, integrationId: number) => `${prefix}:webhook-subscription:${integrationId}`,
   eventOutbox: (prefix: string) => `${prefix}:event-outbox`,
+  /** @param id of a row: `webhook_7`, `item_9` */
+  rowHandler: (prefix: string, id: string) => `${prefix}:row-handler:${id}`,
   /** @param replayAttempt the attempt that began the last replay: each replay has a workflow of its own */
   webhookHandler: (prefix: string, webhookId: number, replayAttempt: number | null = null) =>
     `${prefix}:webhook-handler:${webhookId}${replayAttempt === null ? '' : `:${replayAttempt}`}`,

@@ -32,3 +32,4 @@ export {
   syncCommand as 'integrations:sync',
 } from './started-commands.ts'
 export { syncIntegration } from './sync-integration.ts'
+export { webhookSubscription } from './webhook-subscription.ts'

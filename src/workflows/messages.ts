@@ -6,6 +6,7 @@
 import { defineQuery, defineSignal } from '@temporalio/workflow'
 import type { PumpCall } from '../claims/pump-jobs.ts'
 import type { IncidentSight } from '../incidents/incident-jobs.ts'
+import type { SubscriptionSight } from '../subscriptions/subscription-jobs.ts'
 import type { ProcessSyncItemInput, SyncBegan, SyncProgress } from '../syncs/sync-jobs.ts'
 import type { ProcessWebhookResult } from '../webhooks/webhook-jobs.ts'
 import { QUERY, SIGNAL } from './ids.ts'
@@ -87,6 +88,18 @@ export interface IncidentState {
 }
 
 export const incidentState = defineQuery<IncidentState>(QUERY.state)
+
+/** Something about the subscription has changed: it is looked at now. */
+export const look = defineSignal(SIGNAL.look)
+
+export interface WebhookSubscriptionState {
+  /** Null: it has not been looked at yet, or nobody has asked for one. */
+  readonly sight: SubscriptionSight | null
+  /** ISO 8601: when it is looked at again without a signal. */
+  readonly nextLookAt: string | null
+}
+
+export const webhookSubscriptionState = defineQuery<WebhookSubscriptionState>(QUERY.state)
 
 export interface BackfillProgress {
   /** ISO 8601: the slice at work. */

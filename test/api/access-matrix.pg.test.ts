@@ -301,8 +301,8 @@ async function statusOf(route: string, caller: string): Promise<number> {
     login: { path: '/operator/login', ...form({ token: OPERATE_TOKEN }) },
     logout: { path: '/operator/logout', ...form({}) },
     page: { path: '/operator' },
-    'page/enable': { path: `/operator/integrations/${id}/enable`, ...form({}) },
-    'page/disable': { path: `/operator/integrations/${otherId}/disable`, ...form({}) },
+    'page/enable': { path: `/operator/do/post/integrations/${id}/enable`, ...form({}) },
+    'page/disable': { path: `/operator/do/post/integrations/${otherId}/disable`, ...form({}) },
     api: {
       path: `${API}/integrations`,
       ...(method === 'POST' ? json({ provider: 'acme', name: 'made', credentials: CREDENTIALS }) : {}),

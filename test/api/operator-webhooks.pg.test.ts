@@ -225,6 +225,7 @@ describe('a dismissal', () => {
     expect(await (await post('/webhooks/dismiss', { ...filter, dry_run: true })).json()).toEqual({
       count: 2,
       ids: rows.map(({ id }) => id),
+      integrations: 1,
       more: false,
       undo: false,
     })
@@ -247,7 +248,7 @@ describe('a replay of many', () => {
     const response = await post('/webhooks/replay', { integration: integration.id, limit: 1, dry_run: true })
     expect([response.status, await response.json()]).toEqual([
       200,
-      { count: 1, ids: [rows[0]?.id], waiting: 0, more: true },
+      { count: 1, ids: [rows[0]?.id], integrations: 1, waiting: 0, more: true },
     ])
     expect(await Promise.all(rows.map(({ id }) => webhookOf(test, id)))).toEqual(rows)
     expect(await acts()).toEqual([])
@@ -261,7 +262,10 @@ describe('a replay of many', () => {
     ]
     const filter = { integration: integration.id, event: 'issues', since: AT.toISOString() }
     const response = await post('/webhooks/replay', filter)
-    expect([response.status, await response.json()]).toEqual([200, { replayed: 1, integrations: 1, more: false }])
+    expect([response.status, await response.json()]).toEqual([
+      200,
+      { replayed: 1, integrations: 1, span: [rows[0]?.id, rows[0]?.id], more: false },
+    ])
     const statuses = await Promise.all(rows.map(async ({ id }) => (await webhookOf(test, id)).status))
     expect(statuses).toEqual(['pending', 'failed', 'failed'])
     expect(test.starts.wakes).toEqual(['arrived'])

@@ -13,12 +13,13 @@ import { keepClaim } from '../../src/claims/lease-queries.ts'
 import type { WebhookRow } from '../../src/db/schema/tables.ts'
 import type { HandlesWebhooks } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import type { HandshakeAnswer, WebhookDoor } from '../../src/providers/webhook-door.ts'
 import { storedWebhookRequest } from '../../src/providers/webhook-request.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, listen, occasion, testIntegrations } from '../support/integrations.ts'
-import { CREDENTIALS, SECRET, sign, webhookProvider } from '../support/providers.ts'
+import { CREDENTIALS, SECRET, sign, TOKEN, webhookProvider } from '../support/providers.ts'
 import { makeWebhook } from '../support/rows.ts'
 
 const MAX_BYTES = 1_000
@@ -253,7 +254,7 @@ describe('a signature', () => {
     ['returns false', () => false, 403],
     ['returns a promise of true', async () => true, 200],
   ])('of a provider that %s', async (_, verify, status) => {
-    const to = await createWith({ verifyWebhookSignature: verify as HandlesWebhooks['verifyWebhookSignature'] })
+    const to = await createWith({ verifyWebhookSignature: verify as () => boolean })
     expect((await deliver({ to })).status).toBe(status)
   })
 
@@ -530,40 +531,164 @@ describe('the generic route', () => {
   })
 })
 
-describe('a challenge', () => {
-  const challenge = (answer: unknown) => createWith({ answerWebhookChallenge: () => answer as never })
+describe('a handshake', () => {
+  const door = (handshake: NonNullable<WebhookDoor['handshake']>) => createWith({ webhookDoor: { handshake } })
 
   it('is answered before the signature; nothing is stored, told or woken', async () => {
-    const to = await challenge({ status: 200, contentType: 'text/plain', body: 'echo' })
+    const to = await door(() => ({ text: 'echo' }))
     const wakesBefore = test.starts.wakes.length
     await storesNothing(async () => {
       const response = await api.request(route(to), { method: 'GET' })
       expect([response.status, await response.text()]).toEqual([200, 'echo'])
-      expect(response.headers.get('content-type')).toContain('text/plain')
+      expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8')
       expect(response.headers.get('x-content-type-options')).toBe('nosniff')
     })
     expect(test.starts.wakes).toHaveLength(wakesBefore)
   })
 
   it('goes to the lowest id on the generic route', async () => {
-    const provider = newProvider({
-      answerWebhookChallenge: ({ id }) => ({ status: 200, contentType: 'text/plain', body: String(id) }),
-    })
+    const provider = newProvider({ webhookDoor: { handshake: ({ id }) => ({ text: String(id) }) } })
     const lowest = await create(provider)
     await create(provider)
     const response = await api.request(`/integrations/${provider}/webhook`)
     expect(await response.text()).toBe(String(lowest.id))
   })
 
-  it.each([
-    ['of 4096 bytes', { status: 200, contentType: 'text/plain', body: 'x'.repeat(4_096) }, 200],
-    ['of 4097 bytes', { status: 200, contentType: 'text/plain', body: 'x'.repeat(4_097) }, 403],
-    ['of 4097 bytes in fewer characters', { status: 200, contentType: 'text/plain', body: '€'.repeat(1_366) }, 403],
-    ['as JSON', { status: 200, contentType: 'application/json', body: '{}' }, 200],
-    ['as HTML', { status: 200, contentType: 'text/html', body: '<b>' }, 403],
+  it.each<[string, HandshakeAnswer | null, number]>([
+    ['of 4096 bytes', { text: 'x'.repeat(4_096) }, 200],
+    ['of 4097 bytes', { text: 'x'.repeat(4_097) }, 403],
+    ['as JSON', { json: { challenge: 'é' } }, 200],
+    ['with a tag in its text', { text: '<b>' }, 403],
+    ['with a line break in a header', { headers: { 'x-echo': 'a\r\nset-cookie: b=c' } }, 403],
+    ['with a tag in a header', { headers: { 'x-echo': '<script>' } }, 403],
+    ['with a cookie', { headers: { 'set-cookie': 'a=b' } }, 403],
+    ['with a header that a proxy obeys', { headers: { 'x-accel-redirect': '/etc' } }, 403],
+    ['that leads elsewhere', { status: 302, headers: { location: 'https://evil.example' } }, 403],
+    ['with two bodies', { text: 'a', json: {} }, 403],
+    ['with a token of the integration', { text: `token: ${TOKEN}` }, 403],
+    ['with its secret in base64', { json: { s: Buffer.from(SECRET).toString('base64') } }, 403],
+    ['with its secret in a header', { headers: { 'x-echo': encodeURIComponent(SECRET) } }, 403],
     ['that is null: an ordinary, unsigned delivery', null, 403],
   ])('with an answer %s', async (_, answer, status) => {
-    expect((await api.request(route(await challenge(answer)))).status).toBe(status)
+    const response = await api.request(route(await door(() => answer)))
+    expect(response.status).toBe(status)
+    if (status === 403) expect(await response.text()).not.toContain('token')
+  })
+
+  it('sends JSON in which no tag begins, whatever the request brought', async () => {
+    const to = await door((_integration, { query }) => ({ json: { challenge: query.get('challenge') } }))
+    const response = await api.request(`${route(to)}?challenge=${encodeURIComponent('<script>&')}`)
+    const text = await response.text()
+    expect(text).not.toMatch(/[<>&]/)
+    expect(JSON.parse(text)).toEqual({ challenge: '<script>&' })
+  })
+
+  it('may repeat a secret that the request itself brought', async () => {
+    const to = await door((_integration, { headers }) => ({ headers: { 'x-echo': headers.get('x-echo') ?? '' } }))
+    expect((await api.request(route(to), { headers: { 'x-echo': SECRET } })).headers.get('x-echo')).toBe(SECRET)
+  })
+
+  it.each(['HEAD', 'OPTIONS'])('alone answers %s: a signed one of that method is no delivery', async (method) => {
+    const to = await createWith({
+      webhookDoor: { methods: ['POST', method as 'HEAD'], handshake: (_, { query }) => (query.has('ask') ? {} : null) },
+    })
+    await storesNothing(async () => {
+      expect((await overHttp({ method, path: `${route(to)}?ask` })).status).toBe(200)
+      const refused = await overHttp({ method, path: route(to), headers: signed('') })
+      expect([refused.status, refused.headers.allow]).toEqual([405, `POST, ${method}`])
+    })
+  })
+})
+
+describe("a provider's own answers", () => {
+  it('take the place of 200 and 403, as they were declared', async () => {
+    const to = await createWith({
+      webhookDoor: {
+        methods: ['PUT'],
+        accepted: { status: 202, text: '[accepted]' },
+        duplicate: { status: 208 },
+        badSignature: { status: 401, headers: { 'x-why': 'signature' } },
+      },
+    })
+    const put = (headers: Record<string, string>) =>
+      overHttp({ method: 'PUT', path: route(to), headers: { 'x-delivery': 'one', ...headers }, body: '{}' })
+    const [first, again, forged] = [await put(signed('{}')), await put(signed('{}')), await put({})]
+    expect([first.status, first.text, first.headers['content-type']]).toEqual([
+      202,
+      '[accepted]',
+      'text/plain; charset=utf-8',
+    ])
+    expect([again.status, again.text, again.headers['content-type']]).toEqual([208, '', undefined])
+    expect([forged.status, forged.text, forged.headers['x-why']]).toEqual([401, '', 'signature'])
+    expect((await overHttp({ path: route(to), headers: signed('{}'), body: '{}' })).headers.allow).toBe('PUT')
+  })
+
+  it('are not sent where one holds something of the credentials: the default is', async () => {
+    const to = await createWith({ webhookDoor: { accepted: { text: `for ${SECRET}` }, badSignature: { text: TOKEN } } })
+    expect(await (await deliver({ to })).json()).toEqual({ status: 'queued' })
+    const forged = await api.request(route(to), { method: 'POST', body: '{}' })
+    expect([forged.status, await forged.text()]).toEqual([403, expect.not.stringContaining(TOKEN)])
+  })
+
+  it.each<[string, unknown, string]>([
+    ['accepted with 302', { accepted: { status: 302 } }, 'webhookDoor.accepted: its status must be'],
+    ['badSignature with 200', { badSignature: { status: 200 } }, 'webhookDoor.badSignature: its status must be'],
+    ['an unknown method', { methods: ['TRACE'] }, 'webhookDoor.methods must be a list of'],
+    ['OPTIONS without a handshake', { methods: ['POST', 'OPTIONS'] }, 'which only a handshake() answers'],
+    [
+      'no method for deliveries',
+      { methods: ['HEAD'], handshake: () => null },
+      'must have one by which deliveries come',
+    ],
+    ['a handshake that is none', { handshake: 'ok' }, 'webhookDoor.handshake must be a function'],
+  ])('that cannot be sent are refused at registration: %s', (_, webhookDoor, why) => {
+    expect(() => newProvider({ webhookDoor: webhookDoor as WebhookDoor })).toThrow(why)
+  })
+})
+
+describe('a secret that a handshake brings', () => {
+  const BROUGHT = 'b537207f20cbfa02357cf448134da559'
+  const shaking = () =>
+    createWith({
+      webhookDoor: {
+        handshake(_integration, { headers }) {
+          const storeSecret = headers.get('x-hook-secret')
+          return storeSecret === null ? null : { headers: { 'x-hook-secret': storeSecret }, storeSecret }
+        },
+      },
+    })
+  const shake = (path: string, secret = BROUGHT) =>
+    api.request(path, { method: 'POST', headers: { 'x-hook-secret': secret } })
+
+  it('is stored while it is expected, and signs from then on', async () => {
+    const to = await shaking()
+    await test.integrations.webhooks.expectHandshake(to.id)
+    const answer = await shake(route(to))
+    expect([answer.status, answer.headers.get('x-hook-secret')]).toEqual([200, BROUGHT])
+    const signedByIt = { method: 'POST', headers: signed('{}', BROUGHT), body: '{}' }
+    expect((await api.request(route(to), signedByIt)).status).toBe(200)
+    // The answer was lost, and the provider asks again.
+    expect((await shake(route(to))).status).toBe(200)
+    expect((await shake(route(to), 'another-secret-of-a-stranger')).status).toBe(403)
+  })
+
+  it('is refused while none is expected, on the generic route, and after the time', async () => {
+    const to = await shaking()
+    expect((await shake(route(to))).status).toBe(403)
+    await test.integrations.webhooks.expectHandshake(to.id, { forSeconds: 1 })
+    expect((await shake(`/integrations/${to.provider}/webhook`)).status).toBe(403)
+    await test.sql`update integration_cache set expires_at = clock_timestamp() where key like ${`%:${to.id}:webhook-handshake`}`
+    expect((await shake(route(to))).status).toBe(403)
+    expect((await deliver({ to })).status).toBe(200)
+  })
+
+  it('of two at once is one', async () => {
+    const to = await shaking()
+    await test.integrations.webhooks.expectHandshake(to.id)
+    const answers = await Promise.all(
+      ['one-of-two-secrets', 'two-of-two-secrets'].map((each) => shake(route(to), each)),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 403])
   })
 })
 

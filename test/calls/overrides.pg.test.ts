@@ -291,6 +291,7 @@ describe('rateLimit()', () => {
     used: 0,
     overrideUntil: null,
     suppressedUntil: null,
+    shared: null,
   }
   const PROVIDERS: RateLimitView = { ...NONE, source: 'provider', limit: 3, windowSeconds: 60, window: 'fixed' }
 

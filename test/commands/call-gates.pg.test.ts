@@ -141,6 +141,7 @@ describe('rate-limit', () => {
     used: 0,
     override_until: null,
     suppressed_until: null,
+    shared: null,
   })
 
   it('status only looks', async () => {

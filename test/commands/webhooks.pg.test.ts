@@ -258,8 +258,10 @@ describe('replay-webhook of many', () => {
     const ids = rows.slice(0, 10).map(({ id }) => id)
     const ran = await run(many('--dry-run', '--json'))
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
-    expect(ran.json()).toEqual({ count: 12, ids, waiting: 0, more: false })
-    expect((await run(many('--dry-run'))).out).toBe(`Would replay 12 webhooks (${ids.join(', ')}, ...).\n`)
+    expect(ran.json()).toEqual({ count: 12, ids, integrations: 1, waiting: 0, more: false })
+    expect((await run(many('--dry-run'))).out).toBe(
+      `Would replay 12 webhooks of 1 integration (${ids.join(', ')}, ...).\n`,
+    )
     expect(await Promise.all(rows.map(({ id }) => webhookOf(test, id)))).toEqual(rows)
     expect(await notes()).toEqual([])
   })
@@ -267,8 +269,16 @@ describe('replay-webhook of many', () => {
   it('says which will wait until their integration is enabled', async () => {
     const { id } = await failed()
     await setIntegration(test, integration.id, { isActive: false, healthStatus: 'disabled' })
-    expect((await run(many('--dry-run', '--json'))).json()).toEqual({ count: 1, ids: [id], waiting: 1, more: false })
-    expect((await run(many('--dry-run'))).out).toContain(`Would replay 1 webhook (${id}). 1 of them will wait`)
+    expect((await run(many('--dry-run', '--json'))).json()).toEqual({
+      count: 1,
+      ids: [id],
+      integrations: 1,
+      waiting: 1,
+      more: false,
+    })
+    expect((await run(many('--dry-run'))).out).toContain(
+      `Would replay 1 webhook of 1 integration (${id}). 1 of them will wait`,
+    )
   })
 
   it('needs --yes where nobody can be asked', async () => {
@@ -277,7 +287,9 @@ describe('replay-webhook of many', () => {
     expect(ran.exitCode).toBe(1)
     expect(errorOf(ran)).toEqual({
       code: 'confirmation_needed',
-      message: expect.stringMatching(new RegExp(`^Replay 1 webhook \\(${row.id}\\)\\? .* give --yes to go on`)),
+      message: expect.stringMatching(
+        new RegExp(`^Replay 1 webhook of 1 integration \\(${row.id}\\)\\? .* give --yes to go on`),
+      ),
     })
     expect(await statusOf(row)).toBe('failed')
   })
@@ -298,7 +310,12 @@ describe('replay-webhook of many', () => {
     test.starts.wakes.length = 0
     const ran = await run(many(...words, '--json'), options)
     expect(ran.exitCode).toBe(0)
-    expect(ran.json()).toEqual({ replayed: 2, integrations: 1, more: false })
+    expect(ran.json()).toEqual({
+      replayed: 2,
+      integrations: 1,
+      span: [rows[0]?.id, rows[1]?.id],
+      more: false,
+    })
     expect(await Promise.all([...rows, processed].map(statusOf))).toEqual(['pending', 'pending', 'processed'])
     expect(test.starts.wakes).toEqual(['arrived'])
     expect(await notes()).toEqual([
@@ -312,14 +329,19 @@ describe('replay-webhook of many', () => {
     const rows = [await failed(), await failed()]
     const ran = await run(many('--limit', '1', '--yes', '--json'))
     expect(ran.err).toBe('There are more than 1; --limit takes more.\n')
-    expect(ran.json()).toEqual({ replayed: 1, integrations: 1, more: true })
+    expect(ran.json()).toEqual({
+      replayed: 1,
+      integrations: 1,
+      span: [rows[0]?.id, rows[0]?.id],
+      more: true,
+    })
     expect(await Promise.all(rows.map(statusOf))).toEqual(['pending', 'failed'])
   })
 
   it('asks nothing where there is nothing to do', async () => {
     expect(await run(many())).toMatchObject({ exitCode: 0, out: 'Nothing to replay.\n', err: '' })
     expect((await run(many('--dry-run'))).out).toBe('Nothing to replay.\n')
-    expect((await run(many('--json'))).json()).toEqual({ replayed: 0, integrations: 0, more: false })
+    expect((await run(many('--json'))).json()).toEqual({ replayed: 0, integrations: 0, span: null, more: false })
   })
 
   it.each([
@@ -354,7 +376,13 @@ describe('dismiss-webhook', () => {
     const rows = [await failed(), await failed(), await failed({ status: 'processed', error: null })]
     const many = (...words: string[]) => ['dismiss-webhook', '--integration', integration.id, ...words]
     const ids = rows.slice(0, 2).map(({ id }) => id)
-    expect((await run(many('--dry-run', '--json'))).json()).toEqual({ count: 2, ids, more: false, undo: false })
+    expect((await run(many('--dry-run', '--json'))).json()).toEqual({
+      count: 2,
+      ids,
+      integrations: 1,
+      more: false,
+      undo: false,
+    })
     expect(errorOf(await run(many('--json'))).code).toBe('confirmation_needed')
     const ran = await run(many('--json'), { answers: { 'Dismiss 2 webhooks': true } })
     expect(ran.json()).toEqual({ dismissed: 2, integrations: 1, more: false, undo: false })

@@ -57,7 +57,7 @@ const EXPECTED = [
   '  LOG_LEVEL: expected "trace" or "debug" or "info" or "warn" or "error" or "fatal" or "silent", received "loud"',
   '  database: expected a URL such as postgres://user:password@host:5432/name, with special characters percent-encoded, received a text that is no such URL',
   '  providers.7: expected a provider that can be registered, received one that can\'t be: an identifier is 1 to 64 of a-z, 0-9, "_" and "-", and not all digits',
-  "  providers.demo: expected a provider that can be registered, received one that can't be: HandlesWebhooks lacks verifyWebhookSignature",
+  "  providers.demo: expected a provider that can be registered, received one that can't be: HandlesWebhooks lacks signature or verifyWebhookSignature",
 ]
 const KEY_RING =
   /^ {2}encryptionKeys: expected "kid:base64.*, received none that can be used: The key "k1" is no strict base64/

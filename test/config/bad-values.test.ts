@@ -228,7 +228,7 @@ describe('a bad option', () => {
       { providers: { demo: { handleWebhook: () => null } } },
       'providers.demo',
       PROVIDER,
-      expect.stringMatching(/^one that can't be: HandlesWebhooks lacks verifyWebhookSignature/) as never,
+      expect.stringMatching(/^one that can't be: HandlesWebhooks lacks signature or verifyWebhookSignature/) as never,
     ],
     [
       { config: { providers: { github: 3 } } },

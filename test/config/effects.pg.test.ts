@@ -15,9 +15,8 @@ import type { IntegrationRow, LogRow, SyncItemRow, WebhookRow } from '../../src/
 import { hear } from '../../src/echoes/written-record-queries.ts'
 import { evaluateFailureRates } from '../../src/incidents/anomalies.ts'
 import { mappedTable } from '../../src/mappings/mapped-table.ts'
-import type { HandlesWebhooks, RecognisesEchoes } from '../../src/providers/contracts.ts'
+import type { RecognisesEchoes } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import { verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
 import { pruneRows } from '../../src/retention/pruning.ts'
 import type { DeletingStep } from '../../src/retention/queries.ts'
@@ -170,8 +169,7 @@ describe('webhooks', () => {
 
   effect('webhook.timestamp_tolerance', 'refuses an older signature', async () => {
     const secret = `whsec_${randomBytes(32).toString('base64')}`
-    const verifyWebhookSignature: HandlesWebhooks['verifyWebhookSignature'] = (_, request) =>
-      verifyStandardWebhook(request, [secret])
+    const signed = { signature: { scheme: 'standard-webhooks' }, webhookSecrets: () => [secret] } as const
     const statusAt = (timestamp_tolerance: number) =>
       withConfig(
         { webhook: { timestamp_tolerance } },
@@ -180,7 +178,7 @@ describe('webhooks', () => {
           const { headers } = signedWebhook(standardWebhooksSigner, '{}', { secret, at })
           return (await deliver(test, { headers: Object.fromEntries(headers) })).status
         },
-        { providers: { acme: webhookProvider({ verifyWebhookSignature }) } },
+        { providers: { acme: webhookProvider(signed) } },
       )
     expect(await statusAt(30)).toBe(403)
     expect(await statusAt(120)).toBe(200)
@@ -706,7 +704,7 @@ describe('pruning', () => {
   /** Each step of its own, since the rows of all tests of this file are in one database. */
   const keptBy = (
     key: keyof Config['pruning'],
-    step: Exclude<DeletingStep, 'written_records' | 'rollups'>,
+    step: Exclude<DeletingStep, 'written_records' | 'rollups' | 'deliveries'>,
     table: 'requests' | 'logs' | 'idempotencyKeys' | 'syncItems' | 'audit' | 'incidents' | 'webhooks',
     row: (at: Date) => object,
   ) => {

@@ -137,6 +137,14 @@ const ADDED: typeof SPECIFIED = {
     stream: 'string(60), nullable',
     record_hash: 'string(64), nullable',
   },
+  _deliveries: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    delivery_id: 'string',
+    payload: 'text',
+    headers: 'json',
+    parts: 'int',
+  },
   _record_hashes: {
     id: 'bigint PK',
     integration_id: 'bigint',
@@ -209,6 +217,22 @@ const ADDED: typeof SPECIFIED = {
     answers: 'timestamps, default {}',
     looping_since: 'timestamp, nullable',
   },
+  _webhook_subscriptions: {
+    integration_id: 'bigint',
+    is_wanted: 'boolean',
+    subscription_id: 'string, nullable',
+    url: 'text, nullable',
+    expires_at: 'timestamp, nullable',
+    renewed_at: 'timestamp, nullable',
+    secret_mark: 'string(64), nullable',
+    claim: 'int, default 0',
+    checked_at: 'timestamp, nullable',
+    next_check_at: 'timestamp, nullable',
+    failures: 'int, default 0',
+    failing_since: 'timestamp, nullable',
+    last_error: 'text, nullable',
+    alerted_at: 'timestamp, nullable',
+  },
   _rollups: {
     id: 'bigint PK',
     seconds: 'int',
@@ -240,6 +264,8 @@ const ADDED: typeof SPECIFIED = {
     traceparent: 'string(55), nullable',
     lost_workers: 'smallint, default 0',
     is_own: 'boolean, nullable',
+    part_of: 'bigint, nullable',
+    part: 'int, nullable',
   },
   _cache: {
     key: 'text',
@@ -328,8 +354,10 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     "claim where status = 'processing'",
     "attempts, processed_at where status = 'failed' and dismissed_at is null",
     "processed_at where status = 'failed' and dismissed_at is null",
+    'part_of, id where part_of is not null',
   ],
   _incidents: ['id where followed_at is null or followed_at < updated_at', "closed_at where status = 'closed'"],
+  _deliveries: ['unique integration_id, delivery_id', 'created_at, id'],
   _record_hashes: ['unique integration_id, stream, external_id, event_class'],
   _streams: [
     'next_sync_at NULLS FIRST, integration_id, stream',
@@ -351,6 +379,10 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'integration_id where is_new',
     'integration_id where looping_since is not null',
     'updated_at',
+  ],
+  _webhook_subscriptions: [
+    'next_check_at where next_check_at is not null',
+    'integration_id where alerted_at is not null',
   ],
   _rollups: [
     'unique integration_id, seconds, starts_at where integration_id is not null',
@@ -374,12 +406,15 @@ const FOREIGN_KEYS: Record<string, string[]> = {
       '_events',
       '_sync_starts',
       '_written_records',
+      '_webhook_subscriptions',
       '_streams',
       '_record_hashes',
+      '_deliveries',
       '_rollups',
     ].map((table) => [table, ['integration_id -> s, cascade']]),
   ),
   _sync_items: ['integration_id -> s, cascade', 'sync_log_id -> _logs, set null'],
+  _webhooks: ['integration_id -> s, cascade', 'part_of -> _deliveries, set null'],
 }
 
 /** Column to its values, or to another rule. */
@@ -390,7 +425,7 @@ const CHECKS: Record<string, Record<string, string[]>> = {
   _sync_items: { status: ['pending', 'processing', 'success', 'failed', 'skipped'] },
   _incidents: {
     status: ['open', 'closed'],
-    source: ['health', 'circuit', 'sync', 'echo'],
+    source: ['health', 'circuit', 'sync', 'echo', 'webhooks'],
     peak_severity: ['healthy', 'degraded', 'failing', 'disabled'],
   },
   _tokens: { scope: ['read', 'operate'] },
@@ -402,6 +437,7 @@ const PRIMARY_KEYS: Record<string, string> = {
   _cache: 'unique key',
   _sync_starts: 'unique integration_id, stream',
   _streams: 'unique integration_id, stream',
+  _webhook_subscriptions: 'unique integration_id',
 }
 
 const TABLES = [...new Set([...Object.keys(SPECIFIED), ...Object.keys(ADDED)])]

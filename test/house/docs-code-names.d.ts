@@ -2,7 +2,15 @@
 
 import type { Integration, Integrations, Json, SyncSession } from 'durable-integrations'
 import type { GitHubIssue } from 'durable-integrations/github'
-import type { Call, HasScheduledSync, PagedListing, ProviderEvent, SyncItemEvent } from 'durable-integrations/provider'
+import type {
+  Call,
+  HasScheduledSync,
+  PagedListing,
+  ProviderEvent,
+  SyncItemEvent,
+  WantedSubscription,
+  WebhookSubscription,
+} from 'durable-integrations/provider'
 import type { StripeClient } from 'durable-integrations/stripe'
 import type { TestIntegrations, WebhookSigner } from 'durable-integrations/testing'
 import type StripeSdk from 'stripe'
@@ -32,6 +40,7 @@ declare global {
   const SECRET: string
   const ANOTHER_SECRET: string
   const secret: string
+  function headerOf(error: unknown, name: string): string | null
   const call: Call<unknown>
   const deliveryId: string
   const credentials: { token: string }
@@ -54,6 +63,14 @@ declare global {
   function mirror(event: IssueSynced): Promise<void>
   const issue: Json
   const Issue: z.ZodObject<{ number: z.ZodNumber }>
+  const API: string
+  const Hook: z.ZodObject<{
+    id: z.ZodString
+    url: z.ZodString
+    expires_at: z.ZodNullable<z.ZodString>
+    active: z.ZodBoolean
+  }>
+  function subscriptionOf(hook: z.infer<typeof Hook>): WebhookSubscription
   const Ticket: z.ZodObject<{ id: z.ZodString; subject: z.ZodString; updated_at: z.ZodString }>
   const Me: z.ZodObject<{ id: z.ZodNumber; name: z.ZodString; email: z.ZodString }>
   interface Widget {

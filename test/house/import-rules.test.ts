@@ -70,6 +70,7 @@ const plants: Plant[] = [
     'calls',
     'echoes',
   ].map((concept) => breaks(`src/${concept}`, 'src/webhooks/arrival.ts', `arrows-of-${concept}`)),
+  breaks('src/subscriptions', 'src/syncs/start.ts', 'arrows-of-subscriptions'),
   breaks('src/webhooks', 'src/syncs/start.ts', 'arrows-of-webhooks'),
   breaks('src/syncs', 'src/webhooks/arrival.ts', 'arrows-of-syncs'),
   breaks('src/integrations', 'src/access/signed-links.ts', 'arrows-of-integrations'),

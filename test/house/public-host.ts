@@ -2,13 +2,11 @@
 import { createIntegrations } from 'durable-integrations'
 import { createApi } from 'durable-integrations/api'
 import {
-  activeWebhookSecrets,
   defineProvider,
   ProviderEvent,
   RateLimit,
   reduceCheckpointsByMax,
   SyncItemEvent,
-  verifyHmacSignature,
 } from 'durable-integrations/provider'
 import { createWorkers } from 'durable-integrations/worker'
 import { z } from 'zod'
@@ -37,10 +35,7 @@ export const acme = defineProvider({
     )
     return true
   },
-  verifyWebhookSignature: (integration, request) =>
-    verifyHmacSignature(request, activeWebhookSecrets(integration.credentialsArray(), new Date()), {
-      header: 'x-acme-signature',
-    }),
+  signature: { scheme: 'hmac', hash: 'sha256', header: 'x-acme-signature', encoding: 'hex' },
   async handleWebhook(integration, request, { attempt, signal }) {
     signal.throwIfAborted()
     if (attempt === 1 && request.headers.get('x-acme-event') === 'closed')

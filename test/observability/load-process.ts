@@ -7,12 +7,7 @@ import postgres from 'postgres'
 import { z } from 'zod'
 import { createIntegrations } from '../../src/index.ts'
 import type { HandlesWebhooks, HasScheduledSync } from '../../src/provider.ts'
-import {
-  RateLimitExceededException,
-  reduceCheckpointsByMax,
-  SyncItemEvent,
-  verifyHmacSignature,
-} from '../../src/provider.ts'
+import { RateLimitExceededException, reduceCheckpointsByMax, SyncItemEvent } from '../../src/provider.ts'
 
 /** Of a delivery. `call`: the path of the provider's that the handler asks. */
 const Payload = z.object({ call: z.string().nullable(), fails: z.boolean() })
@@ -27,8 +22,8 @@ class EntrySynced extends SyncItemEvent<{ n: number }> {
 }
 
 const provider: HandlesWebhooks & HasScheduledSync = {
-  verifyWebhookSignature: ({ metadata }, request) =>
-    verifyHmacSignature(request, [Plan.parse(metadata).secret], { header: 'x-signature' }),
+  signature: { scheme: 'hmac', hash: 'sha256', header: 'x-signature', encoding: 'hex' },
+  webhookSecrets: ({ metadata }) => [Plan.parse(metadata).secret],
   webhookDeliveryId: (request) => request.headers.get('x-delivery'),
   async handleWebhook(integration, request) {
     const { call, fails } = Payload.parse(request.json())

@@ -15,7 +15,7 @@ import { GitHubProvider } from '../../src/adapters/github/index.ts'
 import { createApi } from '../../src/api/app.ts'
 import type { HandlesWebhooks } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import { isTimely, soleHeader, verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
+import { isTimely, soleHeader } from '../../src/providers/signatures/delivery-values.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
 import { activeWebhookSecrets } from '../../src/providers/webhook-request.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
@@ -42,7 +42,7 @@ interface Scheme {
   readonly signsTime: boolean
 }
 
-/** As Stripe's adapter will be: the SDK's own check, which knows no time to come. https://docs.stripe.com/webhooks/signature */
+/** A check of a provider's own, by an SDK that knows no time to come. https://docs.stripe.com/webhooks/signature */
 const stripe = new Stripe('sk_test_of_the_tests')
 
 function verifyStripe(integration: Integration, request: WebhookRequest): boolean {
@@ -70,8 +70,7 @@ function verifyStripe(integration: Integration, request: WebhookRequest): boolea
 const PROVIDERS: Record<string, HandlesWebhooks> = {
   github: new GitHubProvider(),
   standard: {
-    verifyWebhookSignature: (integration, request) =>
-      verifyStandardWebhook(request, activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)),
+    signature: { scheme: 'standard-webhooks' },
     webhookDeliveryId: (request) => request.headers.get('webhook-id'),
     handleWebhook: () => null,
   },

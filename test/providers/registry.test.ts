@@ -144,7 +144,11 @@ describe('a contract implemented by halves', () => {
   const method = () => null as never
 
   it.each<[string, object, string]>([
-    ['webhooks without a signature', { handleWebhook: method }, 'HandlesWebhooks lacks verifyWebhookSignature'],
+    [
+      'webhooks without a signature',
+      { handleWebhook: method },
+      'HandlesWebhooks lacks signature or verifyWebhookSignature',
+    ],
     ['webhooks without a handler', { verifyWebhookSignature: method }, 'HandlesWebhooks lacks handleWebhook'],
     [
       'a sync without its reducer',
@@ -177,17 +181,17 @@ describe('a contract implemented by halves', () => {
     [
       'a member that is null',
       { handleWebhook: method, verifyWebhookSignature: null },
-      'HandlesWebhooks lacks verifyWebhookSignature',
+      'HandlesWebhooks lacks signature or verifyWebhookSignature',
     ],
     [
       'a member that is no method',
       { handleWebhook: method, verifyWebhookSignature: true },
-      'HandlesWebhooks lacks verifyWebhookSignature',
+      'HandlesWebhooks lacks signature or verifyWebhookSignature',
     ],
     [
       'two contracts',
       { handleWebhook: method, sync: method, defaultRateLimit: method },
-      'HandlesWebhooks lacks verifyWebhookSignature; HasScheduledSync lacks reduceCheckpoints',
+      'HandlesWebhooks lacks signature or verifyWebhookSignature; HasScheduledSync lacks reduceCheckpoints',
     ],
   ])('is refused with what is missing: %s', (_, provider, missing) => {
     const message = refusal(() => registered(provider as IntegrationProvider))

@@ -27,12 +27,37 @@ const withDeliveries: Prepare = async (sandbox) => {
   return {}
 }
 
+const withHooks: Prepare = async (sandbox) => {
+  for (const url of ['https://a.example', 'https://b.example'])
+    await sandbox.send('POST', `${WIDGETS}/hooks`, { config: { url, content_type: 'json' } })
+  return {}
+}
+
 /** One or more requests of every published operation; `prepare` happens first and gives headers. */
 const requests: Record<string, [path: string, status: number, body?: unknown, prepare?: Prepare][]> = {
   'POST /app/installations/{installation_id}/access_tokens': [
     [`${INSTALLATION}/access_tokens`, 201, { repositories: ['widgets'] }, asApp],
     [`${INSTALLATION}/access_tokens`, 401],
     ['/app/installations/1/access_tokens', 404, undefined, asApp],
+  ],
+  'GET /repos/{owner}/{repo}/hooks': [
+    [`${WIDGETS}/hooks`, 200, undefined, withHooks],
+    [`${WIDGETS}/hooks?per_page=1&page=2`, 200, undefined, withHooks],
+    ['/repos/nobody/widgets/hooks', 404],
+  ],
+  'POST /repos/{owner}/{repo}/hooks': [
+    [`${WIDGETS}/hooks`, 201, { name: 'web', events: ['*'], config: { url: 'https://c.example', secret: 's' } }],
+    [`${WIDGETS}/hooks`, 422, { config: {} }],
+    [`${WIDGETS}/hooks`, 422, { config: { url: 'https://a.example' } }, withHooks],
+  ],
+  'PATCH /repos/{owner}/{repo}/hooks/{hook_id}': [
+    [`${WIDGETS}/hooks/600000001`, 200, { active: false, events: ['issues'] }, withHooks],
+    [`${WIDGETS}/hooks/600000001`, 422, { events: [] }, withHooks],
+    [`${WIDGETS}/hooks/1`, 404, {}],
+  ],
+  'DELETE /repos/{owner}/{repo}/hooks/{hook_id}': [
+    [`${WIDGETS}/hooks/600000001`, 204, undefined, withHooks],
+    [`${WIDGETS}/hooks/1`, 404],
   ],
   'GET /repos/{owner}/{repo}/hooks/{hook_id}/deliveries': [
     [`${HOOK}/deliveries`, 200, undefined, withDeliveries],
@@ -109,8 +134,9 @@ describe('answers of the GitHub sandbox', () => {
       const sandbox = openSandbox()
       const headers = await prepare?.(sandbox)
       const response = await sandbox.send(operation.split(' ')[0] as string, path, body, headers)
-      const answer = await response.json()
       expect(response.status).toBe(status)
+      if (status === 204) return expect(await response.text()).toBe('')
+      const answer = await response.json()
       expect(violations(operation, status, answer)).toEqual([])
       expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8')
     },

@@ -12,6 +12,7 @@ import type { Activities } from '../../src/activities/index.ts'
 import { syncItemActivities } from '../../src/activities/item-activities.ts'
 import { orphanActivities } from '../../src/activities/orphan-activities.ts'
 import { pruningActivities } from '../../src/activities/pruning-activities.ts'
+import { subscriptionActivities } from '../../src/activities/subscription-activities.ts'
 import { syncActivities } from '../../src/activities/sync-activities.ts'
 import { tokenActivities } from '../../src/activities/token-activities.ts'
 import { webhookActivities } from '../../src/activities/webhook-activities.ts'
@@ -20,7 +21,7 @@ import type { PumpCall, PumpedQueue } from '../../src/claims/pump-jobs.ts'
 import type { Integrations, IntegrationsOptions } from '../../src/create-integrations.ts'
 import { createIntegrations, partsOf } from '../../src/create-integrations.ts'
 import type { EventKey, ListenerOptions } from '../../src/events/listeners.ts'
-import type { Framework, HandlerInput, WorkflowStarters } from '../../src/framework/context.ts'
+import type { Framework, HandlerInput, HandlerRun, WorkflowStarters } from '../../src/framework/context.ts'
 import type { Logger } from '../../src/framework/logger.ts'
 import type { BackfillInput, ProcessSyncItemInput } from '../../src/syncs/sync-jobs.ts'
 import type { ProcessWebhookInput } from '../../src/webhooks/webhook-jobs.ts'
@@ -39,6 +40,7 @@ export interface RecordedStarts {
   readonly syncs: number[]
   /** Names of the streams among them. */
   readonly streams: string[]
+  readonly handlerRuns: HandlerRun[]
   readonly handlers: {
     readonly workflow: string
     readonly taskQueue?: string
@@ -65,6 +67,8 @@ export interface RecordedStarts {
   /** How often the outbox was woken. */
   readonly outboxWakes: { count: number }
   /** Signals to the workflows of incidents. */
+  /** Integrations whose webhook subscription was to be looked at. */
+  readonly subscriptions: number[]
   readonly followed: { readonly integrationId: number; readonly change: 'escalate' | 'recovered' }[]
 }
 
@@ -94,6 +98,7 @@ export function testIntegrations(
     syncs: [],
     streams: [],
     handlers: [],
+    handlerRuns: [],
     webhookJobs: [],
     runningWebhooks: new Set(),
     running: new Set(),
@@ -104,6 +109,7 @@ export function testIntegrations(
     backfills: [],
     cancelled: [],
     outboxWakes: { count: 0 },
+    subscriptions: [],
     followed: [],
   }
   const integrations = createIntegrations({
@@ -128,6 +134,7 @@ export function testIntegrations(
       orphanActivities(framework),
       pruningActivities(framework),
       incidentActivities(framework),
+      subscriptionActivities(framework),
       eventActivities(framework),
     ),
     starts,
@@ -160,6 +167,10 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     async startHandler(handler, input, replayAttempt) {
       starts.handlers.push({ ...handler, input, replayAttempt })
     },
+    async runHandler(run) {
+      starts.handlerRuns.push(run)
+      return { status: 'handled' }
+    },
     async startProcessWebhook(input) {
       starts.webhookJobs.push(input)
       return starts.runningWebhooks.has(input.webhookId) ? 'already running' : 'started'
@@ -173,6 +184,7 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
       starts.outboxWakes.count += 1
     },
     followIncident: (integrationId, change) => void starts.followed.push({ integrationId, change }),
+    keepWebhookSubscription: (integrationId) => void starts.subscriptions.push(integrationId),
     runEvaluateFailures: () => onlyRecorded('the evaluation of failure rates'),
     runPrune: () => onlyRecorded('pruning'),
     async pauseSync({ integrationId }) {

@@ -6,20 +6,18 @@ import type { Json } from '../../src/framework/json.ts'
 import type { HandlesWebhooks, HasIncrementalSync, HasScheduledSync } from '../../src/providers/contracts.ts'
 import { SyncItemEvent } from '../../src/providers/provider-events.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
-import { activeWebhookSecrets, verifyHmacSignature } from '../../src/providers/webhook-request.ts'
 import { reduceCheckpointsByMax } from '../../src/syncs/checkpoint-rules.ts'
 
 export const SECRET = 'whsec-of-the-tests'
 export const TOKEN = 'token-of/the tests+1234'
 export const CREDENTIALS = { token: TOKEN, webhook_secret: SECRET }
 
+const SIGNATURE = { scheme: 'hmac', hash: 'sha256', header: 'x-signature', encoding: 'hex' } as const
+
 /** Takes deliveries signed in `X-Signature` (HMAC-SHA256, hex), named in `X-Delivery` and typed in `X-Event`. */
 export function webhookProvider(overrides: Partial<HandlesWebhooks> = {}): HandlesWebhooks {
   return {
-    verifyWebhookSignature: (integration, request) =>
-      verifyHmacSignature(request, activeWebhookSecrets(integration.credentialsArray(), request.receivedAt), {
-        header: 'x-signature',
-      }),
+    ...(overrides.verifyWebhookSignature === undefined ? { signature: SIGNATURE } : {}),
     webhookDeliveryId: (request) => request.headers.get('x-delivery'),
     resolveWebhookEvent: (request) => request.headers.get('x-event'),
     handleWebhook: () => ({ handled: true }),

@@ -1,9 +1,8 @@
 import Stripe from 'stripe'
 import { describe, expect, it } from 'vitest'
 import { GitHubProvider } from '../../src/adapters/github/index.ts'
-import type { Integration } from '../../src/providers/integration.ts'
-import { verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
-import { verifyHmacSignature, webhookRequest } from '../../src/providers/webhook-request.ts'
+import type { HmacScheme } from '../../src/providers/signatures/scheme-rules.ts'
+import { webhookRequest } from '../../src/providers/webhook-request.ts'
 import {
   gitHubSigner,
   hmacSigner,
@@ -11,6 +10,7 @@ import {
   standardWebhooksSigner,
   stripeSigner,
 } from '../../src/testing/signed-webhook.ts'
+import { verifies } from '../support/signatures.ts'
 
 async function received(request: Request) {
   const rawBody = new Uint8Array(await request.arrayBuffer())
@@ -32,18 +32,19 @@ describe('a signed delivery', () => {
       'x-github-event': 'issues',
       'x-github-delivery': '72d3162e-cc78-11e3-81ab-4c9367dc0958',
     })
-    const integration = { credentialsArray: () => ({ webhook_secret: "It's a Secret to Everybody" }) } as never
-    expect(new GitHubProvider().verifyWebhookSignature(integration as Integration, await received(request))).toBe(true)
+    const { signature } = new GitHubProvider()
+    expect(verifies(signature, await received(request), ["It's a Secret to Everybody"])).toBe(true)
   })
 
   it.each([
     ['hex', { header: 'x-sig' }],
     ['hex with a prefix', { header: 'x-sig', prefix: 'v1=' }],
     ['base64', { header: 'x-sig', encoding: 'base64' as const }],
-  ])('by HMAC in %s is what verifyHmacSignature() takes', async (_, form) => {
+  ])('by HMAC in %s is what the scheme hmac takes', async (_, form) => {
     const request = await received(signedWebhook(hmacSigner(form), { a: 1 }, { secret: 's' }))
-    expect(verifyHmacSignature(request, ['s'], form)).toBe(true)
-    expect(verifyHmacSignature(request, ['another'], form)).toBe(false)
+    const scheme: HmacScheme = { scheme: 'hmac', hash: 'sha256', encoding: 'hex', ...form }
+    expect(verifies(scheme, request, ['s'])).toBe(true)
+    expect(verifies(scheme, request, ['another'])).toBe(false)
     expect(request.json()).toEqual({ a: 1 })
   })
 
@@ -73,8 +74,8 @@ describe('a signed delivery', () => {
       'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
     })
     const delivery = await received(request)
-    expect(verifyStandardWebhook(delivery, ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'])).toBe(true)
-    expect(verifyStandardWebhook(delivery, [`whsec_${'A'.repeat(32)}`])).toBe(false)
+    expect(verifies({ scheme: 'standard-webhooks' }, delivery, ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'])).toBe(true)
+    expect(verifies({ scheme: 'standard-webhooks' }, delivery, [`whsec_${'A'.repeat(32)}`])).toBe(false)
   })
 
   it('has an id of its own each time', () => {

@@ -114,16 +114,26 @@ describe('many', () => {
     await makeWebhook(test, integration.id, { status: 'processed', eventType: 'a' })
     const [first, second] = rows.map(({ id }) => id)
     const filter = { integration: integration.id, event: 'a' }
-    expect(await webhooks.previewDismissal({ ...filter, limit: 1 })).toEqual({ count: 1, ids: [first], more: true })
+    expect(await webhooks.previewDismissal({ ...filter, limit: 1 })).toEqual({
+      count: 1,
+      ids: [first],
+      integrations: 1,
+      more: true,
+    })
     expect(await webhooks.dismissMany({ ...filter, limit: 1 })).toEqual({
       dismissed: 1,
       integrations: [{ id: integration.id, dismissed: 1 }],
       more: true,
     })
     expect(await webhooks.dismissMany(filter)).toMatchObject({ dismissed: 1 })
-    expect(await webhooks.previewDismissal(filter)).toEqual({ count: 0, ids: [], more: false })
+    expect(await webhooks.previewDismissal(filter)).toEqual({ count: 0, ids: [], integrations: 0, more: false })
     const undo = { undo: true }
-    expect(await webhooks.previewDismissal({}, undo)).toEqual({ count: 2, ids: [first, second], more: false })
+    expect(await webhooks.previewDismissal({}, undo)).toEqual({
+      count: 2,
+      ids: [first, second],
+      integrations: 1,
+      more: false,
+    })
     expect(await webhooks.dismissMany({}, undo)).toMatchObject({ dismissed: 2 })
     expect(await webhooks.previewDismissal()).toMatchObject({ count: 3 })
   })

@@ -3,6 +3,7 @@ import { sleep } from '@temporalio/workflow'
 import type { FollowIncidentInput } from '../../src/incidents/incident-jobs.ts'
 import type { FindOrphansInput } from '../../src/mappings/mapping-jobs.ts'
 import type { RefreshTokensInput } from '../../src/oauth/oauth-jobs.ts'
+import type { KeepSubscriptionInput } from '../../src/subscriptions/subscription-jobs.ts'
 import type {
   AdvanceCursorInput,
   BackfillInput,
@@ -98,6 +99,11 @@ export { prune as 'integrations:prune' }
 export async function incident(input: FollowIncidentInput) {
   await somethingElse()
   return real.incident(input)
+}
+
+export async function webhookSubscription(input: KeepSubscriptionInput) {
+  await somethingElse()
+  return real.webhookSubscription(input)
 }
 
 export async function eventOutbox(input?: PumpedQueueInput) {

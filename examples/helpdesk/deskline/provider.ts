@@ -16,19 +16,18 @@ import type {
   WebhookRequest,
 } from 'durable-integrations/provider'
 import {
-  activeWebhookSecrets,
   nextByCursor,
   OAuth2Provider,
   paginate,
   RateLimit,
   reduceCheckpointsByMax,
+  signedPart,
 } from 'durable-integrations/provider'
 import { z } from 'zod'
 import { DesklineClient } from './client.ts'
 import { toldRecord } from './records.ts'
 import { TicketSynced } from './ticket.ts'
 import { TicketChanged, TicketCommented, TicketEvent } from './ticket-event.ts'
-import { isSigned } from './webhook-signature.ts'
 
 export interface DesklineOptions {
   readonly clientId: string
@@ -102,9 +101,16 @@ export class DesklineProvider
     return { id, name, email, username: null }
   }
 
-  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
-    return isSigned(request, activeWebhookSecrets(integration.credentialsArray(), request.receivedAt))
-  }
+  /** `Deskline-Signature: t=1767225600,v1=5257a8…`: the time and the raw body, signed together. */
+  readonly signature = {
+    scheme: 'hmac',
+    hash: 'sha256',
+    header: 'deskline-signature',
+    encoding: 'hex',
+    fields: { separator: ',', signature: 'v1' },
+    timestamp: { field: 't' },
+    signed: [signedPart.timestamp, '.', signedPart.body],
+  } as const
 
   resolveWebhookEvent(request: WebhookRequest): string | null {
     return TicketEvent.safeParse(request.json()).data?.type ?? null

@@ -8,6 +8,7 @@ import type {
   IdentifiesAuthenticatedUser,
   Integration,
   ListedWebhook,
+  ManagesWebhooks,
   RecognisesEchoes,
   ReconcilesWebhooks,
   RedactsRequestData,
@@ -23,9 +24,11 @@ import { syncWindow } from './github-backfill.ts'
 import { callGitHub } from './github-call.ts'
 import { GitHubIssueSynced, GitHubWebhookReceived } from './github-events.ts'
 import { classifyGitHubFailure, gitHubRetryDelayMs, isGitHubRetryable } from './github-failures.ts'
+import { pageOf } from './github-pages.ts'
 import { DELIVERIES_KEPT_SECONDS, missedWebhooks } from './github-reconcile.ts'
+import { createHook, listHooks, removeHook, renewHook } from './github-subscription.ts'
 import { syncIssues } from './github-sync.ts'
-import { actionOf, deliveryIdOf, eventOf, payloadOf, verifySignature } from './github-webhooks.ts'
+import { actionOf, deliveryIdOf, eventOf, gitHubSignature, payloadOf } from './github-webhooks.ts'
 import { toldRecord } from './records.ts'
 import { GitHubMetadata, repositoryOf } from './repository.ts'
 
@@ -39,6 +42,7 @@ export class GitHubProvider
     HasIncrementalSync,
     HasBackfill,
     ReconcilesWebhooks,
+    ManagesWebhooks,
     ClassifiesFailures,
     CustomizesRetry,
     IdentifiesAuthenticatedUser,
@@ -78,9 +82,7 @@ export class GitHubProvider
   /** `X-GitHub-Delivery` is a header, and GitHub signs the body only. */
   readonly deliveryIdSigned = false
 
-  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
-    return verifySignature(integration, request)
-  }
+  readonly signature = gitHubSignature
 
   resolveWebhookEvent(request: WebhookRequest): string | null {
     return eventOf(request)
@@ -99,7 +101,14 @@ export class GitHubProvider
     return { status: 'dispatched', event }
   }
 
+  readonly webhookSecretFrom = 'us'
+  readonly createWebhookSubscription = createHook
+  readonly webhookSubscriptions = listHooks
+  readonly renewWebhookSubscription = renewHook
+  readonly removeWebhookSubscription = removeHook
+
   readonly toldRecord = toldRecord
+  readonly pageOf = pageOf
   readonly healthCheck = isHealthy
   readonly authenticatedUser = authenticatedUser
   readonly reconcileLookbackSeconds = DELIVERIES_KEPT_SECONDS

@@ -3,15 +3,17 @@
  *
  * Source: https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
  */
-import type { Integration, Json, WebhookRequest } from '../../provider.ts'
-import { activeWebhookSecrets, verifyHmacSignature } from '../../provider.ts'
+import type { HmacScheme, Json, WebhookRequest } from '../../provider.ts'
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** `X-Hub-Signature-256` over the raw bytes. The SHA-1 header beside it is ignored. */
-export function verifySignature(integration: Integration, request: WebhookRequest): boolean {
-  const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
-  return verifyHmacSignature(request, secrets, { header: 'x-hub-signature-256', prefix: 'sha256=' })
+/** The SHA-1 header beside it is ignored. */
+export const gitHubSignature: HmacScheme = {
+  scheme: 'hmac',
+  hash: 'sha256',
+  header: 'x-hub-signature-256',
+  prefix: 'sha256=',
+  encoding: 'hex',
 }
 
 /** `X-GitHub-Delivery`, if it is a UUID as GitHub sends it; null otherwise. */

@@ -25,6 +25,11 @@ export const GitHubMetadata = z.looseObject({
   repo: PathSegment,
   /** API of an Enterprise server, such as `https://github.example.com/api/v3`. Then only its host gets the token. */
   base_url: BaseUrl.optional(),
+  /** Which events a registered webhook delivers, such as `issues`; default: all. */
+  webhook_events: z
+    .array(z.string().regex(/^([a-z_]+|\*)$/, 'names of GitHub’s events are allowed'))
+    .min(1)
+    .optional(),
   /** Id of the repository's webhook, needed for reconciliation. Text from a command line. */
   hook_id: z.union([z.number().int().positive(), z.string().regex(/^[1-9]\d{0,15}$/, 'digits are allowed')]).optional(),
 })

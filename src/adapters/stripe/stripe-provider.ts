@@ -18,14 +18,15 @@ import { StripeClient } from './client.ts'
 import type { StripeAccount } from './stripe-call.ts'
 import { callStripe, checkedBaseUrl } from './stripe-call.ts'
 import { StripeCredentials } from './stripe-credentials.ts'
+import { pageOf } from './stripe-pages.ts'
 import { EVENTS_KEPT_SECONDS, undeliveredEvents } from './stripe-reconcile.ts'
 import {
   deliveryIdOf,
   eventTypeOf,
   payloadOf,
   StripeWebhookReceived,
+  stripeSignature,
   toldRecord,
-  verifySignature,
 } from './stripe-webhooks.ts'
 
 /** Limit of live mode: https://docs.stripe.com/rate-limits */
@@ -86,9 +87,7 @@ export class StripeProvider
     return ['GET:events']
   }
 
-  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
-    return verifySignature(integration, request)
-  }
+  readonly signature = stripeSignature
 
   webhookDeliveryId(request: WebhookRequest): string | null {
     return deliveryIdOf(request)
@@ -107,6 +106,7 @@ export class StripeProvider
   }
 
   readonly toldRecord = toldRecord
+  readonly pageOf = pageOf
 
   readonly reconcileLookbackSeconds = EVENTS_KEPT_SECONDS
 

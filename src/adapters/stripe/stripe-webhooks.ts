@@ -3,46 +3,19 @@
  *
  * Source: https://docs.stripe.com/webhooks/signature. Rule: docs/behaviour/stripe.md, "Webhooks".
  */
-import Stripe from 'stripe'
 import { z } from 'zod'
-import type { Integration, Json, Told, WebhookRequest } from '../../provider.ts'
-import { activeWebhookSecrets, isTimely, ProviderEvent, soleHeader } from '../../provider.ts'
+import type { HmacScheme, Integration, Json, Told, WebhookRequest } from '../../provider.ts'
+import { ProviderEvent, signedPart } from '../../provider.ts'
 
-const SIGNED_AT = /^t=(\d{1,12})$/
-
-/**
- * The SDK's own check, with each secret in force, and two more that the SDK leaves out: it accepts a time in the future, and
- * takes the last of several times.
- */
-export function verifySignature(integration: Integration, request: WebhookRequest): boolean {
-  const header = soleHeader(request, 'stripe-signature')
-  const signedAt = header === null ? null : signedAtOf(header)
-  if (header === null || signedAt === null || !isTimely(request, signedAt)) return false
-  const text = request.text()
-  // The SDK hashes text. Bytes that are not UTF-8 have no text of their own, so other bytes could pass in their place.
-  if (!Buffer.from(text).equals(request.rawBody)) return false
-  const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
-  // Tries every secret, so that the time does not show which one matched.
-  return secrets.filter((secret) => isSignedWith(secret, header, text, request)).length > 0
-}
-
-/** The whole secret is the key, `whsec_` included. */
-function isSignedWith(secret: string, header: string, text: string, request: WebhookRequest): boolean {
-  const { toleranceSeconds, receivedAt } = request
-  try {
-    const { signature } = Stripe.webhooks
-    return signature?.verifyHeader(text, header, secret, toleranceSeconds, undefined, receivedAt.getTime()) ?? false
-  } catch (error) {
-    if (error instanceof Stripe.errors.StripeSignatureVerificationError) return false
-    throw error
-  }
-}
-
-/** Seconds since 1970; null unless the header names one time. */
-function signedAtOf(header: string): number | null {
-  const [time, ...further] = header.split(',').filter((part) => part.startsWith('t='))
-  const seconds = further.length === 0 ? SIGNED_AT.exec(time ?? '')?.[1] : undefined
-  return seconds === undefined ? null : Number(seconds)
+/** The whole secret is the key, `whsec_` included. While Stripe rolls a secret the header has several signatures. */
+export const stripeSignature: HmacScheme = {
+  scheme: 'hmac',
+  hash: 'sha256',
+  header: 'stripe-signature',
+  encoding: 'hex',
+  fields: { separator: ',', signature: 'v1' },
+  timestamp: { field: 't' },
+  signed: [signedPart.timestamp, '.', signedPart.body],
 }
 
 /** The event's `id`, which is signed with the body; null when the body has none. */

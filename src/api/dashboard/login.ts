@@ -17,7 +17,7 @@ import {
   writeSessionCookie,
 } from '../caller.ts'
 import { operatorRoot, requireCsrfToken, sameOrigin } from '../middleware.ts'
-import { page } from './layout.ts'
+import { plainPage } from './frame.ts'
 
 /** Enough for a token and a path. The caller is not known yet, so no more is read. */
 const MAX_LOGIN_BYTES = 16_384
@@ -89,7 +89,10 @@ export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment>
       writeSessionCookie(integrations, context, session)
       // No redirect: the other site has led here, so that the browser would not send the new cookie along with it.
       context.header('Refresh', `0; url=${ended.next}`)
-      return page(context, { title: 'Signed in', main: html`<p><a href="${ended.next}">Go on</a></p>` })
+      return plainPage(integrations, context, {
+        title: 'Signed in',
+        main: html`<p><a href="${ended.next}">Go on</a></p>`,
+      })
     })
   }
 
@@ -132,14 +135,14 @@ function loginPage(
   const { oidc, tokens } = config.operator
   const hasTokens = tokens.length > 0 || admin.access.dev
   const query = new URLSearchParams({ next })
-  return page(context, {
+  return plainPage(integrations, context, {
     title: 'Sign in',
     status: isRefused ? 401 : 200,
     main: html`${isRefused ? html`<p class="problem" id="problem" role="alert">${problem}</p>` : ''}
 ${oidc === null ? '' : html`<p><a href="${root}/login/oidc?${query.toString()}">Sign in with ${new URL(oidc.issuer).host}</a></p>`}
 ${
   hasTokens
-    ? html`<form class="login" method="post" action="${root}/login">
+    ? html`<form class="act" method="post" action="${root}/login">
 <label for="token">Operator token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus${isRefused ? html` aria-invalid="true" aria-describedby="problem"` : ''}>
 <input type="hidden" name="next" value="${next}">

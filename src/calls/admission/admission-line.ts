@@ -21,7 +21,7 @@ const PACED_MS = 60_000
 
 /** What of an integration a statement needs. */
 type Identity = Pick<IntegrationIdentity, 'id' | 'provider'>
-type Wait = Extract<Admission, { readonly retryAfterMs: number; readonly kind: 'suppressed' | 'limited' }>
+type Wait = Extract<Admission, { readonly retryAfterMs: number; readonly kind: 'suppressed' | 'limited' | 'shared' }>
 
 interface Waiting {
   readonly owner: string
@@ -29,7 +29,7 @@ interface Waiting {
   readonly turn: number
   readonly joinedAt: number
   /** Each gate may hold a caller for the whole budget. */
-  readonly slept: { suppressed: number; limited: number }
+  readonly slept: { suppressed: number; limited: number; shared: number }
   /** The caller's. */
   readonly signal: AbortSignal | undefined
   /** Of the caller's own time. */
@@ -112,7 +112,7 @@ export class AdmissionLines {
         owner,
         turn,
         joinedAt: performance.now(),
-        slept: { suppressed: 0, limited: 0 },
+        slept: { suppressed: 0, limited: 0, shared: 0 },
         signal,
         longestWaitMs,
         resolve: (admission) => {
@@ -130,6 +130,16 @@ export class AdmissionLines {
       this.#lines.set(integration.id, line)
       void this.#serve(integration, line)
     })
+  }
+
+  /** Callers of the integration that stand in line; those whose question is under way are not among them. */
+  waiting(integrationId: number): number {
+    return this.#lines.get(integrationId)?.waiting.length ?? 0
+  }
+
+  /** The line asks at once, if it sleeps. */
+  wake(integrationId: number): void {
+    this.#lines.get(integrationId)?.wake?.()
   }
 
   async #serve(integration: Identity, line: Line): Promise<void> {
@@ -231,7 +241,7 @@ function take({ waiting }: Line, one: Waiting): void {
 }
 
 function isWait(admission: Admission): admission is Wait {
-  return admission.kind === 'suppressed' || admission.kind === 'limited'
+  return admission.kind === 'suppressed' || admission.kind === 'limited' || admission.kind === 'shared'
 }
 
 function firstStep(pace: Pace): Step {

@@ -175,7 +175,7 @@ async function answerOf<Answer>(
  * An escape string reads the same whatever `standard_conforming_strings` says: PostgreSQL manual, 4.1.2.2. A long text stands
  * between tags that it does not hold: 4.1.2.4.
  */
-function literal(text: string): string {
+export function literal(text: string): string {
   const tag = text.length > LONG_TEXT ? `$t${randomBytes(16).toString('hex')}$` : ''
   if (tag !== '' && !text.includes(tag)) return `${tag}${text}${tag}`
   return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`

@@ -8,12 +8,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Framework } from '../../framework/context.ts'
 import { CircuitOpenException, IntegrationNotFound, RateLimitExceededException } from '../../framework/errors.ts'
 import { isAboutOneItem, Joiner, JoiningQueue } from '../../framework/joiner.ts'
-import { errorLine, integrationLogger, systemClock } from '../../framework/logger.ts'
+import { errorLine, givenNowMs, integrationLogger, systemClock } from '../../framework/logger.ts'
 import { lostDatabase } from '../../framework/lost-database.ts'
+import { RepeatedWarnings } from '../../framework/repeated-warnings.ts'
 import { eitherSignal } from '../../framework/waiting.ts'
 import type { Identity } from '../../observability/spans.ts'
 import type { Integration } from '../../providers/integration.ts'
-import { callTarget, declaredLimit } from '../call-target.ts'
+import { callTarget, declaredLimit, declaredScope } from '../call-target.ts'
 import { currentSync, longestWaitMs } from '../inside-sync.ts'
 import { AdmissionLines } from './admission-line.ts'
 import type { Admissions, CallEvent, CallOutcome, CallTarget } from './call-queries.ts'
@@ -21,6 +22,9 @@ import { admitCalls, settleCalls } from './call-queries.ts'
 import type { Asked, Ended, Joined } from './joined-queries.ts'
 import { admitJoined, canJoin, joinable, settleJoined } from './joined-queries.ts'
 import { Leases } from './leases.ts'
+import type { BudgetStanding, Scope, Unit } from './shared-budgets.ts'
+import { SharedBudgets } from './shared-budgets.ts'
+import { quietShared, takeShared } from './shared-queries.ts'
 import type { Admission } from './state-rules.ts'
 
 /** A call that may be made; comes back with its outcome. */
@@ -28,6 +32,8 @@ export interface Ticket {
   readonly owner: string
   /** Null: the breaker does not count this call. */
   readonly generation: number | null
+  /** Of the budget that the integration shares. */
+  readonly unit?: Unit
 }
 
 export interface SettledCall {
@@ -40,6 +46,10 @@ interface Queues {
   readonly leases: Leases | null
   readonly admissions: AdmissionLines
   readonly settlements: Joiner<CallOutcome, SettledCall>
+  readonly warnOnce: (integration: Identity, message: string, isSo: boolean) => void
+  readonly budgets: SharedBudgets
+  /** By the integration's id, as its last call had it. */
+  readonly scopes: Map<number, Scope>
 }
 
 /** A settlement is tried for this time; then the outcome goes to the caller without its row. */
@@ -72,13 +82,16 @@ export async function admitted(
   const { either, release } = eitherSignal(signal, sync?.signal)
   try {
     either?.throwIfAborted()
-    const admission = await queuesOf(framework).admissions.enter(integration, owner, {
+    const queues = queuesOf(framework)
+    noteScope(framework, queues, integration)
+    const admission = await queues.admissions.enter(integration, owner, {
       ...(either === undefined ? {} : { signal: either }),
       ...(sync === null ? {} : { longestWaitMs: () => longestWaitMs(sync), stream: sync.stream ?? '' }),
     })
     if (admission.kind === 'admitted') {
-      const { generation, probe } = admission
-      if (either?.aborted !== true) return { owner, generation }
+      const { generation, probe, unit } = admission
+      if (either?.aborted !== true) return { owner, generation, ...(unit === undefined ? {} : { unit }) }
+      unit?.giveBack()
       // The caller left while its admission was under way. A probe's slot is for the next one; a unit taken is not given back.
       const givenUp = { owner, generation, class: 'unknown', quietForMs: null, quietUntil: null, row: null } as const
       if (probe) await settled(framework, integration, givenUp)
@@ -89,7 +102,8 @@ export async function admitted(
     throw new RateLimitExceededException(
       integration.toJSON(),
       Math.max(1, Math.ceil(admission.retryAfterMs / 1_000)),
-      admission.kind === 'limited' ? admission.limit : null,
+      admission.kind === 'suppressed' ? null : admission.limit,
+      { isShared: admission.kind === 'shared' },
     )
   } finally {
     release()
@@ -188,28 +202,52 @@ function queuesOf(framework: Framework): Queues {
     if (answer !== null) leases?.give(integrationId, answer, askedAt)
     return answer
   }
+  const scopes = new Map<number, Scope>()
+  const faults = new RepeatedWarnings(framework.logger, framework.clock)
+  const admitOwn = async (integration: Identity, owners: readonly string[]): Promise<readonly Admission[]> => {
+    const { id } = integration
+    const admittedAll = ({ generation }: Pick<Joined, 'generation'>): Admission[] =>
+      owners.map(() => ({ kind: 'admitted', probe: false, generation }))
+    const leased = leases?.take(id, owners.length) ?? null
+    if (leased !== null) return admittedAll(leased)
+    const limit = declaredLimit(framework, integration.provider)
+    warnOnce(integration, 'defaultRateLimit() threw, or gave no RateLimit; it is ignored', limit === undefined)
+    const target = callTarget(framework, integration, limit ?? null)
+    const given = canJoin(target) && plain.admission.has(id) ? await joined(target, owners.length) : null
+    if (given !== null) return admittedAll(given)
+    leases?.end(id)
+    const answer = await admitCalls(db, tables, target, owners)
+    if (answer === null) throw new IntegrationNotFound(id)
+    warnOnce(integration, 'rate_limit_override holds no limit; it is ignored', answer.limitMalformed)
+    warnOnce(integration, 'circuit_override holds no override; it is ignored', answer.overrideMalformed)
+    if (isPlain(answer)) plain.admission.add(id)
+    else plain.admission.delete(id)
+    return answer.verdicts
+  }
+  const budgets: SharedBudgets = new SharedBudgets(
+    ({ key, limit, seconds }, asked) => {
+      const obeysOverride = framework.config.rate_limiting.overrides_enabled
+      return takeShared(db, tables, key, { ...asked, limit, seconds, obeysOverride }, givenNowMs(framework))
+    },
+    { waiting: (id) => lines.waiting(id), wake: (id) => lines.wake(id) },
+    ({ name }, error) =>
+      faults.warn(
+        name,
+        () => ({ event: 'rate_limit.unreported', budget: name, error: errorLine(error, 300) }),
+        'a shared budget could not be told which calls have ended; it is told again',
+      ),
+  )
+  const lines = new AdmissionLines((integration, owners) => {
+    const scope = scopes.get(integration.id)
+    if (scope === undefined) return admitOwn(integration, owners)
+    return admitShared(budgets, scope, integration, owners, admitOwn)
+  }, framework.config.rate_limiting.max_wait_seconds * 1_000)
   const queues: Queues = {
     leases,
-    admissions: new AdmissionLines(async (integration, owners) => {
-      const { id } = integration
-      const admittedAll = ({ generation }: Pick<Joined, 'generation'>): Admission[] =>
-        owners.map(() => ({ kind: 'admitted', probe: false, generation }))
-      const leased = leases?.take(id, owners.length) ?? null
-      if (leased !== null) return admittedAll(leased)
-      const limit = declaredLimit(framework, integration.provider)
-      warnOnce(integration, 'defaultRateLimit() threw, or gave no RateLimit; it is ignored', limit === undefined)
-      const target = callTarget(framework, integration, limit ?? null)
-      const given = canJoin(target) && plain.admission.has(id) ? await joined(target, owners.length) : null
-      if (given !== null) return admittedAll(given)
-      leases?.end(id)
-      const answer = await admitCalls(db, tables, target, owners)
-      if (answer === null) throw new IntegrationNotFound(id)
-      warnOnce(integration, 'rate_limit_override holds no limit; it is ignored', answer.limitMalformed)
-      warnOnce(integration, 'circuit_override holds no override; it is ignored', answer.overrideMalformed)
-      if (isPlain(answer)) plain.admission.add(id)
-      else plain.admission.delete(id)
-      return answer.verdicts
-    }, framework.config.rate_limiting.max_wait_seconds * 1_000),
+    budgets,
+    scopes,
+    warnOnce,
+    admissions: lines,
     settlements: new Joiner<CallOutcome, SettledCall>(async (integration, outcomes) => {
       const target = callTarget(framework, integration)
       const { id } = integration
@@ -235,6 +273,72 @@ function queuesOf(framework: Framework): Queues {
   }
   QUEUES.set(framework, queues)
   return queues
+}
+
+/** All or nothing: a unit of the budget whose caller the integration's own gates refuse is given back. */
+async function admitShared(
+  budgets: SharedBudgets,
+  scope: Scope,
+  integration: Identity,
+  owners: readonly string[],
+  admitOwn: (integration: Identity, owners: readonly string[]) => Promise<readonly Admission[]>,
+): Promise<readonly Admission[]> {
+  const { units, wait } = await budgets.take(scope, integration.id, owners.length)
+  if (wait !== null) return owners.map(() => wait)
+  const asked = owners.slice(0, units.length)
+  try {
+    const verdicts = await admitOwn(integration, asked)
+    return owners.map((_, at): Admission => {
+      const verdict = verdicts[at]
+      if (verdict === undefined) return budgets.wait(scope)
+      const unit = units[at]
+      if (verdict.kind === 'admitted' && unit !== undefined) return { ...verdict, unit }
+      unit?.giveBack()
+      return verdict
+    })
+  } catch (error) {
+    for (const unit of units) unit.giveBack()
+    throw error
+  }
+}
+
+/** Before each call: changed credentials may lead to another budget. */
+function noteScope(framework: Framework, { scopes, warnOnce }: Queues, integration: Integration): void {
+  const scope = declaredScope(framework, integration)
+  if (scope === null && !scopes.has(integration.id)) return
+  const isWrong = scope === undefined
+  warnOnce(integration, 'rateLimitScope() threw, or gave no scope with a RateLimit; it is ignored', isWrong)
+  if (scope === null || scope === undefined) scopes.delete(integration.id)
+  else scopes.set(integration.id, scope)
+}
+
+/** A shared budget is told what the provider said. Never throws: the call has been made. */
+export async function quietBudget(
+  framework: Framework,
+  { scope }: Unit,
+  { quietForMs, quietUntil }: Pick<CallOutcome, 'quietForMs' | 'quietUntil'>,
+): Promise<void> {
+  if (quietForMs === null && quietUntil === null) return
+  const { db, tables, logger } = framework
+  queuesOf(framework).budgets.quiet(scope)
+  try {
+    await quietShared(db, tables, scope.key, { forMs: quietForMs, until: quietUntil }, givenNowMs(framework))
+  } catch (error) {
+    logger.warn(
+      { event: 'rate_limit.unquiet', budget: scope.name, error: errorLine(error, 300) },
+      'the provider has asked for quiet, and the shared budget could not be told',
+    )
+  }
+}
+
+/** Budgets that calls of this process have asked within their window. */
+export function budgetsNow(framework: Framework): BudgetStanding[] {
+  return QUEUES.get(framework)?.budgets.standing() ?? []
+}
+
+/** Reports what is back of shared budgets, so that it is not missed until others take this process for dead. */
+export async function closeBudgets(framework: Framework): Promise<void> {
+  await QUEUES.get(framework)?.budgets.close()
 }
 
 type OfTarget = Pick<Asked, 'target'>

@@ -6,6 +6,7 @@
  * Rule: docs/behaviour/requests.md, "Admission", "Circuit breaker", "Rate limit" and "Settlement".
  */
 import type { RateLimit } from '../rate-limit-rules.ts'
+import type { Unit } from './shared-budgets.ts'
 
 export interface CallState {
   readonly breaker: BreakerState
@@ -15,10 +16,18 @@ export interface CallState {
 }
 
 export type Admission =
-  | { readonly kind: 'admitted'; readonly generation: number | null; readonly probe: boolean }
+  | {
+      readonly kind: 'admitted'
+      readonly generation: number | null
+      readonly probe: boolean
+      /** Of the budget that the integration shares. */
+      readonly unit?: Unit
+    }
   | { readonly kind: 'open'; readonly openedAt: number | null; readonly retryAfterMs: number | null }
   | { readonly kind: 'suppressed'; readonly retryAfterMs: number }
   | { readonly kind: 'limited'; readonly retryAfterMs: number; readonly limit: Limit }
+  /** By the budget that the integration shares. `limit` null: the provider has asked for quiet, or it is not known. */
+  | { readonly kind: 'shared'; readonly retryAfterMs: number; readonly limit: Limit | null }
 
 /** The calls admitted lately. Empty under a limit of another length or kind. */
 export type WindowState =

@@ -1,12 +1,15 @@
 import { z } from 'zod'
 import type { Integrations } from '../../create-integrations.ts'
 import { plain } from '../cli/plain.ts'
-import { command, route } from '../command.ts'
-import { choice, withDefault } from '../fields.ts'
-import { all } from '../shapes.ts'
+import type { Columns } from '../command.ts'
+import { columns, command, route } from '../command.ts'
+import { choice, optional, whole, withDefault } from '../fields.ts'
+import { all, moment, rowId } from '../shapes.ts'
 
 type Finding = Awaited<ReturnType<Integrations['admin']['doctor']>>[number]
+type Shown = Columns<Finding>
 type Status = Finding['status']
+type Diagnosis = NonNullable<Awaited<ReturnType<Integrations['admin']['diagnosis']>>>
 
 const ORDER = ['fault', 'warning', 'skipped', 'ok'] as const satisfies readonly Status[]
 const LABEL: Readonly<Record<Status, string>> = { fault: 'FAULT', warning: 'WARNING', skipped: 'skipped', ok: 'ok' }
@@ -26,6 +29,9 @@ export const doctor = command({
         ...all(z.string(), 'check', 'message'),
         status: z.enum(ORDER),
         remedy: z.string().nullable().describe('The command that mends it.'),
+        integration_id: rowId.nullable().describe('Whom it is about; null: no single one.'),
+        stream: z.string().nullable(),
+        since: moment.nullable(),
       }),
     ),
   }),
@@ -33,8 +39,18 @@ export const doctor = command({
     route({
       method: 'get',
       path: '/doctor',
-      fields: {},
-      run: async ({ integrations }) => diagnosis(await integrations.admin.doctor()),
+      fields: {
+        maxAge: optional(
+          whole('a look of this process that is not older will do; without it the doctor looks now', {
+            max: 3_600,
+            placeholder: 'seconds',
+          }),
+        ),
+      },
+      async run({ integrations }, { maxAge = 0 }) {
+        const { findings } = (await integrations.admin.diagnosis({ maxAgeSeconds: maxAge })) as Diagnosis
+        return diagnosis(findings)
+      },
     }),
   ],
   async run({ integrations, progress }, { failOn }) {
@@ -50,11 +66,11 @@ export const doctor = command({
 
 const diagnosis = (findings: readonly Finding[]) => ({
   ok: !findings.some(({ status }) => status === 'fault'),
-  findings,
+  findings: findings.map(columns),
 })
 
 /** What is wrong first, each with its command on a line of its own, to be read in a narrow terminal and pasted whole. */
-function report(findings: readonly Finding[]): string {
+function report(findings: readonly Shown[]): string {
   const sorted = [...findings].sort((a, b) => ORDER.indexOf(a.status) - ORDER.indexOf(b.status))
   const width = Math.max(...sorted.map(({ check }) => check.length))
   const lines = sorted.flatMap(({ check, status, message, remedy }) => [
@@ -64,7 +80,7 @@ function report(findings: readonly Finding[]): string {
   return [summary(findings), '', ...lines].join('\n')
 }
 
-function summary(findings: readonly Finding[]): string {
+function summary(findings: readonly Shown[]): string {
   const count = (status: Status): number => findings.filter((finding) => finding.status === status).length
   const said = (status: Status, noun: string): string => `${count(status)} ${noun}${count(status) === 1 ? '' : 's'}`
   if (count('fault') + count('warning') === 0) return `All is well: ${said('ok', 'check')} without a finding.`

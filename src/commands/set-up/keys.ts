@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto'
+import { z } from 'zod'
 import { generateEncryptionKey } from '../../encryption.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { Interrupted } from '../cli/failure.ts'
 import { table } from '../cli/table.ts'
 import type { CommandContext } from '../command.ts'
-import { command } from '../command.ts'
+import { command, route } from '../command.ts'
 import { choice, flag } from '../fields.ts'
 import { Refused } from '../refused.ts'
+import { all } from '../shapes.ts'
 
 /** Keys are never arguments: other users see those. */
 export const keys = command({
@@ -30,6 +32,19 @@ export const keys = command({
     ),
     dryRun: flag('with rotate: only count'),
   },
+  routes: [
+    route({
+      method: 'get',
+      path: '/keys',
+      summary: 'Shows which encryption key wrote how many rows; no key itself.',
+      fields: {},
+      output: z.object({
+        primary: z.string(),
+        keys: z.array(z.object({ kid: z.string(), rows: z.int(), ...all(z.boolean(), 'in_ring', 'removable') })),
+      }),
+      run: async ({ integrations }) => documentOf(await integrations.admin.keys.status()),
+    }),
+  ],
   check({ action, dryRun }) {
     if (dryRun && action !== 'rotate')
       throw new Refused('usage', `--dry-run goes with \`keys rotate\`, it was given with \`keys ${action}\`.`)

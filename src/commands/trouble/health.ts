@@ -4,7 +4,7 @@ import { switchedOffBy } from '../../integrations/rules.ts'
 import { streamLines } from '../cli/stream-lines.ts'
 import { table } from '../cli/table.ts'
 import { columns, command, route } from '../command.ts'
-import { choice, id, many, optional } from '../fields.ts'
+import { choice, id, many, optional, yesOrNo } from '../fields.ts'
 import { switched } from '../integrations/enable.ts'
 import { activeWord } from '../integrations/list.ts'
 import { Refused } from '../refused.ts'
@@ -64,10 +64,14 @@ export const health = command({
       method: 'get',
       path: '/integrations/:id/health',
       summary: 'Shows how an integration is and why.',
-      fields: { id: id('of the integration') },
+      fields: {
+        id: id('of the integration'),
+        identity: yesOrNo('false: its provider is not asked who the credentials belong to'),
+      },
       reach: 'integration',
       output: Report,
-      run: async ({ integrations }, { id }) => reportOf(await integrations.admin.health(id)),
+      run: async ({ integrations }, { id, identity }) =>
+        reportOf(await integrations.admin.health(id, { asksProvider: identity ?? true })),
     }),
   ],
   check({ id, action, failOn }) {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { table } from '../cli/table.ts'
 import type { CommandContext } from '../command.ts'
-import { columns, command } from '../command.ts'
+import { columns, command, route } from '../command.ts'
 import { choice, id, optional, whole } from '../fields.ts'
 import { Refused } from '../refused.ts'
 import { all, moment, rowId } from '../shapes.ts'
@@ -59,6 +59,36 @@ export const notifications = command({
     event: optional(id('with retry: only this event')),
   },
   output: z.union([z.array(Sent), Status, Retried]),
+  routes: [
+    route({
+      method: 'get',
+      path: '/notifications',
+      summary: 'Shows what waits for listeners and targets, and what was given up within seven days.',
+      fields: { limit: optional(whole('the most given-up deliveries to list', { max: 500 })) },
+      output: Status,
+      run: (context, { limit }) => statusOf(context, limit),
+    }),
+    route({
+      method: 'post',
+      path: '/notifications/test',
+      summary: 'Sends a test to the notification targets.',
+      fields: {
+        target: optional(whole('only the one at this place in notifications.targets, from 1', { max: 1_000 })),
+      },
+      output: z.object({ data: z.array(Sent) }),
+      run: async ({ integrations }, { target }) => ({
+        data: [...(await integrations.admin.notifications.test(target === undefined ? {} : { target }))],
+      }),
+    }),
+    route({
+      method: 'post',
+      path: '/notifications/retry',
+      summary: 'Has what was given up within seven days tried again.',
+      fields: { event: optional(id('only this event')) },
+      output: Retried,
+      run: (context, { event }) => retried(context, event),
+    }),
+  ],
   check({ action, ...options }) {
     for (const [name, goesWith] of Object.entries(ACTION_OF))
       if (options[name as keyof typeof options] !== undefined && goesWith !== action)
@@ -70,10 +100,7 @@ export const notifications = command({
       return [...(await integrations.admin.notifications.test(target === undefined ? {} : { target }))]
     await integrations.ready()
     if (action === 'status') return statusOf(context, limit)
-    const retried = await integrations.admin.notifications.retry(event === undefined ? {} : { eventId: event })
-    const acted = event === undefined ? 'notifications' : `event:${event}`
-    if (retried > 0) await context.note(null, 'notifications retry', acted)
-    return { retried }
+    return retried(context, event)
   },
   show(result) {
     if ('retried' in result)
@@ -87,6 +114,13 @@ export const notifications = command({
   },
   hasFailed: (result) => Array.isArray(result) && result.some(({ ok }) => !ok),
 })
+
+async function retried({ integrations, note }: CommandContext, event: number | undefined) {
+  const retried = await integrations.admin.notifications.retry(event === undefined ? {} : { eventId: event })
+  const acted = event === undefined ? 'notifications' : `event:${event}`
+  if (retried > 0) await note(null, 'notifications retry', acted)
+  return { retried }
+}
 
 async function statusOf({ integrations, warn }: CommandContext, limit = DEFAULT_LIMIT) {
   // One more than asked for says whether there is more.

@@ -13,6 +13,14 @@ const RateLimitState = z.object({
   window: z.enum(['fixed', 'sliding']).nullable(),
   used: z.int(),
   ...all(moment.nullable(), 'override_until', 'suppressed_until'),
+  shared: z
+    .object({
+      budget: z.string(),
+      source: z.enum(['override', 'provider']),
+      ...all(z.int(), 'limit', 'window_seconds', 'used', 'waiting'),
+      ...all(moment.nullable(), 'override_until', 'quiet_until'),
+    })
+    .nullable(),
 })
 
 /** Of an integer column. */
@@ -28,6 +36,7 @@ export const rateLimit = command({
     'integrations rate-limit 7 set --limit 100 --window 60 --sliding',
     'integrations rate-limit 7 set --limit 5 --window 1 --until 2031-06-01T12:00:00Z',
     'integrations rate-limit 7 clear',
+    'integrations rate-limit 7 set --limit 1000 --window 60 --shared',
   ],
   places: ['id', 'action'],
   fields: {
@@ -41,6 +50,7 @@ export const rateLimit = command({
     window: optional(count('with set: length of a window', 'seconds')),
     sliding: flag('with set: a rolling window; else windows follow each other'),
     until: optional(instant('with set: when it ends by itself')),
+    shared: flag('the limit that this integration shares with others, for all of them'),
   },
   reach: 'integration',
   output: RateLimitState,
@@ -68,7 +78,7 @@ export const rateLimit = command({
         until: optional(instant('when it ends by itself')),
       },
       run: (context, { id, limit, windowSeconds: seconds, window, until }) =>
-        overridden(context, id, { limit, seconds, window }, until),
+        overridden(context, id, { limit, seconds, window }, { until }),
     }),
     route({
       method: 'delete',
@@ -78,24 +88,29 @@ export const rateLimit = command({
       run: (context, { id }) => overridden(context, id, null),
     }),
   ],
-  check({ action, limit, window, sliding, until }) {
+  check({ action, limit, window, sliding, until, shared }) {
     const given = Object.entries({ limit, window, sliding: sliding || undefined, until }).find(
       ([, value]) => value !== undefined,
     )
     if (action !== 'set' && given !== undefined)
       throw new Refused('usage', `--${given[0]} goes with set, it was given with ${action}.`)
+    if (action === 'status' && shared)
+      throw new Refused('usage', '--shared goes with set and clear; status shows the shared limit anyway.')
+    if (action === 'set' && shared && sliding)
+      throw new Refused('usage', '--sliding does not go with --shared: a shared limit is always sliding.')
     if (action === 'set' && (limit === undefined || window === undefined))
       throw new Refused('usage', 'rate-limit set needs --limit (calls) and --window (seconds).')
   },
-  run(context, { id, action, limit = 0, window: seconds = 0, sliding, until }) {
+  run(context, { id, action, limit = 0, window: seconds = 0, sliding, until, shared }) {
     if (action === 'status') return shown(context.integrations, id)
     const override = { limit, seconds, window: sliding ? 'sliding' : 'fixed' } as const
-    return overridden(context, id, action === 'set' ? override : null, until)
+    return overridden(context, id, action === 'set' ? override : null, { until, isShared: shared })
   },
 })
 
 async function shown(integrations: CommandContext['integrations'], id: number) {
-  return { integration_id: id, ...columns(await (await integrations.get(id)).rateLimit()) }
+  const { shared, ...own } = await (await integrations.get(id)).rateLimit()
+  return { integration_id: id, ...columns(own), shared: shared === null ? null : columns(shared) }
 }
 
 interface Override {
@@ -105,10 +120,17 @@ interface Override {
 }
 
 /** @param override null: the provider's again */
-async function overridden({ integrations, note }: CommandContext, id: number, override: Override | null, until?: Date) {
+async function overridden(
+  { integrations, note }: CommandContext,
+  id: number,
+  override: Override | null,
+  { until, isShared = false }: { readonly until?: Date | undefined; readonly isShared?: boolean } = {},
+) {
   const integration = await integrations.get(id)
-  await integration.overrideRateLimit(override, until)
-  const done = override === null ? 'clear' : `set ${override.limit} in ${override.seconds} s, ${override.window}`
-  await note(id, `rate-limit ${done}`)
+  if (isShared) await integration.overrideSharedRateLimit(override, until)
+  else await integration.overrideRateLimit(override, until)
+  const kind = isShared ? 'shared' : override?.window
+  const done = override === null ? 'clear' : `set ${override.limit} in ${override.seconds} s, ${kind}`
+  await note(id, `rate-limit ${done}${isShared && override === null ? ' shared' : ''}`)
   return shown(integrations, id)
 }

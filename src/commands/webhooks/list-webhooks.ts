@@ -1,5 +1,5 @@
 import { WEBHOOK_STATUSES } from '../../webhooks/rules.ts'
-import { choice, flag, optional, period, text, whose } from '../fields.ts'
+import { choice, flag, id, optional, period, text, whose } from '../fields.ts'
 import { listing, shortError } from '../listing.ts'
 import { WebhookRow } from '../shapes.ts'
 
@@ -15,6 +15,7 @@ export const listWebhooks = listing({
     ...whose,
     status: optional(choice('only of this status', WEBHOOK_STATUSES, 'status')),
     dismissed: flag('failed ones that were dismissed, which are left out otherwise'),
+    delivery: optional(id('only the events of this delivery, as `part_of` names it')),
     event: optional(text('only of this event type', 'type')),
     ...period('stored'),
   },
@@ -25,6 +26,7 @@ export const listWebhooks = listing({
     Integration: 'integration_id',
     Event: 'event_type',
     Delivery: 'delivery_id',
+    Part: ({ part_of, part }) => (part_of === null ? '' : `${part} of ${part_of}`),
     Status: 'status',
     Attempts: 'attempts',
     Error: ({ error }) => shortError(error as string | null),

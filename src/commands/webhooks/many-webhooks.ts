@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { kebab } from '../command.ts'
 import type { Values } from '../fields.ts'
-import { flag, optional, period, text, whole, whose } from '../fields.ts'
+import { flag, id, optional, period, text, whole, whose } from '../fields.ts'
 import { inOrder } from '../listing.ts'
 import { Refused } from '../refused.ts'
 import { rowId } from '../shapes.ts'
@@ -12,6 +12,7 @@ const DEFAULT_LIMIT = 1_000
 /** Fields that choose webhooks. */
 export const CHOICE = {
   ...whose,
+  delivery: optional(id('only the events of this delivery, as `part_of` names it')),
   event: optional(text('only of this event type', 'type')),
   ...period('stored'),
   limit: optional(whole(`the most webhooks to take, the oldest first; default ${DEFAULT_LIMIT}`)),
@@ -19,7 +20,7 @@ export const CHOICE = {
 }
 
 export const PreviewOfMany = z
-  .object({ count: z.int(), ids: z.array(rowId), more: z.boolean() })
+  .object({ count: z.int(), ids: z.array(rowId), integrations: z.int(), more: z.boolean() })
   .describe('With `dry_run`. `ids` are the first ten; `more`: the limit leaves some out')
 
 type Chosen = Partial<Values<typeof CHOICE>> & { readonly id?: number | undefined }
@@ -39,11 +40,20 @@ export function checkChoice({ id, ...choice }: Chosen): void {
 
 export const moreThan = (limit = DEFAULT_LIMIT): string => `There are more than ${limit}; --limit takes more.`
 
-export const webhooks = (n: number): string => (n === 1 ? '1 webhook' : `${n} webhooks`)
+export const webhooks = (n: number): string => (n === 1 ? '1 webhook' : `${n.toLocaleString('en')} webhooks`)
 
-export const integrationsOf = (n: number): string => (n === 1 ? '1 integration' : `${n} integrations`)
+export const integrationsOf = (n: number): string =>
+  n === 1 ? '1 integration' : `${n.toLocaleString('en')} integrations`
 
-/** Such as `12 webhooks (1, 2, ...)`. */
-export function chosenText({ count, ids }: { readonly count: number; readonly ids: readonly number[] }): string {
-  return `${webhooks(count)} (${ids.join(', ')}${count > ids.length ? ', ...' : ''})`
+/** Such as `12 webhooks of 3 integrations (1, 2, ...)`. */
+export function chosenText({
+  count,
+  ids,
+  integrations,
+}: {
+  readonly count: number
+  readonly ids: readonly number[]
+  readonly integrations: number
+}): string {
+  return `${webhooks(count)} of ${integrationsOf(integrations)} (${ids.join(', ')}${count > ids.length ? ', ...' : ''})`
 }

@@ -16,7 +16,12 @@ const many = {
 }
 const { integration, ...others } = many
 
-const Replayed = z.object({ replayed: z.int(), integrations: z.int(), more: z.boolean() })
+const Replayed = z.object({
+  replayed: z.int(),
+  integrations: z.int(),
+  span: z.tuple([rowId, rowId]).nullable().describe('the lowest and the highest id among them; null: none'),
+  more: z.boolean(),
+})
 const Preview = PreviewOfMany.extend({ waiting: z.int().describe('their integration is disabled by its health') })
 const One = z.object({
   webhook_id: rowId,
@@ -102,10 +107,10 @@ async function replayMany({ integrations, note, warn }: CommandContext, { dryRun
     if (preview.more) warn(moreThan(filter.limit))
     return preview
   }
-  const { replayed, integrations: touched, more } = await integrations.webhooks.replayMany(filter)
+  const { replayed, integrations: touched, span, more } = await integrations.webhooks.replayMany(filter)
   for (const { id, replayed: of } of touched) await note(id, `replay ${webhooks(of)}`)
   if (more) warn(moreThan(filter.limit))
-  return { replayed, integrations: touched.length, more }
+  return { replayed, integrations: touched.length, span, more }
 }
 
 async function replayOne(context: CommandContext, id: number) {

@@ -3,6 +3,7 @@ import { index, PgSchema, text, unique } from 'drizzle-orm/pg-core'
 import { auditTable } from './audit-table.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, json, moment, origin, reference, string, timestamps } from './columns.ts'
+import { deliveriesTable } from './deliveries-table.ts'
 import { eventsTable } from './events-table.ts'
 import { incidentsTable } from './incidents-table.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
@@ -15,6 +16,7 @@ import { streamsTable } from './streams-table.ts'
 import { syncItemsTable } from './sync-items-table.ts'
 import { syncStartsTable } from './sync-starts-table.ts'
 import { tokensTable } from './tokens-table.ts'
+import { webhookSubscriptionsTable } from './webhook-subscriptions-table.ts'
 import { webhooksTable } from './webhooks-table.ts'
 import { writtenRecordsTable } from './written-records-table.ts'
 
@@ -31,6 +33,7 @@ export function createTables(prefix: string, schema = 'public') {
   const name: Name = (suffix) => `${prefix}${suffix}` as `<prefix>${typeof suffix}`
   const integrations = integrationsTable(table, name)
   const logs = logsTable(table, name, integrations)
+  const deliveries = deliveriesTable(table, name, integrations)
   return {
     integrations,
     requests: requestsTable(table, name, integrations),
@@ -44,7 +47,9 @@ export function createTables(prefix: string, schema = 'public') {
     writtenRecords: writtenRecordsTable(table, name, integrations),
     incidents: incidentsTable(table, name, integrations),
     rollups: rollupsTable(table, name, integrations),
-    webhooks: webhooksTable(table, name, integrations),
+    deliveries,
+    webhooks: webhooksTable(table, name, integrations, deliveries),
+    webhookSubscriptions: webhookSubscriptionsTable(table, name, integrations),
     cache: cacheTable(table, name),
     events: eventsTable(table, name, integrations),
     tokens: tokensTable(table, name),
@@ -63,6 +68,7 @@ export type RequestRow = Tables['requests']['$inferSelect']
 export type StreamRow = Tables['streams']['$inferSelect']
 export type SyncItemRow = Tables['syncItems']['$inferSelect']
 export type TokenRow = Tables['tokens']['$inferSelect']
+export type WebhookSubscriptionRow = Tables['webhookSubscriptions']['$inferSelect']
 export type WebhookRow = Tables['webhooks']['$inferSelect']
 
 /** Which model of the host an external id stands for. */

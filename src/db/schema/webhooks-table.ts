@@ -1,13 +1,19 @@
 import { sql } from 'drizzle-orm'
-import { boolean, check, index, smallint, text, unique } from 'drizzle-orm/pg-core'
+import { boolean, check, foreignKey, index, integer, smallint, text, unique, uniqueIndex } from 'drizzle-orm/pg-core'
 import { WEBHOOK_STATUSES } from '../../webhooks/rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
+import type { deliveriesTable } from './deliveries-table.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 
-/** One row per delivery. A `pending` row is the queue's entry. */
-export const webhooksTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
+/** One row per delivery, or per event of a delivery of many. A `pending` row is the queue's entry. */
+export const webhooksTable = (
+  table: TableFactory,
+  name: Name,
+  integrations: IntegrationsTable,
+  deliveries: ReturnType<typeof deliveriesTable>,
+) =>
   table(
     name('_webhooks'),
     {
@@ -45,6 +51,16 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       traceparent: string('traceparent', 55),
       /** Whether it said only what we wrote ourselves, when its last attempt began; null: not judged. Ours, beyond the specification. */
       isOwn: boolean('is_own'),
+      /** The delivery that brought it beside other events; null: its own. That one has the headers, too. Ours, beyond the specification. */
+      partOf: reference('part_of'),
+      /** Which of them it is, from 1; null: it came alone. Ours, beyond the specification. */
+      part: integer('part'),
+      /** Webhooks of one key run one after the other; null: in any order. Ours, beyond the specification. */
+      orderingKey: string('ordering_key'),
+      /** Whether it is this row's turn among those of its key: false: it waits; null: it has no key, or has had its turn. Ours. */
+      keyTurn: boolean('key_turn'),
+      /** Of those that wait one after the other only the newest runs. Null: it has no key. Ours, beyond the specification. */
+      coalesces: boolean('coalesces'),
       ...timestamps(),
     },
     (column) => [
@@ -52,7 +68,17 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_webhooks_created_at_idx')).on(column.integrationId, column.createdAt),
       index(name('_webhooks_status_idx')).on(column.status, column.updatedAt),
       // The next rows of an inbox.
-      index(name('_webhooks_pending_idx')).on(column.integrationId, column.id).where(sql`${column.status} = 'pending'`),
+      index(name('_webhooks_pending_idx'))
+        .on(column.integrationId, column.id)
+        .where(sql`${column.status} = 'pending' and ${column.keyTurn} is not false`),
+      // One of a key at a time.
+      uniqueIndex(name('_webhooks_turn_idx'))
+        .on(column.integrationId, column.orderingKey)
+        .where(sql`${column.keyTurn}`),
+      // The next of a key.
+      index(name('_webhooks_waiting_idx'))
+        .on(column.integrationId, column.orderingKey, column.id)
+        .where(sql`${column.keyTurn} is false`),
       // Rows that wait for a workflow of their own.
       index(name('_webhooks_apart_idx'))
         .on(column.id)
@@ -71,6 +97,13 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_webhooks_own_failed_idx'))
         .on(column.integrationId, column.id)
         .where(sql`${column.status} = 'failed'`),
+      // The parts of a delivery.
+      index(name('_webhooks_part_of_idx')).on(column.partOf, column.id).where(sql`${column.partOf} is not null`),
+      foreignKey({
+        name: name('_webhooks_part_of_fk'),
+        columns: [column.partOf],
+        foreignColumns: [deliveries.id],
+      }).onDelete('set null'),
       ofIntegration(name('_webhooks_integration_fk'), column.integrationId, integrations),
       check(name('_webhooks_status_check'), isOneOf(column.status, WEBHOOK_STATUSES)),
       check(name('_webhooks_attempts_check'), sql`${column.attempts} >= 0`),

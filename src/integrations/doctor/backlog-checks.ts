@@ -24,12 +24,18 @@ const webhooksPending: Check = {
     for (const { integrationId, webhooks, since } of groups) {
       const told = `${counted(webhooks, 'webhook')} of integration ${integrationId} ${webhooks === 1 ? 'is' : 'are'} pending, the oldest since ${moment(since)}`
       if (!isRunning)
-        wrong.push(fault(`${told}, and the inbox does not run: nothing takes them up.`, temporal.commands.wakeInbox()))
+        wrong.push(
+          fault(`${told}, and the inbox does not run: nothing takes them up.`, temporal.commands.wakeInbox(), {
+            integrationId,
+            since,
+          }),
+        )
       else if (isOlderThan(since, timeout))
         wrong.push(
           warning(
             `${told}; the inbox runs but has not got to them for ${timeout} s (webhook.pending_timeout).`,
             temporal.commands.askInbox(),
+            { integrationId, since },
           ),
         )
     }
@@ -48,12 +54,16 @@ const webhooksProcessing: Check = {
     for (const { integrationId, webhooks, since } of groups) {
       const told = `${counted(webhooks, 'webhook')} of integration ${integrationId} ${webhooks === 1 ? 'has' : 'have'} been processing for longer than ${seconds} s (webhook.processing_timeout), the oldest since ${moment(since)}`
       // A living inbox holds rows with slow handlers, and takes up the rows of a dead worker.
-      if (isRunning) wrong.push(warning(`${told}; the inbox runs and may hold them.`, temporal.commands.askInbox()))
+      if (isRunning)
+        wrong.push(
+          warning(`${told}; the inbox runs and may hold them.`, temporal.commands.askInbox(), { integrationId, since }),
+        )
       else
         wrong.push(
           fault(
             `${told}, and the inbox does not run. Recovery takes them up, and their handlers run again.`,
             'integrations recover-webhooks',
+            { integrationId, since },
           ),
         )
     }
@@ -73,6 +83,7 @@ const webhooksFailed: Check = {
           psqlCommand(
             `select id, event_type, attempts, processed_at, error from ${quotedName(tables.webhooks)} where integration_id = ${integrationId} and status = $$failed$$ and dismissed_at is null order by id desc limit 20`,
           ),
+          { integrationId, since },
         ),
       ),
       'None failed in the last 24 hours.',
@@ -123,6 +134,7 @@ const eventsGivenUp: Check = {
           warning(
             `${many} of the last 7 days could not be told to ${listener} and ${deliveries.length === 1 ? 'was' : 'were'} given up, the first of ${moment(oldest.createdAt)}; the last, ${newest.name}, failed with: ${newest.error}. Mend that first; then all get another ten tries.`,
             'integrations notifications retry',
+            { since: oldest.createdAt },
           ),
         ]
       }),
@@ -147,12 +159,15 @@ const incidentsUnseen: Check = {
       const told = `Incident ${id} of integration ${integrationId}, ${status === 'open' ? `open since ${moment(openedAt)}` : 'closed'}, has not been seen by its workflow since ${moment(since)}`
       const days = config.pruning.incidents_stale_after_days
       if (await temporal.isIncidentFollowed(integrationId))
-        found.push(warning(`${told}, which runs.`, temporal.commands.askIncident(integrationId)))
+        found.push(
+          warning(`${told}, which runs.`, temporal.commands.askIncident(integrationId), { integrationId, since }),
+        )
       else
         found.push(
           warning(
             `${told}, which is gone${status === 'open' ? `: only pruning closes it, once it is ${days} days old and all is well` : ''}.`,
             temporal.commands.followIncident(integrationId),
+            { integrationId, since },
           ),
         )
     }
@@ -173,6 +188,7 @@ const PRUNED: Readonly<Record<DeletingStep, string>> = {
   cache: 'expired cache rows',
   events: 'delivered events',
   webhooks: 'settled webhooks',
+  deliveries: 'deliveries of many events',
   audit: 'entries of the audit',
   rollups: 'sums behind the charts',
 }

@@ -17,10 +17,21 @@ export interface Check {
   look(framework: Framework, probes: DoctorProbes): Promise<Observation | readonly Observation[]>
 }
 
-export const ok = (message: string): Observation => ({ status: 'ok', message, remedy: null })
-export const warning = (message: string, remedy: string): Observation => ({ status: 'warning', message, remedy })
-export const fault = (message: string, remedy: string | null): Observation => ({ status: 'fault', message, remedy })
-export const skipped = (message: string): Observation => ({ status: 'skipped', message, remedy: null })
+/** Whom a finding is about, and since when it is so. */
+export type About = Partial<Pick<Finding, 'integrationId' | 'stream' | 'since'>>
+
+const NOBODY = { integrationId: null, stream: null, since: null }
+
+export const ok = (message: string): Observation => ({ status: 'ok', message, remedy: null, ...NOBODY })
+export const warning = (message: string, remedy: string, about: About = {}): Observation => ({
+  ...{ status: 'warning', message, remedy, ...NOBODY },
+  ...about,
+})
+export const fault = (message: string, remedy: string | null, about: About = {}): Observation => ({
+  ...{ status: 'fault', message, remedy, ...NOBODY },
+  ...about,
+})
+export const skipped = (message: string): Observation => ({ status: 'skipped', message, remedy: null, ...NOBODY })
 
 /** Findings of one check: a flood hides what matters. */
 export const MAX_FINDINGS = 10
@@ -36,6 +47,7 @@ export function capped(observations: readonly Observation[], whenNone: string): 
   return [
     ...observations.slice(0, MAX_FINDINGS),
     {
+      ...NOBODY,
       status: first.status,
       message: `And at least ${more} more such. Mend these first.`,
       remedy: 'integrations doctor',

@@ -12,6 +12,7 @@ import { neededReauthMarks, needingAuthorization } from '../../oauth/authorizati
 import { keepAliveStates } from '../../oauth/keep-alive.ts'
 import { hasOAuth2 } from '../../providers/contracts.ts'
 import type { CircuitView } from '../../providers/integration.ts'
+import { troubledSubscriptions } from '../../subscriptions/queries.ts'
 import { acceptsWebhooks } from '../queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
@@ -45,6 +46,7 @@ const integrationsDisabled: Check = {
         fault(
           `Integration ${id} was switched off by its health after ${counted(failures, 'failure')} in a row${lastErrorAt === null ? '' : `, the last at ${moment(lastErrorAt)}`}; ${counted(pendingWebhooks, 'webhook')} wait. Find out why first.`,
           `integrations enable ${id}`,
+          { integrationId: id, since: lastErrorAt },
         ),
       ),
       'None was switched off by its health.',
@@ -74,7 +76,11 @@ const FORCED = {
 function aboutCircuit(id: number, { override, overrideUntil, state, openedAt, retryAt }: CircuitView): Observation[] {
   if (override !== null) {
     const term = overrideUntil === null ? 'for good' : `until ${moment(overrideUntil)}`
-    return [warning(`Integration ${id}: ${FORCED[override]}, ${term}.`, `integrations circuit ${id} auto`)]
+    return [
+      warning(`Integration ${id}: ${FORCED[override]}, ${term}.`, `integrations circuit ${id} auto`, {
+        integrationId: id,
+      }),
+    ]
   }
   if (state === 'closed') return []
   const since = openedAt === null ? '' : ` since ${moment(openedAt)}`
@@ -83,6 +89,7 @@ function aboutCircuit(id: number, { override, overrideUntil, state, openedAt, re
     warning(
       `Integration ${id}: its provider fails, so its circuit is ${state === 'open' ? 'open' : 'half-open'}${since}; ${next}.`,
       `integrations circuit ${id} status`,
+      { integrationId: id, since: openedAt },
     ),
   ]
 }
@@ -117,6 +124,7 @@ export const oauthReauthorization: Check = {
         fault(
           `Integration ${id} has had no valid authorization since ${moment(since)} (${reason}): a person has to authorize it again. Send them the link.`,
           `integrations oauth-link ${id}`,
+          { integrationId: id, since },
         ),
       ),
     )
@@ -146,11 +154,47 @@ export const oauthRefreshes: Check = {
           warning(
             `The tokens of integration ${id} could not be refreshed since ${moment(firstFailedAt)}, ${failures} failed in all${next}. After four days a person has to authorize it again.`,
             `integrations refresh-tokens ${id}`,
+            { integrationId: id, since: firstFailedAt },
           ),
         ]
       })
     })
     return capped(found, 'No refresh of tokens has failed for an hour.')
+  },
+}
+
+/** Each dispatch, once a minute, tells the workflows of those that are late. */
+const UNLOOKED_SECONDS = 300
+
+const webhookSubscriptions: Check = {
+  name: 'webhooks.subscriptions',
+  needs: ['database.migrations'],
+  async look({ db, tables, clock, baseUrl }) {
+    const now = clock.now()
+    const found = await troubledSubscriptions(db, tables, {
+      lateBefore: new Date(now.getTime() - UNLOOKED_SECONDS * 1_000),
+      all: baseUrl === null,
+      limit: MAX_LOOKED_AT,
+    })
+    if (baseUrl === null && found.length > 0)
+      return fault(
+        `Webhooks are to be registered, that of integration ${found[0]?.integrationId} for one, and no base URL is configured: set INTEGRATIONS_BASE_URL for every process, or the option baseUrl.`,
+        null,
+      )
+    return capped(
+      found.map(({ integrationId: id, failingSince, failures, lastError, alertedAt, nextCheckAt }) =>
+        alertedAt !== null
+          ? fault(
+              `The webhook of integration ${id} can't be kept registered since ${moment(failingSince ?? alertedAt)}, ${failures} tries failed in all: ${lastError}`,
+              `integrations check-webhooks ${id}`,
+            )
+          : warning(
+              `The webhook of integration ${id} was to be looked at at ${moment(nextCheckAt ?? now)}: no worker did.`,
+              `integrations check-webhooks ${id}`,
+            ),
+      ),
+      'Each registered webhook is looked after.',
+    )
   },
 }
 
@@ -161,6 +205,7 @@ export const integrationChecks = [
   circuitsOpen,
   oauthReauthorization,
   oauthRefreshes,
+  webhookSubscriptions,
 ]
 
 /** Observations about integrations that may hold tokens and that no person has switched off; page by page, until there are enough. */

@@ -12,6 +12,7 @@ import { accessChecks, databaseChecks, temporalChecks } from './deployment-check
 import type { Check, Observation } from './doctor-check.ts'
 import { fault, skipped } from './doctor-check.ts'
 import { integrationChecks } from './integration-checks.ts'
+import { sharedLimits } from './shared-limit-checks.ts'
 import { syncChecks } from './sync-checks.ts'
 
 export interface Finding {
@@ -23,6 +24,12 @@ export interface Finding {
   readonly message: string
   /** The command, ready to be pasted; null when nothing is wrong, or the check itself failed. */
   readonly remedy: string | null
+  /** Whom it is about; null: no single integration. */
+  readonly integrationId: number | null
+  /** Null: the integration's own, or it is about none. */
+  readonly stream: string | null
+  /** Since when; null: not known, or nothing is wrong. */
+  readonly since: Date | null
 }
 
 /** Facts that the composition root knows and the framework does not. */
@@ -41,6 +48,7 @@ const CHECKS: readonly Check[] = [
   ...databaseChecks,
   ...temporalChecks,
   ...integrationChecks,
+  sharedLimits,
   ...webhookChecks,
   ...syncChecks,
   ...backlogChecks,

@@ -47,6 +47,7 @@ const syncStuck: Check = {
                 : 'The integration is switched off, so no run goes on with it.'
             }`,
             isActive ? syncNow(of) : closeRun(framework, logId),
+            { ...of, since: startedAt },
           ),
         ),
       'Every run that says processing lives.',
@@ -71,6 +72,7 @@ const syncOverdue: Check = {
     return fault(
       `${due.length === MAX_LOOKED_AT ? 'At least ' : ''}${counted(waiting.length, hasStream ? 'stream or integration' : 'integration')} should have synced and did not, the longest is ${hasStream ? syncWords(ofOverdue(longest)) : longest.id}, due since ${moment(longest.dueSince)}: dispatch-syncs does not come round.`,
       temporal.commands.dispatchNow(),
+      { since: longest.dueSince },
     )
   },
 }
@@ -87,6 +89,7 @@ const syncPaused: Check = {
           warning(
             `The sync of ${syncWords(ofOverdue(late))} is paused, and has been due since ${moment(late.dueSince)}: nothing new is taken in, and no other run starts.`,
             `integrations resume-sync ${late.id}${streamOption(late.stream)}`,
+            { integrationId: late.id, stream: late.stream, since: late.dueSince },
           ),
         )
     return capped(paused, 'No integration that is due is paused.')
@@ -103,6 +106,7 @@ const syncStale: Check = {
         warning(
           `${capitalised(syncWords(of))} is stale since ${moment(since)}: ${lastSyncedAt === null ? 'it has never had a clean run' : `its last clean run ended at ${moment(lastSyncedAt)}`}. Its runs say what fails.`,
           `integrations list-sync-runs --integration ${of.integrationId}${streamOption(of.stream)}`,
+          { ...of, since },
         ),
       ),
       'No integration is stale.',
@@ -141,10 +145,12 @@ const syncFailedItems: Check = {
         const again = warning(
           `${counted(named, 'item')} ${hold}. Mend what they failed of; another run takes them again.`,
           syncNow(of),
+          { ...of, since },
         )
         const letGo = warning(
           `${counted(nameless, 'item')} without an external id ${hold}; no later run can make up for them. Mend what they failed of, or let go of them.`,
           skipNameless(framework, of),
+          { ...of, since },
         )
         return [...(named > 0 ? [again] : []), ...(nameless > 0 ? [letGo] : [])]
       }),

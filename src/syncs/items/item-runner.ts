@@ -21,6 +21,7 @@ import type { ItemChange } from '../record-queries.ts'
 import { beginRecords } from '../record-queries.ts'
 import type { LastFailure } from '../sync-jobs.ts'
 import { namedStream } from '../sync-rows.ts'
+import { giveWay } from './giving-way.ts'
 import { settleAndRecord } from './item-failures.ts'
 import type { GivenBack } from './item-queries.ts'
 import { claimedItems } from './item-queries.ts'
@@ -34,6 +35,8 @@ export interface RunItems {
   readonly retry: ItemWork['retry']
   /** Where a row goes that no listener has seen. */
   readonly givenBack: GivenBack
+  /** Before each item it waits for runs that begin. Default false. */
+  readonly givesWay?: boolean
   /** Milliseconds after the claim from which on no more items start. Default: 30 s. */
   readonly startWithinMs?: number
 }
@@ -62,11 +65,15 @@ export class ItemRunner {
   readonly #startWithinMs: number
   #told: Promise<void> = Promise.resolve()
 
-  constructor(framework: Framework, { claim, cancelled, retry, givenBack, startWithinMs = START_WINDOW_MS }: RunItems) {
+  constructor(
+    framework: Framework,
+    { claim, cancelled, retry, givenBack, givesWay = false, startWithinMs = START_WINDOW_MS }: RunItems,
+  ) {
     const { db, tables, logger } = framework
     this.#framework = framework
     this.#claim = claim
-    this.#integrations = new IntegrationContexts(framework)
+    const integrations = new IntegrationContexts(framework)
+    this.#integrations = integrations
     this.#ending = new Ending(cancelled)
     this.#startWithinMs = startWithinMs
     const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
@@ -85,8 +92,14 @@ export class ItemRunner {
     this.#batch = {
       signal: cancelled,
       logger,
-      prepare: (row) => this.#integrations.read(row.integrationId),
-      settle: (runs) => work.settle(runs),
+      async prepare(row) {
+        if (givesWay) await giveWay(framework)
+        return integrations.read(row.integrationId)
+      },
+      async settle(runs) {
+        if (givesWay) await giveWay(framework)
+        return work.settle(runs)
+      },
       handBack: async (unstarted) => {
         const back = await work.handBack(unstarted)
         if (givenBack.status === 'processing')

@@ -6,6 +6,7 @@ import type { SyncItemRow } from '../../db/schema/tables.ts'
 import type { Arriving } from '../../echoes/arrivals.ts'
 import { handleArrival } from '../../echoes/arrivals.ts'
 import type { SyncItemRecord } from '../../events/events.ts'
+import { handOverItem, targetOf } from '../../forwarding/hand-over.ts'
 import type { Framework } from '../../framework/context.ts'
 import { ItemTimedOut, isIntegrationsError, SyncListenerMustNotBeQueuedException } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
@@ -127,6 +128,13 @@ export async function runSyncItem(
             isOwn = verdict
             // Made here: it knows whether it is own.
             const event = Object.assign(new eventClass(handle, payload as never), work.change)
+            const target = targetOf(framework, 'items', handle)
+            if (target !== null)
+              return handOverItem(framework, target, row, event, {
+                integration: handle,
+                signal,
+                isOwn: verdict === true,
+              })
             return insideSync(inside, () => framework.listeners.deliver(event))
           })
         return asPartOf(framework.tables, 'item', row.id, () => withSyncItem(current, tell))

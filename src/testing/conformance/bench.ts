@@ -4,10 +4,12 @@ import { RateLimit } from '../../calls/rate-limit-rules.ts'
 import { partsOf } from '../../create-integrations.ts'
 import type { Framework, OutboundCall } from '../../framework/context.ts'
 import { errorLine } from '../../framework/logger.ts'
-import type { IntegrationProvider } from '../../providers/contracts.ts'
-import { declaresRateLimit } from '../../providers/contracts.ts'
+import type { HandlesWebhooks, IntegrationProvider } from '../../providers/contracts.ts'
+import { declaresRateLimit, sharesRateLimit } from '../../providers/contracts.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
 import { syncSource } from '../../providers/streams.ts'
+import type { WebhookRequest } from '../../providers/webhook-request.ts'
+import { WebhookVerifier } from '../../webhooks/verifier.ts'
 import type { PlayedApi } from '../played-transport.ts'
 import { playedTransport } from '../played-transport.ts'
 import type { TestIntegrations, TestSync } from '../test-integrations.ts'
@@ -79,6 +81,7 @@ export class Bench {
   readonly stream: string | null
   readonly #wire: Wire
   readonly #streams = new Map<string, Bench>()
+  readonly #verifier: WebhookVerifier
 
   private constructor(
     subject: Subject,
@@ -94,6 +97,7 @@ export class Bench {
     this.beganAt = beganAt
     this.stream = stream
     this.#wire = wire
+    this.#verifier = new WebhookVerifier(partsOf(kit.integrations).framework)
   }
 
   /** Another provider in the place of this one, in the same kit: this bench is done with. */
@@ -128,6 +132,12 @@ export class Bench {
     return this.#wire.attempts
   }
 
+  /** As at the door: by `signature`, or by the provider's own check. */
+  async verifies(integration: Integration, request: WebhookRequest): Promise<boolean> {
+    const verdict = await this.#verifier.verify(this.provider as HandlesWebhooks, integration, request)
+    return verdict.kind === 'verified'
+  }
+
   get outflow(): Outflow {
     return this.#wire.outflow
   }
@@ -145,6 +155,8 @@ export class Bench {
       ...(fixtures.metadata === undefined ? {} : { metadata: fixtures.metadata }),
     })
     if (declaresRateLimit(this.provider)) await integration.overrideRateLimit(NO_LIMIT)
+    if (sharesRateLimit(this.provider) && (await integration.rateLimit()).shared !== null)
+      await integration.overrideSharedRateLimit(NO_LIMIT)
     return integration
   }
 

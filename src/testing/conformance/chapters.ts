@@ -6,6 +6,7 @@ import {
   hasOAuth2,
   identifiesAuthenticatedUser,
   reconcilesWebhooks,
+  sharesRateLimit,
 } from '../../providers/contracts.ts'
 import { streamsOf, syncSource } from '../../providers/streams.ts'
 import { backfillChapter } from './backfill-checks.ts'
@@ -13,12 +14,16 @@ import type { Chapter, Subject } from './conformance-check.ts'
 import { listingFixtures } from './conformance-check.ts'
 import { credentialsChapter } from './credential-checks.ts'
 import { declarationChapter, isWhole } from './declarations.ts'
+import type { SignedFixture } from './deliveries.ts'
+import { signedFixture } from './deliveries.ts'
+import { doorChapter } from './door-checks.ts'
 import { failureChapters } from './failure-checks.ts'
 import { healthChapter } from './health-checks.ts'
 import { identityChapter } from './identity.ts'
 import { oauthChapter } from './oauth.ts'
 import { reconciliationChapter } from './reconciliation-checks.ts'
 import { reducerChapter } from './reducer.ts'
+import { sharedLimitChapter } from './shared-limit-checks.ts'
 import { signatureChapter } from './signatures.ts'
 import { syncChapter } from './sync-conformance.ts'
 import { traceChapter } from './traces.ts'
@@ -29,20 +34,29 @@ export function chapters(subject: Subject): Chapter[] {
   // Without a provider that can be registered there is nothing else to ask.
   if (!isWhole(subject)) return [declared]
   const provider = subject.provider()
-  const { webhook } = subject.fixtures
+  const { webhook, metadata = {} } = subject.fixtures
   return [
     declared,
     credentialsChapter(),
     ...(hasHealthCheck(provider) ? [healthChapter()] : []),
     ...(identifiesAuthenticatedUser(provider) ? [identityChapter()] : []),
     ...failureChapters(provider),
+    ...(sharesRateLimit(provider) ? [sharedLimitChapter()] : []),
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
-    ...(handlesWebhooks(provider) && webhook !== undefined ? [signatureChapter(webhook), webhookChapter(webhook)] : []),
+    ...(handlesWebhooks(provider) && webhook !== undefined
+      ? webhookChapters(signedFixture(provider, webhook, metadata))
+      : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
     traceChapter(),
   ]
 }
+
+const webhookChapters = (fixture: SignedFixture): Chapter[] => [
+  signatureChapter(fixture),
+  webhookChapter(fixture),
+  doorChapter(fixture),
+]
 
 /** Of a stream, the same by its name. */
 function listingChapters({ provider, fixtures }: Subject, stream: string | null): Chapter[] {

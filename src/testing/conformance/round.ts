@@ -13,7 +13,7 @@ import type { Integration } from '../../providers/integration.ts'
 import { streamsOf } from '../../providers/streams.ts'
 import { windowed } from './backfill-checks.ts'
 import type { Bench } from './bench.ts'
-import { delivery } from './deliveries.ts'
+import { delivery, signedFixture } from './deliveries.ts'
 import { listed, sessionOf } from './listings.ts'
 import { exchanged, hasRefreshToken } from './oauth.ts'
 import { outcomeOf } from './outcome-checks.ts'
@@ -37,7 +37,7 @@ export async function round(bench: Bench, integration: Integration): Promise<Thr
 
 function stepsOf(bench: Bench, integration: Integration): [by: string, work: () => unknown][] {
   const { provider, kit, subject } = bench
-  const { webhook } = subject.fixtures
+  const { webhook, metadata = {} } = subject.fixtures
   const steps: [string, () => unknown][] = []
   if (hasHealthCheck(provider)) steps.push(['healthCheck()', () => provider.healthCheck(integration)])
   if (hasHealthCheck(provider))
@@ -49,7 +49,8 @@ function stepsOf(bench: Bench, integration: Integration): [by: string, work: () 
     steps.push([
       'a webhook',
       async () => {
-        await answerTo(bench, integration, delivery(webhook, { at: kit.clock.now() }))
+        const fixture = signedFixture(provider, webhook, metadata)
+        await answerTo(bench, integration, delivery(fixture, { at: kit.clock.now() }))
         await kit.processWebhooks()
       },
     ])

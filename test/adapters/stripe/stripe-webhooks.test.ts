@@ -5,6 +5,7 @@ import type { Integration } from '../../../src/providers/integration.ts'
 import { webhookRequest } from '../../../src/providers/webhook-request.ts'
 import type { TestIntegrations } from '../../../src/testing/index.ts'
 import { createTestIntegrations, signedWebhook, stripeSigner } from '../../../src/testing/index.ts'
+import { providerTakes } from '../../support/signatures.ts'
 
 /** No base64 of a key, as in Standard Webhooks: the whole text is the key. */
 const SECRET = 'whsec_not-base64:the-whole-text'
@@ -193,7 +194,8 @@ function verifies(
   const headers = new Headers(header === null ? {} : { 'stripe-signature': header })
   const rawBody = Buffer.from(body)
   const path = '/integrations/stripe/1/webhook'
-  return provider.verifyWebhookSignature(
+  return providerTakes(
+    provider,
     of,
     webhookRequest({ method: 'POST', path, query: '', headers, rawBody, receivedAt, toleranceSeconds }),
   )

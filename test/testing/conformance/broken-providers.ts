@@ -2,7 +2,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import type { Credentials, HandlesWebhooks, Integration, SyncSession, WebhookRequest } from '../../../src/provider.ts'
-import { activeWebhookSecrets, FailureClass, isTimely, statusOf, verifyHmacSignature } from '../../../src/provider.ts'
+import { activeWebhookSecrets, FailureClass, isTimely, RateLimit, statusOf } from '../../../src/provider.ts'
 import type { ProviderFixtures, WebhookFixture } from '../../../src/testing/index.ts'
 import type { Broken, Provider } from './broken.ts'
 import { but, of } from './broken.ts'
@@ -365,16 +365,16 @@ function verifying(steps: Verification): Provider {
       return equals(sole(header).slice('v1,'.length), expected)
     })
   }
-  return but(() => ({ verifyWebhookSignature }))
+  return but(() => ({ signature: undefined, verifyWebhookSignature }))
 }
 
 const SECOND_HEADER = 'refuses a delivery with a second signature header'
 const CONFIGURED = 'keeps to the tolerance that is configured'
 const SIGNATURES = of(
-  'HandlesWebhooks: verifyWebhookSignature()',
+  'HandlesWebhooks: the signature',
   [
     'takes nothing',
-    but(() => ({ verifyWebhookSignature: () => false })),
+    but(() => ({ signature: undefined, verifyWebhookSignature: () => false })),
     'takes a delivery as it is signed',
     'takes deliveries of two secrets at once, as long as both are in force',
     'takes a delivery that was signed within the tolerance, past or future',
@@ -382,7 +382,7 @@ const SIGNATURES = of(
   ],
   [
     'says yes by something else than true',
-    but(() => ({ verifyWebhookSignature: () => 'verified' })),
+    but(() => ({ signature: undefined, verifyWebhookSignature: () => 'verified' })),
     'takes a delivery as it is signed',
     'takes deliveries of two secrets at once, as long as both are in force',
     'takes a delivery that was signed within the tolerance, past or future',
@@ -538,10 +538,37 @@ const DELIVERIES = of(
   ],
   [
     'takes a delivery for a challenge',
-    but(() => ({ answerWebhookChallenge: () => ({ status: 200, contentType: 'text/plain', body: 'ok' }) })),
+    but(() => ({ webhookDoor: { handshake: () => ({ text: 'ok' }) } })),
     QUEUED,
     HANDLED,
-    'is no challenge: answerWebhookChallenge() gives null for it',
+    'is no handshake: webhookDoor.handshake() gives null for it',
+  ],
+)
+
+const ASKED = 'answers whatever is asked within bounds, without a credential and without a throw'
+const DOORS = of(
+  'HandlesWebhooks: the door',
+  [
+    'answers a question only where it knows what is asked',
+    but(() => ({
+      webhookDoor: {
+        handshake: (_integration: Integration, { query, headers, ...request }: WebhookRequest) =>
+          query.has('challenge') ? { json: (request.json() as { challenge: string }).challenge } : null,
+      },
+    })),
+    ASKED,
+    /null/,
+  ],
+  [
+    'tells its secret to whoever asks',
+    but(() => ({
+      webhookDoor: {
+        handshake: (integration: Integration, { query }: WebhookRequest) =>
+          query.has('challenge') ? { json: integration.credentialsArray().webhook_secret } : null,
+      },
+    })),
+    ASKED,
+    /holds a credential/,
   ],
 )
 
@@ -558,10 +585,7 @@ const UNSIGNED_ID: ProviderFixtures['webhook'] = {
 }
 const verifyingTheBody = (members: Record<string, unknown>) =>
   but(() => ({
-    verifyWebhookSignature: (integration: Integration, request: WebhookRequest) => {
-      const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
-      return verifyHmacSignature(request, secrets, { header: 'x-signature' })
-    },
+    signature: { scheme: 'hmac', hash: 'sha256', header: 'x-signature', encoding: 'hex' },
     ...members,
   }))
 const RENAMED: readonly Broken[] = of(
@@ -742,6 +766,42 @@ const LEAKING = of(
   ],
 )
 
+const SCOPE = 'rateLimitScope() gives a key and a RateLimit, or null, at once'
+const SAME_SCOPE = 'rateLimitScope() names the same budget each time: it looks at the integration alone'
+const SHARED_LIMITS = of(
+  'SharesRateLimit',
+  [
+    'gives a scope without a key',
+    but(() => ({ rateLimitScope: () => ({ key: '', limit: RateLimit.perMinute(5) }) })),
+    SCOPE,
+  ],
+  ['gives a scope without a limit', but(() => ({ rateLimitScope: () => ({ key: 'app:1', limit: 5 }) })), SCOPE],
+  ['gives a scope later', but(() => ({ rateLimitScope: async () => null })), SCOPE],
+  [
+    'throws for a scope',
+    but(() => ({
+      rateLimitScope: () => {
+        throw new Error('no app')
+      },
+    })),
+    SCOPE,
+    SAME_SCOPE,
+  ],
+  [
+    'names another budget each time',
+    but(() => ({ rateLimitScope: () => ({ key: `app:${crypto.randomUUID()}`, limit: RateLimit.perMinute(5) }) })),
+    SAME_SCOPE,
+  ],
+  [
+    'asks an odd error for its status',
+    but(() => ({
+      rateLimitScope: () => null,
+      isSharedThrottle: (error: { headers: { scope: string } }) => error.headers.scope === 'app',
+    })),
+    'isSharedThrottle() is true or false for any error',
+  ],
+)
+
 export const LEAKS: readonly Broken[] = [
   ...LEAKING,
   ...LEAKING.filter(({ what }) => what === 'prints the token').map((broken) => ({
@@ -790,8 +850,10 @@ export const BROKEN: readonly Broken[] = [
   ...IDENTITY,
   ...FAILURES,
   ...OAUTH,
+  ...SHARED_LIMITS,
   ...SIGNATURES,
   ...DELIVERIES,
+  ...DOORS,
   ...RENAMED,
   ...[...TRACES, ...SHORT_SECRETS].map((broken) => ({ ...broken, leavesOut: SECRETS })),
 ]
@@ -803,6 +865,10 @@ const without = (...keys: readonly string[]): ProviderFixtures => ({
 
 /** What is unusual and right. */
 export const UNUSUAL: readonly Broken[] = [
+  ...of('SharesRateLimit', [
+    'shares a limit that is soon used up',
+    but(() => ({ rateLimitScope: () => ({ key: 'app:1', limit: RateLimit.per(1, 3_600) }) })),
+  ]),
   ...of('HasOAuth2', ['gives a Date for a time of expiry', refreshedTo({ token_expires_at: new Date(0) })]),
   ...of('HasOAuth2', [
     'has no refresh tokens',

@@ -5,7 +5,6 @@ import type {
   ClassifiesFailures,
   Credentials,
   CustomizesRetry,
-  HandlesWebhooks,
   HasBackfill,
   HasIncrementalSync,
   HasOAuth2,
@@ -15,17 +14,10 @@ import type {
   MissedWebhook,
   ReconcilesWebhooks,
   SyncSession,
+  WebhookDoor,
   WebhookRequest,
 } from '../../../src/provider.ts'
-import {
-  activeWebhookSecrets,
-  FailureClass,
-  RateLimit,
-  reduceCheckpointsByMax,
-  SyncItemEvent,
-  statusOf,
-  verifyStandardWebhook,
-} from '../../../src/provider.ts'
+import { FailureClass, RateLimit, reduceCheckpointsByMax, SyncItemEvent, statusOf } from '../../../src/provider.ts'
 import type { ProviderFixtures } from '../../../src/testing/index.ts'
 import { standardWebhooksSigner } from '../../../src/testing/index.ts'
 
@@ -148,10 +140,7 @@ export class SoundProvider
   }
 
   // Webhooks.
-  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
-    const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
-    return verifyStandardWebhook(request, secrets)
-  }
+  readonly signature = { scheme: 'standard-webhooks' } as const
 
   webhookDeliveryId(request: WebhookRequest): string | null {
     return request.headers.get('webhook-id')
@@ -167,7 +156,7 @@ export class SoundProvider
     return { handled: this.resolveWebhookEvent(request) }
   }
 
-  answerWebhookChallenge: NonNullable<HandlesWebhooks['answerWebhookChallenge']> = () => null
+  readonly webhookDoor: WebhookDoor = { handshake: () => null }
 
   async *missedWebhooks(
     integration: Integration,

@@ -1,0 +1,247 @@
+/** How the dashboard speaks of each act: on its button, over its page, and when it is done. */
+
+export interface ActWords {
+  /** Over the page of the act. */
+  readonly title: string
+  /** On a button, unless the page names it otherwise. */
+  readonly label: string
+  /** One click does it, with what the button gives and defaults for the rest. */
+  readonly isOneClick?: true
+  /** Can't be undone: the form has a box that says so, which must be ticked. */
+  readonly isFinal?: true
+  /** The name of the integration has to be typed. */
+  readonly typesName?: true
+  /** What it gives is seen on its own page once, and stands in no cookie. */
+  readonly isShownHere?: true
+  /** What a person reads afterwards; default: what the command says. */
+  said?(result: Result): string
+}
+
+type Result = Readonly<Record<string, unknown>>
+
+const NEXT_RUN = 'The next run lists everything.'
+
+/** By method and path of the API. Each act of the API stands here. */
+export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
+  'post /integrations': {
+    title: 'Make an integration',
+    label: 'New integration',
+    said: ({ id, name }) => `Integration ${id}, "${name}", is made.`,
+  },
+  'patch /integrations/:id': {
+    title: 'Change an integration',
+    label: 'Change',
+    said: ({ name }) => `"${name}" is changed.`,
+  },
+  'delete /integrations/:id': {
+    title: 'Delete an integration and all its rows',
+    label: 'Delete',
+    isFinal: true,
+    typesName: true,
+    said: ({ id, deleted }) => `Deleted integration ${id}: ${rowsIn(deleted)}.`,
+  },
+  'post /integrations/:id/erase': {
+    title: 'Erase what an integration holds',
+    label: 'Erase',
+    isFinal: true,
+    typesName: true,
+    said: ({ id, erased }) => `Erased what integration ${id} held: ${rowsIn(erased)}.`,
+  },
+  'post /integrations/:id/enable': { title: 'Enable an integration', label: 'Enable', isOneClick: true },
+  'post /integrations/:id/disable': { title: 'Disable an integration', label: 'Disable', isOneClick: true },
+  'post /integrations/:id/test': {
+    title: 'Ask the provider whether the credentials work',
+    label: 'Check the credentials',
+    isOneClick: true,
+    said: ({ ok, duration_ms: ms, error }) =>
+      ok ? `The provider answers well, after ${ms} ms.` : `The check failed after ${ms} ms: ${error}`,
+  },
+  'post /integrations/:id/oauth/link': {
+    title: 'Make a link for a person who has no sign-in here',
+    label: 'Link for its owner',
+    isShownHere: true,
+  },
+  'post /integrations/:id/oauth/refresh': {
+    title: 'Refresh the tokens',
+    label: 'Refresh tokens',
+    isOneClick: true,
+    said: ({ refreshed }) => (refreshed === 1 ? 'The tokens are refreshed.' : 'The tokens could not be refreshed.'),
+  },
+  'post /integrations/:id/oauth/revoke': {
+    title: 'Revoke the authorization',
+    label: 'Revoke',
+    isFinal: true,
+    said: ({ outcome }) => `Authorization: ${outcome}.`,
+  },
+  'post /integrations/:id/sync': {
+    title: 'Start a sync run',
+    label: 'Sync now',
+    isOneClick: true,
+    said: ({ outcome, at }) =>
+      outcome === 'started'
+        ? 'A sync run is started.'
+        : outcome === 'later'
+          ? `A sync run begins at ${moment(at)}.`
+          : 'A run lives: one more follows it.',
+  },
+  'post /integrations/:id/pause': { title: 'Pause syncs', label: 'Pause', isOneClick: true },
+  'post /integrations/:id/resume': {
+    title: 'Resume syncs',
+    label: 'Resume',
+    isOneClick: true,
+    said: () => 'The pause is over.',
+  },
+  'post /integrations/:id/cancel': { title: 'Cancel the sync run', label: 'Cancel run' },
+  'post /integrations/:id/backfill': {
+    title: 'List a time of the past again',
+    label: 'Backfill',
+    said: ({ from, to }) => `A backfill of ${moment(from)} to ${moment(to)} is started.`,
+  },
+  'post /integrations/:id/sample': {
+    title: 'See what a run would list',
+    label: 'Sample',
+    isShownHere: true,
+  },
+  'put /integrations/:id/cursor': {
+    title: 'Set the cursor',
+    label: 'Set cursor',
+    isFinal: true,
+    said: ({ to }) => (to === null ? `The cursor is reset. ${NEXT_RUN}` : `The cursor is ${JSON.stringify(to)} now.`),
+  },
+  'delete /integrations/:id/cursor': {
+    title: 'Reset the cursor',
+    label: 'Reset cursor',
+    isFinal: true,
+    said: () => `The cursor is reset. ${NEXT_RUN}`,
+  },
+  'put /integrations/:id/interval': {
+    title: 'Set how often it is synced',
+    label: 'Set interval',
+    said: () => 'The interval is set.',
+  },
+  'delete /integrations/:id/interval': {
+    title: "Go by the provider's own interval",
+    label: 'Own interval',
+    isOneClick: true,
+    said: () => "The interval is the provider's own again.",
+  },
+  'put /integrations/:id/circuit': {
+    title: 'Override the circuit breaker',
+    label: 'Override breaker',
+    said: ({ override }) => `The breaker is overridden: ${override}.`,
+  },
+  'delete /integrations/:id/circuit': {
+    title: 'Give the breaker back to itself',
+    label: 'End the override of the breaker',
+    isOneClick: true,
+    said: ({ state }) => `The breaker decides for itself again; it is ${state}.`,
+  },
+  'put /integrations/:id/rate-limit': {
+    title: 'Override the rate limit',
+    label: 'Override limit',
+    said: ({ limit, window_seconds: seconds }) => `The limit is ${limit} calls in ${seconds} s now.`,
+  },
+  'delete /integrations/:id/rate-limit': {
+    title: "Go by the provider's own rate limit",
+    label: 'End the override of the limit',
+    isOneClick: true,
+    said: () => "The limit is the provider's own again.",
+  },
+  'post /integrations/:id/reconcile': {
+    title: 'Fetch deliveries that never came',
+    label: 'Reconcile',
+    said: ({ seen, known, inserted, failed }) =>
+      `The provider knows of ${seen} deliveries: ${known} were here, ${inserted} are stored now, ${failed} failed.`,
+  },
+  'post /integrations/:id/rotate-webhook-secret': {
+    title: 'Rotate the webhook secret',
+    label: 'Rotate secret',
+    isFinal: true,
+    isShownHere: true,
+  },
+  'post /sync-runs/:id/confirm-missing': { title: 'Confirm that records are gone', label: 'Confirm missing' },
+  'post /sync-runs/:id/finalise': {
+    title: 'Finalise a run',
+    label: 'Finalise',
+    isOneClick: true,
+    said: ({ runs }) => (runs === 0 ? 'Nothing to finalise: its items are not done, or it is.' : 'Finalised.'),
+  },
+  'post /sync-items/:id/retry': {
+    title: 'Retry an item',
+    label: 'Retry',
+    isOneClick: true,
+    said: ({ item_id: id }) => `Item ${id} is tried again now.`,
+  },
+  'post /sync-items/:id/skip': { title: 'Give an item up for good', label: 'Skip', isFinal: true },
+  'post /webhooks/:id/replay': {
+    title: 'Replay a webhook',
+    label: 'Replay',
+    isOneClick: true,
+    said: ({ webhook_id: id }) => `Webhook ${id} is run again now.`,
+  },
+  'post /webhooks/:id/dismiss': {
+    title: 'Dismiss a webhook',
+    label: 'Dismiss',
+    isOneClick: true,
+    said: ({ webhook_id: id, dismissed_at: at }) =>
+      at === null ? `Webhook ${id} is not dismissed any more.` : `Webhook ${id} is dismissed.`,
+  },
+  'post /webhooks/replay': {
+    title: 'Replay webhooks',
+    label: 'Replay all of these',
+    said: ({ replayed, integrations }) =>
+      replayed === 0
+        ? 'There was nothing to replay.'
+        : `${n(replayed, 'webhook')} of ${n(integrations, 'integration')} wait to run again.`,
+  },
+  'post /webhooks/dismiss': {
+    title: 'Dismiss webhooks',
+    label: 'Dismiss all of these',
+    said: ({ dismissed, integrations, undo }) =>
+      dismissed === 0
+        ? 'There was nothing to dismiss.'
+        : `${undo ? 'No longer dismissed' : 'Dismissed'}: ${n(dismissed, 'webhook')} of ${n(integrations, 'integration')}.`,
+  },
+  'post /failures/retry': { title: 'Retry a group of failures', label: 'Retry all of these' },
+  'post /incidents/:id/acknowledge': {
+    title: 'Acknowledge an incident',
+    label: 'Acknowledge',
+    isOneClick: true,
+    said: () => 'Acknowledged: it is not repeated until it gets worse.',
+  },
+  'post /incidents/:id/snooze': {
+    title: 'Snooze an incident',
+    label: 'Snooze',
+    said: ({ snoozed_until: until }) => `Snoozed until ${moment(until)}.`,
+  },
+  'post /incidents/:id/annotations': {
+    title: 'Write a line beside an incident',
+    label: 'Annotate',
+    said: () => 'The line stands beside the incident.',
+  },
+  'delete /idempotency-keys/:id': { title: 'Free an idempotency key', label: 'Forget', isFinal: true },
+  'delete /mappings/:id': { title: 'Forget a mapping', label: 'Forget', isFinal: true },
+  'put /mappings/:id': {
+    title: 'Point a mapping at another row',
+    label: 'Re-point',
+    said: ({ external_id: external, internal_type: type, internal_id: id }) => `${external} is ${type} ${id} now.`,
+  },
+  'post /tokens': { title: 'Make an operator token', label: 'New token', isShownHere: true },
+  'delete /tokens/:id': {
+    title: 'Revoke an operator token',
+    label: 'Revoke',
+    isFinal: true,
+    said: ({ name }) => `The token "${name}" is revoked; its sessions have ended.`,
+  },
+}
+
+function rowsIn(counts: unknown): string {
+  const rows = Object.values(counts as Record<string, number>).reduce((sum, each) => sum + each, 0)
+  return n(rows, 'row')
+}
+
+/** `1,204 webhooks`, `1 webhook`. */
+export const n = (count: unknown, what: string): string =>
+  `${Number(count).toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`
+
+const moment = (at: unknown): string => new Date(at as string).toISOString().slice(0, 19).replace('T', ' ')

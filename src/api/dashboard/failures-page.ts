@@ -1,0 +1,72 @@
+/** Failures of items, webhooks and calls, the same ones together, each group with what tries it again. */
+import type { Context } from 'hono'
+import { html } from 'hono/html'
+import type { Integrations } from '../../create-integrations.ts'
+import type { AccessEnvironment } from '../caller.ts'
+import { buttons } from './acts.ts'
+import { dashboardPage, readerOf } from './frame.ts'
+import { filterForm, givenFilter, shared } from './listing-page.ts'
+import { NOTHING, tableOf, time } from './markup.ts'
+import { ask } from './operation-door.ts'
+import { originLink } from './record-links.ts'
+
+interface Group {
+  readonly group: string
+  readonly kind: string
+  readonly error: string
+  readonly count: number
+  readonly integrations: number
+  readonly first_seen: Date
+  readonly last_seen: Date
+  readonly example: { readonly reference: string; readonly integration_id: number }
+  readonly retryable: boolean
+}
+interface Failures {
+  readonly since: Date
+  readonly data: readonly Group[]
+  readonly truncated: boolean
+  readonly more: boolean
+}
+
+export async function failuresPage(integrations: Integrations, context: Context<AccessEnvironment>): Promise<Response> {
+  const reader = readerOf(integrations, context)
+  const given = givenFilter(context)
+  const key = 'get /failures'
+  const { since, data, truncated, more } = await ask<Failures>(integrations, context, key, given)
+  const retry = 'post /failures/retry'
+  const { limit: _, ...filter } = given
+  return dashboardPage(integrations, context, {
+    title: 'Failures',
+    section: 'failures',
+    isLive: true,
+    main: html`${filterForm(reader.root, 'failures', key, given)}
+<p class="quiet">Since ${time(since)}.${truncated ? ' There were more than are looked at: counts are lower bounds.' : ''}${more ? ' There are more groups.' : ''}</p>
+${tableOf<Group>({
+  caption: 'Failures of the same error, the most recent first. Times are UTC.',
+  columns: [
+    { head: 'Error', cell: ({ error }) => error },
+    { head: 'Kind', cell: ({ kind }) => kind },
+    { head: 'Failures', isNumber: true, cell: ({ count }) => count },
+    { head: 'Integrations', isNumber: true, cell: (group) => group.integrations },
+    { head: 'First', cell: (group) => time(group.first_seen) },
+    { head: 'Last', cell: (group) => time(group.last_seen) },
+    { head: 'Example', cell: ({ example: { reference } }) => originLink(reader.root, reference) ?? reference },
+    {
+      head: '',
+      cell: ({ group, retryable, kind }) =>
+        retryable
+          ? buttons(reader, [
+              {
+                operation: retry,
+                label: kind === 'webhook' ? 'Replay these' : 'Retry these',
+                words: { ...shared(retry, filter), group },
+              },
+            ])
+          : NOTHING,
+    },
+  ],
+  rows: data,
+  none: 'Nothing has failed.',
+})}`,
+  })
+}

@@ -1,0 +1,341 @@
+/** The page of one integration: what keeps it from working, what it has done lately, and all that can be done with it. */
+import { html } from 'hono/html'
+import type { z } from 'zod'
+import type { CircuitState, IntegrationShape, StreamShape } from '../../commands/shapes.ts'
+import type { Act } from './acts.ts'
+import { buttons } from './acts.ts'
+import type { Asking, Detail } from './detail-page.ts'
+import { part } from './detail-page.ts'
+import type { Section } from './frame.ts'
+import type { Standing } from './integration-standing.ts'
+import { connectPath, nextSync, reauthorize } from './integration-standing.ts'
+import type { Markup } from './markup.ts'
+import { badge, facts, json, NOTHING, tableOf, time } from './markup.ts'
+import { ask } from './operation-door.ts'
+import { rowLink } from './record-links.ts'
+import type { Row } from './row-columns.ts'
+import { ROW_COLUMNS } from './row-columns.ts'
+
+type Stream = z.infer<typeof StreamShape>
+type Integration = z.infer<typeof IntegrationShape> &
+  Standing & {
+    readonly streams: readonly Stream[]
+    readonly contracts: readonly string[]
+    readonly owner: string | null
+    readonly remembered: readonly {
+      readonly stream: string
+      readonly asked_at: Date | null
+      readonly begins_at: Date | null
+    }[]
+    readonly oauth: Readonly<Record<string, unknown>> | null
+  }
+type Circuit = z.infer<typeof CircuitState>
+interface RateLimit {
+  readonly source: string
+  readonly limit: number | null
+  readonly window_seconds: number | null
+  readonly window: string | null
+  readonly used: number
+  readonly override_until: Date | null
+  readonly suppressed_until: Date | null
+}
+type Health = Standing & {
+  readonly consecutive_failures: number
+  readonly last_error_at: Date | null
+  readonly elevated_since: Date | null
+  readonly incident: { readonly id: number; readonly reason: string; readonly opened_at: Date } | null
+  readonly failures_24h: Readonly<Record<string, number>>
+  readonly mean_ms_24h: number | null
+  readonly p95_ms_24h: number | null
+  readonly top_errors_24h: readonly { readonly error: string; readonly requests: number }[]
+}
+
+/** Rows of each list. */
+const SHOWN = '8'
+
+export async function integrationDetail(asking: Asking): Promise<Detail> {
+  const { integrations, context, reader, id } = asking
+  const words = { id: String(id) }
+  const of = <Answer>(key: string, more: Readonly<Record<string, string>> = {}) =>
+    ask<Answer>(integrations, context, key, { ...words, ...more })
+  const [integration, health, circuit, limit, lists] = await Promise.all([
+    of<Integration>('get /integrations/:id'),
+    of<Health>('get /integrations/:id/health', { identity: 'false' }),
+    of<Circuit>('get /integrations/:id/circuit'),
+    of<RateLimit>('get /integrations/:id/rate-limit'),
+    Promise.all(LISTS.map((list) => newest(asking, list))),
+  ])
+  const { contracts, oauth } = integration
+  const can = (contract: string): boolean => contracts.includes(contract)
+  const act = (operation: string, label: string, more: Readonly<Record<string, string>> = {}): Act => ({
+    operation,
+    label,
+    words: { ...words, ...more },
+  })
+  const acts = (...all: readonly Act[]): Markup => buttons(reader, all)
+  const isSynced = can('HasScheduledSync') || can('HasStreams')
+  return {
+    title: integration.name,
+    reference: `integration:${id}`,
+    isLive: true,
+    acts: [
+      ...(integration.is_active ? [] : [act('post /integrations/:id/enable', 'Enable')]),
+      ...(integration.switched_off_at === null ? [act('post /integrations/:id/disable', 'Disable')] : []),
+      act('post /integrations/:id/test', 'Test its credentials'),
+      act('patch /integrations/:id', 'Change'),
+      act('post /integrations/:id/erase', 'Erase its data'),
+      act('delete /integrations/:id', 'Delete'),
+    ],
+    facts: {
+      Id: id,
+      Provider: html`${integration.provider}${integration.registered ? '' : html` <span class="bad">is not registered in this process</span>`}`,
+      Owner: integration.owner,
+      Health: badge(health.health_status),
+      Incident:
+        health.incident === null
+          ? undefined
+          : html`${rowLink(reader.root, 'incidents', health.incident.id, health.incident.reason)} open since ${time(health.incident.opened_at)}`,
+      'Next sync': isSynced ? nextSync({ ...integration, circuit: circuit.override ?? circuit.state }) : undefined,
+      'Can do': contracts.join(', '),
+      Credentials:
+        integration.credentials === null
+          ? html`<span class="bad">can not be read</span>`
+          : integration.credentials.join(', '),
+      Metadata: json(integration.metadata ?? null, 'Metadata'),
+      Made: time(integration.created_at),
+      Changed: time(integration.updated_at),
+    },
+    parts: [
+      part('Health', healthOf(health)),
+      part(
+        'Circuit breaker',
+        html`${facts({
+          State: badge(circuit.state),
+          Override:
+            circuit.override === null
+              ? undefined
+              : html`${badge(circuit.override)} ${circuit.override_until === null ? 'for good' : html`until ${time(circuit.override_until)}`}`,
+          Failures: circuit.failures,
+          'Failure rate': circuit.failure_rate === null ? undefined : `${circuit.failure_rate} %`,
+          Opened: circuit.opened_at === null ? undefined : time(circuit.opened_at),
+          'Next probe': circuit.retry_at === null ? undefined : time(circuit.retry_at),
+        })}${acts(
+          act('put /integrations/:id/circuit', 'Override the breaker'),
+          ...(circuit.override === null ? [] : [act('delete /integrations/:id/circuit', 'Give it back to itself')]),
+        )}`,
+      ),
+      part(
+        'Rate limit',
+        html`${facts({
+          Limit:
+            limit.limit === null
+              ? 'none'
+              : `${limit.limit} calls in ${limit.window_seconds} s, a ${limit.window} window`,
+          'Set by': limit.source,
+          Used: limit.used,
+          'Override until': limit.override_until === null ? undefined : time(limit.override_until),
+          'Held back until': limit.suppressed_until === null ? undefined : time(limit.suppressed_until),
+        })}${acts(
+          act('put /integrations/:id/rate-limit', 'Override the limit'),
+          ...(limit.source === 'override'
+            ? [act('delete /integrations/:id/rate-limit', "Give the provider's back")]
+            : []),
+        )}`,
+      ),
+      ...(can('HasOAuth2')
+        ? [
+            part(
+              'Authorization',
+              html`${oauth === null ? NOTHING : facts(Object.fromEntries(Object.entries(oauth).map(([name, value]) => [name.replaceAll('_', ' '), shown(value)])))}${
+                integration.reauth_required
+                  ? html`<p>A person is needed: ${reauthorize(integrations, reader, integration)}.</p>`
+                  : ''
+              }${reader.mayOperate ? html`<p><a href="${connectPath(integrations, id)}">Connect</a></p>` : ''}${acts(
+                act('post /integrations/:id/oauth/link', 'Make a link'),
+                act('post /integrations/:id/oauth/refresh', 'Refresh its tokens'),
+                act('post /integrations/:id/oauth/revoke', 'Revoke'),
+              )}`,
+            ),
+          ]
+        : []),
+      ...(isSynced
+        ? [
+            part(
+              'Syncs',
+              html`${syncsOf(asking, integration)}${acts(
+                act('post /integrations/:id/sync', 'Sync now'),
+                act('post /integrations/:id/pause', 'Pause'),
+                act('post /integrations/:id/resume', 'Resume'),
+                act('post /integrations/:id/cancel', 'Cancel'),
+                ...(can('HasBackfill') || can('HasStreams')
+                  ? [act('post /integrations/:id/backfill', 'Backfill')]
+                  : []),
+                act('post /integrations/:id/sample', 'Sample'),
+                act('put /integrations/:id/interval', 'Set the interval'),
+                act('put /integrations/:id/cursor', 'Set the cursor'),
+                act('delete /integrations/:id/cursor', 'Reset the cursor'),
+              )}`,
+            ),
+          ]
+        : []),
+      ...lists,
+      ...(can('HandlesWebhooks')
+        ? [
+            part(
+              'Its deliveries',
+              acts(
+                act('post /webhooks/replay', 'Replay those that failed', { integration: String(id) }),
+                act('post /webhooks/dismiss', 'Dismiss those that failed', { integration: String(id) }),
+                ...(can('ReconcilesWebhooks') ? [act('post /integrations/:id/reconcile', 'Ask for missed ones')] : []),
+                act('post /integrations/:id/rotate-webhook-secret', 'Rotate the secret'),
+              ),
+            ),
+          ]
+        : []),
+    ],
+    states: [
+      { chart: 'health', current: health.health_status },
+      { chart: 'circuit', current: circuit.state },
+      ...(oauth === null
+        ? []
+        : [
+            {
+              chart: 'authorization',
+              current: integration.reauth_required
+                ? 'needs_person'
+                : oauth.connected === true
+                  ? 'connected'
+                  : 'waiting',
+            } as const,
+          ]),
+    ],
+  }
+}
+
+function healthOf(health: Health): Markup {
+  const { error_rate_24h: rate, failures_24h: failures } = health
+  return html`${facts({
+    'Failures in a row': health.consecutive_failures,
+    'Last failure': time(health.last_error_at),
+    'Failing more than usual': health.elevated_since === null ? undefined : html`since ${time(health.elevated_since)}`,
+    'Requests of 24 h': html`${health.requests_24h}${rate === null ? '' : `, ${rate} % failed`}`,
+    'Failed, by class': Object.entries(failures)
+      .map(([word, count]) => `${count} ${word}`)
+      .join(', '),
+    'Mean and 95th': health.mean_ms_24h === null ? undefined : `${health.mean_ms_24h} ms, ${health.p95_ms_24h} ms`,
+  })}${
+    health.top_errors_24h.length === 0
+      ? ''
+      : tableOf({
+          caption: 'The most frequent errors of 24 h',
+          columns: [
+            { head: 'Error', cell: ({ error }: { error: string; requests: number }) => error },
+            { head: 'Requests', isNumber: true, cell: ({ requests }) => requests },
+          ],
+          rows: health.top_errors_24h,
+          none: '',
+        })
+  }`
+}
+
+function syncsOf({ reader }: Asking, integration: Integration): Markup {
+  const minutes = integration.sync_interval_minutes
+  const { streams, remembered } = integration
+  return html`${facts({
+    Schedule:
+      minutes === null
+        ? "as often as its provider's own interval says"
+        : `every ${minutes === 1 ? 'minute' : `${minutes} minutes`}`,
+    'Last clean sync': time(integration.last_synced_at),
+    'Failed items': integration.failed_items,
+    'Waiting items': integration.waiting_items,
+    'Asked for':
+      remembered.length === 0
+        ? undefined
+        : remembered.map(
+            ({ stream, asked_at: asked, begins_at: begins }) =>
+              html`${stream === '' ? '' : `${stream}: `}${asked === null ? '' : 'after this run '}${begins === null ? '' : time(begins)} `,
+          ),
+    Cursor: streams.length > 0 ? undefined : json(integration.sync_cursor ?? null, 'Cursor'),
+  })}${
+    streams.length === 0
+      ? ''
+      : tableOf<Stream>({
+          caption: 'Its streams',
+          columns: [
+            {
+              head: 'Stream',
+              cell: ({ stream }) =>
+                html`<a href="${reader.root}/sync-runs?integration=${integration.id}&amp;stream=${stream}">${stream}</a>`,
+            },
+            {
+              head: 'Interval',
+              cell: ({ interval }) => (interval === null ? 'by hand' : `every ${interval.seconds} s: ${interval.age}`),
+            },
+            {
+              head: 'Next',
+              cell: ({ next_sync_at: at, waits_for: first }) =>
+                html`${first === null ? '' : `after the first run of ${first} `}${at === null ? '' : time(at)}`,
+            },
+            { head: 'Last clean', cell: ({ last_synced_at: at }) => time(at) },
+            { head: 'Stale since', cell: ({ stale_since: at }) => (at === null ? '' : time(at)) },
+            { head: 'Failed runs', isNumber: true, cell: ({ consecutive_sync_failures: n }) => n },
+            { head: 'Failed items', isNumber: true, cell: ({ failed_items: n }) => n },
+            { head: 'Waiting', isNumber: true, cell: ({ waiting_items: n }) => n },
+            { head: 'Cursor', cell: ({ sync_cursor: cursor }) => html`<code>${JSON.stringify(cursor)}</code>` },
+            {
+              head: '',
+              cell: ({ stream }) =>
+                buttons(reader, [
+                  {
+                    operation: 'post /integrations/:id/sync',
+                    label: `Sync ${stream}`,
+                    words: { id: String(integration.id), stream },
+                  },
+                ]),
+            },
+          ],
+          rows: streams,
+          none: '',
+        })
+  }`
+}
+
+const shown = (value: unknown): unknown =>
+  value instanceof Date
+    ? time(value)
+    : value === null
+      ? null
+      : typeof value === 'boolean'
+        ? value
+          ? 'yes'
+          : 'no'
+        : String(value)
+
+interface List {
+  readonly heading: string
+  readonly section: Section & keyof typeof ROW_COLUMNS
+  readonly filter: Readonly<Record<string, string>>
+}
+
+const LISTS: readonly List[] = [
+  { heading: 'Recent runs', section: 'sync-runs', filter: {} },
+  { heading: 'Failing items', section: 'sync-items', filter: { status: 'failed', made_up_for: 'false' } },
+  { heading: 'Recent calls', section: 'requests', filter: {} },
+  { heading: 'Webhooks', section: 'webhooks', filter: {} },
+  { heading: 'Incidents', section: 'incidents', filter: {} },
+]
+
+async function newest({ integrations, context, reader: { root }, id }: Asking, { heading, section, filter }: List) {
+  const words = { ...filter, integration: String(id) }
+  const { data } = await ask<{ data: readonly Row[] }>(integrations, context, `get /${section}`, {
+    ...words,
+    limit: SHOWN,
+  })
+  const columns = ROW_COLUMNS[section](root).filter(({ head }) => head !== 'Integration')
+  return part(
+    heading,
+    html`${tableOf({ caption: `${heading}, newest first`, columns, rows: data, none: 'None.' })}
+<p><a href="${root}/${section}?${new URLSearchParams(words).toString()}">All of them</a></p>`,
+  )
+}

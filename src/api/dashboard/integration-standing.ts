@@ -1,0 +1,125 @@
+/** How an integration stands, in words: on its own page, in the list of all, and at home. */
+import { html } from 'hono/html'
+import { basePathOf } from '../../access/rules.ts'
+import type { Integrations } from '../../create-integrations.ts'
+import { activeText, switchedOffBy } from '../../integrations/rules.ts'
+import type { Reader } from './frame.ts'
+import type { Column, Markup } from './markup.ts'
+import { badge, NOTHING, time } from './markup.ts'
+import { rowLink } from './record-links.ts'
+
+/** What a list has of an integration. */
+export interface Standing {
+  readonly id: number
+  readonly name: string
+  readonly provider: string
+  readonly registered: boolean
+  readonly is_active: boolean
+  readonly switched_off_at: Date | null
+  readonly health_status: Parameters<typeof activeText>[0]['healthStatus']
+  readonly circuit: string
+  readonly stale: boolean
+  readonly reauth_required: boolean
+  readonly last_synced_at: Date | null
+  readonly next_sync_at: Date | null
+  readonly consecutive_sync_failures: number
+  readonly failed_items: number
+  readonly waiting_items: number
+  readonly last_run: {
+    readonly id: number
+    readonly status: string
+    readonly succeeded: number
+    readonly failed: number
+  } | null
+  readonly requests_24h: number
+  readonly error_rate_24h: number | null
+}
+
+type Switch = Pick<Standing, 'is_active' | 'health_status' | 'switched_off_at'>
+const onOff = ({ is_active: isActive, health_status: healthStatus, switched_off_at: switchedOffAt }: Switch) => ({
+  isActive,
+  healthStatus,
+  switchedOffAt,
+})
+
+/** The page on which a person begins an authorization: a session needs no signed link. */
+export function connectPath({ admin: { access }, config }: Integrations, id: number): string {
+  return `${basePathOf(access.baseUrl)}/${config.oauth.route_prefix}/${id}/oauth/connect`
+}
+
+/** With `operate` a link to where it is authorized again. */
+export function reauthorize(
+  integrations: Integrations,
+  reader: Reader,
+  { id, name }: Pick<Standing, 'id' | 'name'>,
+): Markup {
+  if (!reader.mayOperate) return html`<span class="bad">needed again</span>`
+  return html`<a class="bad" href="${connectPath(integrations, id)}" aria-label="Authorize ${name} again">needed again</a>`
+}
+
+/** When the next sync begins, and what it waits for. */
+export function nextSync(
+  row: Switch & Pick<Standing, 'reauth_required' | 'circuit' | 'next_sync_at' | 'consecutive_sync_failures'>,
+): Markup {
+  const off = switchedOffBy(onOff(row))
+  if (off !== null) return html`none: switched off by ${off}`
+  if (row.reauth_required) return html`none works until a person authorizes it again`
+  const { next_sync_at: at, consecutive_sync_failures: failures } = row
+  const held = row.circuit === 'open' || row.circuit === 'forced_open' ? ', its circuit is open' : ''
+  const backsOff = failures === 0 ? '' : `, ${failures} in a row had failures`
+  if (at === null) return html`<span class="quiet">not planned${held}</span>`
+  return html`${at.getTime() <= Date.now() ? 'due since ' : ''}${time(at)}${held}${backsOff}`
+}
+
+function lastRun(root: string, { last_run: run }: Standing): Markup {
+  if (run === null) return html`<span class="quiet">none</span>`
+  return html`${rowLink(root, 'sync-runs', run.id, badge(run.status))} ${run.succeeded} succeeded, ${run.failed} failed`
+}
+
+const inItems = (root: string, id: number, filter: string, count: number): Markup =>
+  html`<a href="${root}/sync-items?integration=${id}&amp;${filter}"${count === 0 ? '' : html` class="bad"`}>${count}</a>`
+
+/** @param sparkline calls and failures of the last day, made by charts.ts; the column is left out without it */
+export function standingColumns(
+  integrations: Integrations,
+  reader: Reader,
+  sparkline?: (id: number) => Markup,
+): readonly Column<Standing>[] {
+  const { root } = reader
+  return [
+    { head: 'Name', cell: ({ id, name }) => rowLink(root, 'integrations', id, name) },
+    {
+      head: 'Provider',
+      cell: ({ provider, registered }) =>
+        html`${provider}${registered ? '' : html` <span class="bad">(not registered)</span>`}`,
+    },
+    {
+      head: 'Health',
+      cell: (row) =>
+        html`${badge(row.health_status)}${row.stale ? html` ${badge('stale')}` : ''}${row.circuit === 'closed' ? '' : html` circuit ${badge(row.circuit)}`}`,
+    },
+    { head: 'On', cell: (row) => activeText(onOff(row)) },
+    ...(sparkline === undefined ? [] : [{ head: 'Calls', cell: ({ id }: Standing) => sparkline(id) }]),
+    {
+      head: 'Requests 24 h',
+      isNumber: true,
+      cell: ({ id, requests_24h: n }) => html`<a href="${root}/requests?integration=${id}">${n}</a>`,
+    },
+    { head: 'Errors %', isNumber: true, cell: ({ error_rate_24h: rate }) => rate },
+    { head: 'Authorization', cell: (row) => (row.reauth_required ? reauthorize(integrations, reader, row) : NOTHING) },
+    { head: 'Next sync', cell: (row) => nextSync(row) },
+    { head: 'Last clean sync', cell: (row) => time(row.last_synced_at) },
+    { head: 'Last run', cell: (row) => lastRun(root, row) },
+    {
+      head: 'Failed items',
+      isNumber: true,
+      cell: ({ id, failed_items: n }) => inItems(root, id, 'status=failed&made_up_for=false', n),
+    },
+    {
+      head: 'Waiting',
+      isNumber: true,
+      cell: ({ id, waiting_items: n }) =>
+        n === 0 ? '0' : html`<a href="${root}/sync-items?integration=${id}&amp;waiting=true">${n}</a>`,
+    },
+  ]
+}

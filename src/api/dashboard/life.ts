@@ -1,0 +1,55 @@
+/** A record's life as `explain` tells it: where it comes from, what happened to it, what it caused. */
+import type { Context } from 'hono'
+import { html } from 'hono/html'
+import type { Integrations } from '../../create-integrations.ts'
+import type { AccessEnvironment } from '../caller.ts'
+import type { Markup } from './markup.ts'
+import { NOTHING, time } from './markup.ts'
+import { ask } from './operation-door.ts'
+import type { RecordRef } from './record-links.ts'
+import { recordLink } from './record-links.ts'
+
+export interface Explained {
+  readonly outcome: 'found'
+  readonly ref: RecordRef
+  readonly reference: string
+  readonly exists: boolean
+  readonly status: string | null
+  readonly integration: { readonly id: number; readonly provider: string; readonly name: string } | null
+  readonly origins: readonly { readonly text: string; readonly link: RecordRef | null }[]
+  readonly lines: readonly {
+    readonly at: Date
+    readonly text: string
+    readonly by: string | null
+    readonly link: RecordRef | null
+  }[]
+  readonly caused: readonly RecordRef[]
+  readonly related: readonly RecordRef[]
+  readonly more: boolean
+}
+export interface Ambiguous {
+  readonly outcome: 'ambiguous'
+  readonly matches: readonly { readonly ref: RecordRef; readonly reference: string }[]
+  readonly more: boolean
+}
+
+/** @throws what `explain` throws: RecordNotFound, InvalidArgumentException */
+export const explained = (integrations: Integrations, context: Context<AccessEnvironment>, reference: string) =>
+  ask<Explained | Ambiguous>(integrations, context, 'get /explain', { reference })
+
+export function lifeOf(root: string, told: Explained): Markup {
+  const { origins, lines, caused, related, more } = told
+  return html`<section aria-labelledby="life"><h2 id="life">Its life</h2>
+${origins.length === 0 ? '' : html`<p>Origin: ${origins.map(({ text, link }, at) => html`${at === 0 ? '' : '; before that: '}${link === null ? text : html`${text} (${recordLink(root, link)})`}`)}.</p>`}
+<ol class="life">${lines.map(
+    ({ at, text, by, link }) =>
+      html`<li><span class="when">${time(at)}</span> <span>${text}${by === null ? '' : html` <span class="quiet">by ${by}</span>`}${link === null ? '' : html` (${recordLink(root, link)})`}</span></li>\n`,
+  )}</ol>
+${more ? html`<p class="quiet">More is known than is shown here: the lists have it.</p>` : ''}
+${refs(root, 'It caused', caused)}${refs(root, 'Beside it', related)}</section>`
+}
+
+function refs(root: string, head: string, all: readonly RecordRef[]): Markup {
+  if (all.length === 0) return NOTHING
+  return html`<h3>${head}</h3><ul class="refs">${all.map((ref) => html`<li>${recordLink(root, ref)}</li>`)}</ul>`
+}

@@ -1,0 +1,106 @@
+/** A page that lists rows: filters in the address, newest first, a page at a time. The rows are those of the API's operation. */
+import type { Context } from 'hono'
+import { html } from 'hono/html'
+import { snakeCase } from '../../commands/command.ts'
+import type { Integrations } from '../../create-integrations.ts'
+import { queryGiven } from '../body.ts'
+import type { AccessEnvironment } from '../caller.ts'
+import type { Act } from './acts.ts'
+import { buttons } from './acts.ts'
+import { inputOf } from './form-fields.ts'
+import type { Reader, Section } from './frame.ts'
+import { dashboardPage, readerOf } from './frame.ts'
+import type { Column, Markup } from './markup.ts'
+import { NOTHING, tableOf } from './markup.ts'
+import { ask, operationOf } from './operation-door.ts'
+
+/** Rows on a page. */
+const PAGE = 50
+/** Fields that page through a list, and are no filters. */
+const PAGING = new Set(['after', 'limit'])
+
+export interface ListingPage<Row> {
+  /** Its path below the root, too. */
+  readonly section: Section
+  readonly title: string
+  /** Of the API: `get /webhooks`. */
+  readonly operation: string
+  readonly columns: (reader: Reader, integrations: Integrations) => readonly Column<Row>[]
+  /** Acts on everything that the filter finds: operations with some of the same fields. */
+  readonly acts?: readonly Omit<Act, 'words'>[]
+}
+
+export async function listingPage<Row>(
+  integrations: Integrations,
+  context: Context<AccessEnvironment>,
+  { section, title, operation: key, columns, acts = [] }: ListingPage<Row>,
+): Promise<Response> {
+  const reader = readerOf(integrations, context)
+  const { root } = reader
+  const given = givenFilter(context)
+  const { data, next } = await ask<{ data: readonly Row[]; next: number | null }>(integrations, context, key, {
+    limit: String(PAGE),
+    ...given,
+  })
+  const { after, ...filter } = given
+  const older = new URLSearchParams({ ...filter, after: String(next) })
+  return dashboardPage(integrations, context, {
+    title,
+    section,
+    isLive: after === undefined,
+    main: html`${filterForm(root, section, key, given)}
+${
+  data.length > 0
+    ? buttons(
+        reader,
+        acts.flatMap((act) => (fits(act.operation, filter) ? [{ ...act, words: shared(act.operation, filter) }] : [])),
+      )
+    : NOTHING
+}
+${tableOf({
+  caption: `${title}, newest first. Times are UTC.`,
+  columns: columns(reader, integrations),
+  rows: data,
+  none: operationOf(key).command.none ?? 'Nothing.',
+})}
+<p>${after === undefined ? '' : html`<a href="${root}/${section}?${new URLSearchParams(filter).toString()}">Newest</a> `}${next === null ? '' : html`<a rel="next" href="${root}/${section}?${older.toString()}">Older</a>`}</p>`,
+  })
+}
+
+/** Whether an act means all that the filter finds: one that knows less of it would take more. */
+function fits(key: string, filter: Readonly<Record<string, string>>): boolean {
+  const { fields } = operationOf(key)
+  const known = new Map(Object.entries(fields).map(([name, field]) => [snakeCase(name), field]))
+  return Object.entries(filter).every(([name, value]) => {
+    const field = known.get(name)
+    if (field === undefined) return isMeantAnyway(name, value)
+    return field.schema.safeParse(field.read(value)).success
+  })
+}
+
+/** Acts on what has failed need not be told so. */
+const isMeantAnyway = (name: string, value: string): boolean =>
+  (name === 'status' && value === 'failed') || (name === 'dismissed' && value === 'false')
+
+/** What the address says; an empty input counts as none. */
+export const givenFilter = (context: Context): Record<string, string> =>
+  Object.fromEntries(Object.entries(queryGiven(context)).filter(([, value]) => value !== ''))
+
+/** Inputs for an operation's filters, open while one is set. */
+export function filterForm(
+  root: string,
+  section: Section,
+  key: string,
+  given: Readonly<Record<string, string>>,
+): Markup {
+  const filters = Object.entries(operationOf(key).fields).filter(([name]) => !PAGING.has(name))
+  const isSet = filters.some(([name]) => given[snakeCase(name)] !== undefined)
+  return html`<details${isSet ? html` open` : ''}><summary>Filter</summary>
+<form class="filters" action="${root}/${section}">${filters.map(([name, field]) => inputOf(name, field, given[snakeCase(name)]))}<button type="submit">Filter</button> <a href="${root}/${section}">All</a></form></details>`
+}
+
+/** The filter's words that an act knows, too. */
+export function shared(key: string, filter: Readonly<Record<string, string>>): Record<string, string> {
+  const known = new Set(Object.keys(operationOf(key).fields).map(snakeCase))
+  return Object.fromEntries(Object.entries(filter).filter(([name]) => known.has(name)))
+}

@@ -1,0 +1,119 @@
+/** One box for any id or piece of text, and a search of what payloads hold. */
+import type { Context } from 'hono'
+import { html } from 'hono/html'
+import { snakeCase } from '../../commands/command.ts'
+import type { Integrations } from '../../create-integrations.ts'
+import { queryGiven } from '../body.ts'
+import type { AccessEnvironment } from '../caller.ts'
+import { inputOf } from './form-fields.ts'
+import { dashboardPage, readerOf } from './frame.ts'
+import { explained, lifeOf } from './life.ts'
+import { givenFilter } from './listing-page.ts'
+import type { Markup } from './markup.ts'
+import { badge, facts, tableOf, time } from './markup.ts'
+import { ask, operationOf } from './operation-door.ts'
+import { problemOf, problemPanel } from './problem-page.ts'
+import { recordPath, rowLink } from './record-links.ts'
+
+/** Kinds with a page of their own; a text such as an external id has its life alone. */
+const ROWS = new Set(['integration', 'webhook', 'item', 'run', 'request', 'log', 'incident', 'event', 'mapping'])
+const PAYLOADS = 'get /payloads'
+
+export async function searchPage(integrations: Integrations, context: Context<AccessEnvironment>): Promise<Response> {
+  const { root } = readerOf(integrations, context)
+  const text = (queryGiven(context).q ?? '').trim()
+  const page = (title: string, main: unknown, status = 200) =>
+    dashboardPage(integrations, context, { title, section: null, status, main: html`${main}${payloadForm(root)}` })
+  if (text === '') return page('Search', MAY_BE_SEARCHED)
+  try {
+    const told = await explained(integrations, context, text)
+    if (told.outcome === 'ambiguous')
+      return page(
+        'Several records have it',
+        html`<ul class="refs">${told.matches.map(({ reference }) => html`<li><a href="${root}/search?${new URLSearchParams({ q: reference }).toString()}">${reference}</a></li>`)}</ul>${told.more ? html`<p>There are more: an integration before it, such as <code>integration:7/${text}</code>, makes them fewer.</p>` : ''}`,
+      )
+    if (ROWS.has(told.ref.kind) && told.exists) return context.redirect(recordPath(root, told.ref), 303)
+    return page(
+      told.reference,
+      html`${facts({
+        Status: told.status === null ? undefined : badge(told.status),
+        Integration:
+          told.integration === null
+            ? undefined
+            : rowLink(root, 'integrations', told.integration.id, told.integration.name),
+        Row: told.exists ? undefined : 'deleted; what people did with it is known',
+      })}${lifeOf(root, told)}`,
+    )
+  } catch (error) {
+    const problem = await problemOf(integrations, context, error)
+    return page('Nothing found', html`${problemPanel(problem)}${MAY_BE_SEARCHED}`, problem.status)
+  }
+}
+
+const MAY_BE_SEARCHED = html`<p>What may be looked for:</p>
+<ul>
+<li>a record by its kind and id: <code>webhook:4711</code>, <code>item:12</code>, <code>run:3</code>, <code>request:9</code>, <code>incident:5</code>, <code>event:8</code>, <code>log:2</code>, <code>mapping:6</code>, <code>integration:7</code></li>
+<li>a row of yours: <code>issue:17</code></li>
+<li>the id of a delivery, an external id, a provider's id of a request, an idempotency key; <code>integration:7/</code> before it looks in that integration only</li>
+<li>the id of a workflow, as the Temporal UI shows it</li>
+</ul>`
+
+function payloadForm(root: string, given: Readonly<Record<string, string>> = {}): Markup {
+  const fields = Object.entries(operationOf(PAYLOADS).fields)
+  return html`<h2>In payloads</h2>
+<p>Webhooks or sync items of the last hours whose payload holds a JSON value, at any depth: <code>{"number": 17}</code>, <code>"octo@example.com"</code>.</p>
+<form class="filters" action="${root}/search/payloads">${fields.map(([name, field]) => inputOf(name, field, given[snakeCase(name)]))}<button type="submit">Search</button></form>`
+}
+
+interface Found {
+  readonly data: readonly {
+    readonly id: number
+    readonly integration_id: number
+    readonly type: string | null
+    readonly status: string
+    readonly created_at: Date
+  }[]
+  readonly searched: number
+  readonly too_large: number
+  readonly since: Date
+  readonly cut: string | null
+}
+
+export async function payloadSearchPage(
+  integrations: Integrations,
+  context: Context<AccessEnvironment>,
+): Promise<Response> {
+  const { root } = readerOf(integrations, context)
+  const given = givenFilter(context)
+  const page = (title: string, main: Markup, status = 200) =>
+    dashboardPage(integrations, context, {
+      title,
+      section: null,
+      status,
+      main: html`${main}${payloadForm(root, given)}`,
+    })
+  try {
+    const { data, searched, too_large: tooLarge, since, cut } = await ask<Found>(integrations, context, PAYLOADS, given)
+    const section = given.kind === 'item' ? 'sync-items' : 'webhooks'
+    return page(
+      'Found in payloads',
+      html`<p>${searched} payloads since ${time(since)} were looked through.${tooLarge === 0 ? '' : ` ${tooLarge} were too large to be read.`}</p>
+${cut === null ? '' : html`<p class="panel trouble">Not all of them: ${cut}.</p>`}
+${tableOf<Found['data'][number]>({
+  caption: 'Newest first. Times are UTC.',
+  columns: [
+    { head: 'ID', cell: ({ id }) => rowLink(root, section, id) },
+    { head: 'Integration', cell: (row) => rowLink(root, 'integrations', row.integration_id) },
+    { head: 'Event', cell: ({ type }) => type },
+    { head: 'Status', cell: ({ status }) => badge(status) },
+    { head: 'Stored', cell: (row) => time(row.created_at) },
+  ],
+  rows: data,
+  none: 'None of them holds it.',
+})}`,
+    )
+  } catch (error) {
+    const problem = await problemOf(integrations, context, error)
+    return page('The search was refused', problemPanel(problem), problem.status)
+  }
+}

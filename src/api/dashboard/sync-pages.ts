@@ -1,0 +1,227 @@
+/** The pages of a sync run and of a sync item. */
+import { html } from 'hono/html'
+import type { z } from 'zod'
+import type { SyncItemRow, SyncRun } from '../../commands/shapes.ts'
+import type { Json } from '../../framework/json.ts'
+import type { Asking, Detail } from './detail-page.ts'
+import { part } from './detail-page.ts'
+import type { Markup } from './markup.ts'
+import { badge, facts, json, NOTHING, tableOf, time } from './markup.ts'
+import { ask } from './operation-door.ts'
+import { problemOf, problemPanel } from './problem-page.ts'
+import { rowLink } from './record-links.ts'
+
+type Run = z.infer<typeof SyncRun>
+type Item = z.infer<typeof SyncItemRow> & { readonly payload: unknown; readonly checkpoint_value: unknown }
+
+interface Progress {
+  readonly phase: string
+  readonly is_paused: boolean
+  readonly sync_log_id: number | null
+  readonly listed: number | null
+  readonly succeeded: number
+  readonly failed: number
+  readonly waiting: number
+  readonly per_second: number | null
+  readonly seconds_left: number | null
+  readonly next_attempt_at: Date | null
+  readonly intake_from: Date | null
+  readonly last_failure: { readonly item_id: number; readonly attempt: number; readonly error: string } | null
+  readonly started_at: Date
+}
+
+/** Temporal's own ids of executions; a run that was begun in a test or by hand has another. */
+const RUN_ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/
+
+export async function runDetail(asking: Asking): Promise<Detail> {
+  const { integrations, context, reader, id } = asking
+  const { root } = reader
+  const run = await ask<Run>(integrations, context, 'get /sync-runs/:id', { id: String(id) })
+  const { integration_id: of, stream, status, operation } = run
+  const isUnderWay = status === 'processing'
+  const metadata = fieldsOf(run.metadata)
+  const words = { id: String(of), ...(stream === null ? {} : { stream }) }
+  const runId = typeof metadata.run_id === 'string' && RUN_ID.test(metadata.run_id) ? metadata.run_id : null
+  const seen = isUnderWay && operation === 'sync' ? await progressOf(asking, words) : null
+  return {
+    title: `${operation === 'backfill' ? 'Backfill' : 'Sync run'} ${id}`,
+    reference: `run:${id}`,
+    isLive: isUnderWay,
+    acts: [
+      ...(isUnderWay && operation === 'sync'
+        ? [
+            { operation: 'post /integrations/:id/pause', label: 'Pause', words },
+            { operation: 'post /integrations/:id/resume', label: 'Resume', words },
+            { operation: 'post /integrations/:id/cancel', label: 'Cancel', words },
+          ]
+        : []),
+      { operation: 'post /sync-runs/:id/finalise', label: 'Finalise', words: { id: String(id) } },
+      ...(metadata.missing_withheld === undefined
+        ? []
+        : [
+            {
+              operation: 'post /sync-runs/:id/confirm-missing',
+              label: 'Tell what is missing',
+              words: { id: String(id) },
+            },
+          ]),
+    ],
+    links: {
+      'Temporal UI': integrations.admin.links.workflow(
+        { kind: operation === 'backfill' ? 'backfill' : 'run', integrationId: of, stream },
+        runId,
+      ),
+    },
+    facts: {
+      Status: badge(status),
+      Integration: rowLink(root, 'integrations', of),
+      Stream: stream ?? undefined,
+      Error: run.error,
+      Begun: time(run.created_at),
+      Ended: isUnderWay ? undefined : time(run.updated_at),
+      Took: run.duration_ms === null ? undefined : `${(run.duration_ms / 1_000).toFixed(1)} s`,
+      Listed: run.listed,
+      Succeeded: run.succeeded,
+      Failed: run.failed,
+      Skipped: run.skipped,
+      Waiting: run.waiting === 0 ? undefined : html`${run.waiting}, the next at ${time(run.next_attempt_at)}`,
+      'Cursor before': json(run.cursor_before ?? null, 'Cursor before'),
+      'Cursor after': json(run.cursor_after ?? null, 'Cursor after'),
+    },
+    parts: [
+      seen?.shown ?? NOTHING,
+      part(
+        'Items',
+        html`<ul class="refs">${Object.entries(run.items).map(([word, count]) => html`<li><a href="${root}/sync-items?run=${id}&amp;status=${word}">${count} ${word}</a></li>`)}</ul>
+${tableOf({
+  caption: 'What they failed of, the most frequent first',
+  columns: [
+    { head: 'Error', cell: ({ error }) => error },
+    { head: 'Items', isNumber: true, cell: ({ items }) => items },
+  ],
+  rows: run.errors,
+  none: 'None has failed.',
+})}`,
+      ),
+      metadata.bookmark === undefined
+        ? NOTHING
+        : part(
+            'Bookmark',
+            html`<p class="quiet">Where the listing goes on after a lost worker.</p>${json(metadata.bookmark, 'Bookmark')}`,
+          ),
+      part('Metadata', json(run.metadata ?? null, 'Metadata')),
+    ],
+    states: [
+      {
+        chart: 'run',
+        current: seen?.phase ?? (isUnderWay ? null : stateOfEnded(run)),
+        reached: [['opening', run.created_at], ...(isUnderWay ? [] : [['done', run.updated_at] as const])],
+      },
+    ],
+  }
+}
+
+/** `success`, `partial` and `failed` with finalised items are all `done`. */
+function stateOfEnded({ status, listed, metadata }: Run): string {
+  if (status === 'cancelled') return 'cancelled'
+  return status === 'failed' && listed === null && fieldsOf(metadata).enumerated !== true ? 'failed' : 'done'
+}
+
+const fieldsOf = (metadata: unknown): Readonly<Record<string, unknown>> =>
+  typeof metadata === 'object' && metadata !== null ? (metadata as Record<string, unknown>) : {}
+
+/** A worker answers for it: where none does, the page says so and shows the rest. */
+async function progressOf({ integrations, context, reader, id }: Asking, words: Readonly<Record<string, string>>) {
+  try {
+    const { progress } = await ask<{ progress: Progress | null }>(
+      integrations,
+      context,
+      'get /integrations/:id/sync',
+      words,
+    )
+    if (progress === null || (progress.sync_log_id !== null && progress.sync_log_id !== id))
+      return {
+        phase: null,
+        shown: part('Progress', html`<p>Its workflow does not live: the next run takes up what is left.</p>`),
+      }
+    return { phase: progress.phase, shown: part('Progress', progressBar(reader.root, progress)) }
+  } catch (error) {
+    const problem = await problemOf(integrations, context, error)
+    return { phase: null, shown: part('Progress', problemPanel(problem)) }
+  }
+}
+
+function progressBar(root: string, seen: Progress): Markup {
+  const done = seen.succeeded + seen.failed
+  const { last_failure: failure } = seen
+  return html`<p><progress aria-label="Items done"${seen.listed === null ? '' : html` max="${Math.max(seen.listed, 1)}" value="${done}"`}></progress> ${done}${seen.listed === null ? ' so far' : ` of ${seen.listed}`}</p>
+${facts({
+  Phase: html`${badge(seen.phase)}${seen.is_paused ? html` ${badge('paused')}` : ''}`,
+  Succeeded: seen.succeeded,
+  Failed: seen.failed,
+  Waiting: seen.waiting,
+  'A second': seen.per_second?.toFixed(1) ?? undefined,
+  'Time left': seen.seconds_left === null ? undefined : `${Math.round(seen.seconds_left)} s`,
+  'Next attempt': seen.next_attempt_at === null ? undefined : time(seen.next_attempt_at),
+  'Takes in again': seen.intake_from === null ? undefined : time(seen.intake_from),
+  'Last failure':
+    failure === null
+      ? undefined
+      : html`${rowLink(root, 'sync-items', failure.item_id, `item ${failure.item_id}`)} in attempt ${failure.attempt}: ${failure.error}`,
+})}`
+}
+
+export async function itemDetail({ integrations, context, reader: { root }, id }: Asking): Promise<Detail> {
+  const item = await ask<Item>(integrations, context, 'get /sync-items/:id', { id: String(id) })
+  const { status, integration_id: of, external_id: externalId, event_class: type } = item
+  const isWaiting = item.next_attempt_at !== null
+  const words = { id: String(id) }
+  const payload = (fieldsOf(item.payload).data ?? null) as Json
+  const { links } = integrations.admin
+  return {
+    title: `Sync item ${id}`,
+    reference: `item:${id}`,
+    isLive: status === 'pending' || status === 'processing',
+    acts: [
+      ...(status === 'failed' ? [{ operation: 'post /sync-items/:id/retry', label: 'Retry', words }] : []),
+      ...(isWaiting ? [{ operation: 'post /sync-items/:id/retry', label: 'Try now', words }] : []),
+      ...(status === 'failed' ? [{ operation: 'post /sync-items/:id/skip', label: 'Skip', words }] : []),
+    ],
+    links: {
+      'Temporal UI': status === 'failed' ? links.workflow({ kind: 'item', id }) : null,
+      "Provider's page": await links.page(of, { kind: 'item', type, externalId, payload }),
+    },
+    facts: {
+      Status: badge(isWaiting ? 'waiting' : status),
+      Integration: rowLink(root, 'integrations', of),
+      Stream: item.stream ?? undefined,
+      Run: rowLink(root, 'sync-runs', item.sync_log_id),
+      Event: type,
+      'External id': externalId,
+      Attempts: item.attempts,
+      Error: item.error ?? item.last_error,
+      'Holds the cursor': item.holds_cursor ? 'yes' : 'no',
+      'Made up for by': rowLink(root, 'sync-items', item.made_up_for_by) ?? undefined,
+      Listed: time(item.created_at),
+      'Next attempt': isWaiting ? time(item.next_attempt_at) : undefined,
+      Completed: time(item.completed_at),
+    },
+    parts: [
+      part(
+        'Listed',
+        html`<p class="quiet">As its provider listed it; secrets are redacted.</p>${json(item.payload ?? null, 'Payload')}`,
+      ),
+      part('Checkpoint', json(item.checkpoint_value ?? null, 'Checkpoint')),
+    ],
+    states: [
+      {
+        chart: 'item',
+        current: isWaiting ? 'waiting' : status,
+        reached: [
+          ['pending', item.created_at],
+          [status, item.completed_at],
+        ],
+      },
+    ],
+  }
+}

@@ -1,0 +1,36 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { WebhookRequest } from '../webhook-request.ts'
+import { decodeDigest } from './delivery-values.ts'
+import type { HmacScheme, SignatureVerdict } from './scheme-rules.ts'
+import { refused, VERIFIED } from './scheme-rules.ts'
+import { signedDelivery } from './signed-delivery.ts'
+import type { SignedFrom } from './signed-message.ts'
+
+const DIGEST_BYTES = { sha1: 20, sha256: 32, sha512: 64 } as const
+
+export function verifyHmac(
+  scheme: HmacScheme,
+  request: WebhookRequest,
+  secrets: readonly string[],
+  from: SignedFrom,
+): SignatureVerdict {
+  const keys = secrets.flatMap((secret) => hmacKey(secret, scheme.key) ?? [])
+  if (keys.length === 0) return refused('no_secret')
+  const delivery = signedDelivery(scheme, request, from, DIGEST_BYTES[scheme.hash])
+  if ('reason' in delivery) return refused(delivery.reason)
+  // Every secret is tried with every signature, so that the time says nothing about which one matched.
+  let verified = false
+  for (const key of keys) {
+    const hmac = createHmac(scheme.hash, key)
+    for (const piece of delivery.pieces) hmac.update(piece)
+    const expected = hmac.digest()
+    for (const signature of delivery.signatures) if (timingSafeEqual(signature, expected)) verified = true
+  }
+  return verified ? VERIFIED : refused('mismatch')
+}
+
+/** Null: the secret is empty, or is not spelt as the scheme says. */
+export function hmacKey(secret: string, spelling: HmacScheme['key'] = 'text'): Buffer | null {
+  if (secret === '') return null
+  return spelling === 'text' ? Buffer.from(secret) : decodeDigest(secret, spelling, null)
+}

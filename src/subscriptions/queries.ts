@@ -1,0 +1,149 @@
+/** Statements over the webhook subscriptions. */
+import { and, eq, inArray, isNotNull, lt, or, sql } from 'drizzle-orm'
+import type { Database, Transaction } from '../db/client.ts'
+import type { Tables, WebhookSubscriptionRow } from '../db/schema/tables.ts'
+import { acceptsWebhooks } from '../integrations/queries.ts'
+
+type Changes = Partial<Omit<WebhookSubscriptionRow, 'integrationId' | 'claim'>>
+
+export async function findSubscription(
+  db: Database,
+  { webhookSubscriptions: subscriptions }: Tables,
+  integrationId: number,
+): Promise<WebhookSubscriptionRow | null> {
+  const [row] = await db.select().from(subscriptions).where(eq(subscriptions.integrationId, integrationId))
+  return row ?? null
+}
+
+/** Takes the row from an earlier look that may still be under way. Null: nobody has asked for a subscription. */
+export async function claimSubscription(
+  db: Database,
+  { webhookSubscriptions: subscriptions }: Tables,
+  integrationId: number,
+): Promise<WebhookSubscriptionRow | null> {
+  const [row] = await db
+    .update(subscriptions)
+    .set({ claim: sql`${subscriptions.claim} + 1` })
+    .where(eq(subscriptions.integrationId, integrationId))
+    .returning()
+  return row ?? null
+}
+
+/** Stores what a look found. Null: a later look has the row, or it is gone; then nothing is stored. */
+export async function storeLook(
+  db: Database | Transaction,
+  { webhookSubscriptions: subscriptions }: Tables,
+  { integrationId, claim }: Pick<WebhookSubscriptionRow, 'integrationId' | 'claim'>,
+  changes: Changes,
+): Promise<WebhookSubscriptionRow | null> {
+  const [row] = await db
+    .update(subscriptions)
+    .set({ ...changes, updatedAt: sql`clock_timestamp()` as never })
+    .where(and(eq(subscriptions.integrationId, integrationId), eq(subscriptions.claim, claim)))
+    .returning()
+  return row ?? null
+}
+
+/** Says whether a subscription is wanted, and that it is to be looked at. The row is made where there is none. */
+export async function setWanted(
+  db: Database | Transaction,
+  { webhookSubscriptions: subscriptions }: Tables,
+  integrationId: number,
+  { isWanted, now }: { readonly isWanted: boolean; readonly now: Date },
+): Promise<void> {
+  await db
+    .insert(subscriptions)
+    .values({ integrationId, isWanted, nextCheckAt: now })
+    .onConflictDoUpdate({ target: subscriptions.integrationId, set: { isWanted, nextCheckAt: now } })
+}
+
+/** A row that wants one, for an integration that has none yet. */
+export async function wantIfUnsaid(
+  db: Transaction,
+  { webhookSubscriptions: subscriptions }: Tables,
+  integrationId: number,
+  now: Date,
+): Promise<void> {
+  await db
+    .insert(subscriptions)
+    .values({ integrationId, isWanted: true, nextCheckAt: now })
+    .onConflictDoNothing({ target: subscriptions.integrationId })
+}
+
+/** Has it looked at soon. False: nobody has asked for one. */
+export async function makeDue(
+  db: Database | Transaction,
+  { webhookSubscriptions: subscriptions }: Tables,
+  integrationId: number,
+  now: Date,
+): Promise<boolean> {
+  const rows = await db
+    .update(subscriptions)
+    .set({ nextCheckAt: now })
+    .where(eq(subscriptions.integrationId, integrationId))
+    .returning({ id: subscriptions.integrationId })
+  return rows.length > 0
+}
+
+/** Rows that want one, for integrations of these providers that have none and are not switched off. */
+export async function wantForAll(
+  db: Database,
+  tables: Tables,
+  { providers, now, limit }: { readonly providers: readonly string[]; readonly now: Date; readonly limit: number },
+): Promise<void> {
+  const { integrations, webhookSubscriptions: subscriptions } = tables
+  const missing = db
+    .select({
+      integrationId: integrations.id,
+      isWanted: sql<boolean>`true`.as('is_wanted'),
+      nextCheckAt: sql<Date>`${now.toISOString()}::timestamptz`.as('next_check_at'),
+    })
+    .from(integrations)
+    .leftJoin(subscriptions, eq(subscriptions.integrationId, integrations.id))
+    .where(
+      and(
+        inArray(integrations.provider, [...providers]),
+        acceptsWebhooks(tables),
+        sql`${subscriptions.integrationId} is null`,
+      ),
+    )
+    .orderBy(integrations.id)
+    .limit(limit)
+  const rows = await missing
+  if (rows.length === 0) return
+  await db
+    .insert(subscriptions)
+    .values(rows.map(({ integrationId }) => ({ integrationId, isWanted: true, nextCheckAt: now })))
+    .onConflictDoNothing({ target: subscriptions.integrationId })
+}
+
+/** Integrations whose look is overdue: their workflow was not told, or is gone. */
+export async function overdueSubscriptions(
+  db: Database,
+  { webhookSubscriptions: subscriptions }: Tables,
+  { before, limit }: { readonly before: Date; readonly limit: number },
+): Promise<number[]> {
+  const rows = await db
+    .select({ id: subscriptions.integrationId })
+    .from(subscriptions)
+    .where(and(isNotNull(subscriptions.nextCheckAt), lt(subscriptions.nextCheckAt, before)))
+    .orderBy(subscriptions.nextCheckAt)
+    .limit(limit)
+  return rows.map(({ id }) => id)
+}
+
+/** Those that count as an incident or whose look is late; `all`: each that is wanted. */
+export async function troubledSubscriptions(
+  db: Database,
+  { webhookSubscriptions: subscriptions }: Tables,
+  { lateBefore, all, limit }: { readonly lateBefore: Date; readonly all: boolean; readonly limit: number },
+): Promise<WebhookSubscriptionRow[]> {
+  const { alertedAt, nextCheckAt, isWanted, integrationId } = subscriptions
+  const isTroubled = or(isNotNull(alertedAt), lt(nextCheckAt, lateBefore))
+  return db
+    .select()
+    .from(subscriptions)
+    .where(all ? eq(isWanted, true) : isTroubled)
+    .orderBy(integrationId)
+    .limit(limit)
+}

@@ -1,0 +1,161 @@
+/**
+ * What a door answers: the provider's words within bounds, and nothing of a credential.
+ *
+ * Rule: docs/behaviour/webhook-answers.md.
+ */
+import { integrationKey } from '../cache/integration-keys.ts'
+import { secretsIn } from '../credentials/integration-secrets.ts'
+import type { Framework } from '../framework/context.ts'
+import { InvalidArgumentException, isIntegrationsError } from '../framework/errors.ts'
+import { integrationLogger } from '../framework/logger.ts'
+import { redactText } from '../framework/redaction.ts'
+import { requireIntegration } from '../integrations/queries.ts'
+import type { HandlesWebhooks } from '../providers/contracts.ts'
+import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { DoorAnswer, DoorAnswerKind, HandshakeAnswer, SentAnswer } from '../providers/webhook-door.ts'
+import { sentAnswer } from '../providers/webhook-door.ts'
+import type { WebhookRequest } from '../providers/webhook-request.ts'
+import { rotateWebhookSecret } from './secrets.ts'
+
+/** Most providers ask within seconds, while the call that creates their webhook waits. */
+const EXPECTED_SECONDS = 120
+const MOST_EXPECTED_SECONDS = 86_400
+/** Of a secret that a provider brings. */
+const STORABLE_SECRET = /^[\x21-\x7e]{8,255}$/
+
+export interface ExpectHandshake {
+  /** How long a secret is taken for. Default 120, at most 86,400. */
+  readonly forSeconds?: number
+}
+
+/**
+ * Expects the provider to bring its secret: the next handshake on the integration's own route may store one. Anyone who knows the
+ * address could bring one meanwhile, so it is called just before the provider is asked to create its webhook.
+ *
+ * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidArgumentException
+ */
+export async function expectHandshake(
+  framework: Framework,
+  id: number,
+  { forSeconds = EXPECTED_SECONDS }: ExpectHandshake = {},
+): Promise<void> {
+  if (!Number.isInteger(forSeconds) || forSeconds < 1 || forSeconds > MOST_EXPECTED_SECONDS)
+    throw new InvalidArgumentException(
+      'forSeconds',
+      `a whole number from 1 to ${MOST_EXPECTED_SECONDS} is allowed, ${String(forSeconds)} was given`,
+    )
+  const { provider } = await requireIntegration(framework, id)
+  requireContract(provider, framework.providers.get(provider), handlesWebhooks, 'HandlesWebhooks')
+  await framework.cache.set(expectationKey(id), true, forSeconds)
+}
+
+const expectationKey = (id: number): string => integrationKey(id, 'webhook-handshake')
+
+/**
+ * The answer of the provider's handshake. Null: an ordinary delivery.
+ *
+ * @param isOwnRoute the URL names the integration
+ * @throws what the provider throws, and what keeps a secret from being stored
+ */
+export async function handshakeAnswer(
+  framework: Framework,
+  provider: HandlesWebhooks,
+  { integration, request, isOwnRoute }: { integration: Integration; request: WebhookRequest; isOwnRoute: boolean },
+): Promise<SentAnswer | 'refused' | null> {
+  const answer = (await provider.webhookDoor?.handshake?.(integration, request)) ?? null
+  if (answer === null) return null
+  const sent = sentAnswer('handshake', answer)
+  if ('fault' in sent) return refused(framework, integration, sent.fault)
+  if (holdsSecret(sent, integration, request)) return refused(framework, integration, HOLDS_SECRET)
+  const { storeSecret } = answer
+  if (storeSecret === undefined || (await takeSecret(framework, integration, { storeSecret, isOwnRoute }))) return sent
+  return 'refused'
+}
+
+const HOLDS_SECRET = 'it holds something of the integration’s credentials that the request did not bring'
+
+function refused(framework: Framework, integration: Integration, why: string): 'refused' {
+  integrationLogger(framework, integration).warn(
+    { event: 'webhook.answer_refused', why },
+    'the answer of a webhook door was not sent',
+  )
+  return 'refused'
+}
+
+/** @returns whether the secret is in force */
+async function takeSecret(
+  framework: Framework,
+  integration: Integration,
+  { storeSecret, isOwnRoute }: { storeSecret: NonNullable<HandshakeAnswer['storeSecret']>; isOwnRoute: boolean },
+): Promise<boolean> {
+  if (!isOwnRoute)
+    return refused(framework, integration, 'a secret comes in on the route with the id only') !== 'refused'
+  // Sent again: the answer to the first one was lost.
+  if (integration.credentialsArray().webhook_secret === storeSecret) return true
+  if (!STORABLE_SECRET.test(storeSecret))
+    return refused(framework, integration, 'a secret has 8 to 255 printable characters') !== 'refused'
+  // Of two handshakes at once, one is expected.
+  if ((await framework.cache.take(expectationKey(integration.id))) === undefined)
+    return (
+      refused(framework, integration, 'no handshake was expected; webhooks.expectHandshake() comes first') !== 'refused'
+    )
+  try {
+    await rotateWebhookSecret(framework, integration.id, { secret: storeSecret })
+  } catch (error) {
+    if (!isIntegrationsError(error, 'invalid_argument')) throw error
+  }
+  return true
+}
+
+/** Whether an answer holds a text of the credentials. What the request itself brought tells its sender nothing. */
+function holdsSecret(
+  { headers, body }: SentAnswer,
+  integration: Integration,
+  request: WebhookRequest | null = null,
+): boolean {
+  const secrets = secretsIn(integration)
+  const brought =
+    request === null ? '' : [request.url, ...[...request.headers].map(([, value]) => value), request.text()].join('\n')
+  const unknown = request === null ? secrets : secrets.filter((secret) => !brought.includes(secret))
+  return [body, ...headers.map(([, value]) => value)].some((text) => redactText(text, unknown) !== text)
+}
+
+type ConstantKind = Exclude<DoorAnswerKind, 'handshake'>
+
+/** Per provider, what was checked when it was registered; per handle, whether it may be sent. */
+const RENDERED = new WeakMap<DoorAnswer, SentAnswer | null>()
+const CLEAN = new WeakMap<Integration, WeakSet<SentAnswer>>()
+
+/**
+ * The provider's own answer of a kind. Undefined: the default is sent.
+ *
+ * @param among integrations whose credentials it must not hold
+ */
+export function constantAnswer(
+  framework: Framework,
+  { webhookDoor: door }: HandlesWebhooks,
+  kind: ConstantKind,
+  among: readonly Integration[],
+): SentAnswer | undefined {
+  const answer = kind === 'duplicate' ? (door?.duplicate ?? door?.accepted) : door?.[kind]
+  if (answer === undefined) return undefined
+  let sent = RENDERED.get(answer)
+  if (sent === undefined) {
+    const rendered = sentAnswer(kind, answer)
+    sent = 'fault' in rendered ? null : rendered
+    RENDERED.set(answer, sent)
+  }
+  if (sent === null) return undefined
+  for (const integration of among) {
+    const clean = CLEAN.get(integration) ?? new WeakSet()
+    CLEAN.set(integration, clean)
+    if (clean.has(sent)) continue
+    if (holdsSecret(sent, integration)) {
+      refused(framework, integration, HOLDS_SECRET)
+      return undefined
+    }
+    clean.add(sent)
+  }
+  return sent
+}

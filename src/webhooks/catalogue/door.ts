@@ -1,0 +1,71 @@
+/**
+ * What a provider's webhooks look like, as data: where a new provider begins.
+ *
+ * Rule: docs/webhook-doors.md, which lists all of them.
+ */
+import type { DeliveryPlace, HmacScheme, SignatureScheme } from '../../providers/signatures/scheme-rules.ts'
+
+/** What the provider does to a new address before it sends deliveries there. */
+export type Handshake =
+  | { readonly kind: 'none' }
+  /** GET with a parameter that the answer's body repeats. `verify`: a parameter that must hold a token of ours. */
+  | { readonly kind: 'echo query'; readonly name: string; readonly verify?: string }
+  /** A delivery with a member that the answer repeats. */
+  | { readonly kind: 'echo json'; readonly path: string }
+  /** A delivery whose header the answer repeats; it is the secret of later deliveries. */
+  | { readonly kind: 'echo header'; readonly name: string }
+  /** GET with a header that the answer repeats in JSON. */
+  | { readonly kind: 'echo header in json'; readonly name: string; readonly path: string }
+  | { readonly kind: 'head' }
+  /** CloudEvents: OPTIONS with `WebHook-Request-Origin`, answered by `WebHook-Allowed-Origin`. */
+  | { readonly kind: 'options' }
+  /** A delivery with a text that the answer holds signed by the secret. */
+  | { readonly kind: 'signed answer'; readonly path: string }
+  /** A delivery with a token that a person gives back to the provider. */
+  | { readonly kind: 'token to keep'; readonly path: string }
+  /** A delivery with an address that must be visited. */
+  | { readonly kind: 'visit'; readonly path: string }
+  /** Deliveries with right and wrong signatures, which must be answered by 2xx and by `badSignatureStatus`. */
+  | { readonly kind: 'probes' }
+  /** A delivery that the answer's body must match, such as Discord's ping. */
+  | { readonly kind: 'ping'; readonly answer: string }
+
+export interface WebhookDoor {
+  readonly label: string
+  readonly signature: SignatureScheme
+  /** What the provider calls the secret, or public key, and whose it is. */
+  readonly secret: string
+  /** Null: the provider names no delivery; the body's digest is the id. */
+  readonly deliveryId: DeliveryPlace | null
+  /** Whether the signature covers the id. */
+  readonly deliveryIdSigned: boolean
+  readonly eventType: DeliveryPlace | null
+  readonly handshake?: Handshake
+  /** Default: 403. */
+  readonly badSignatureStatus?: number
+  /** Dot path of the list of events in a delivery of many; empty: the body is the list. */
+  readonly batch?: string
+  readonly sample: {
+    readonly headers?: Readonly<Record<string, string>>
+    readonly body: string
+    readonly metadata?: Readonly<Record<string, string>>
+  }
+  readonly note?: string
+  /** The provider's own page that says so, and when it was looked at. */
+  readonly source: { readonly page: string; readonly seen: string } | 'unverified'
+  /** The maker's own code that judges the same deliveries as ours does, in test/webhooks/differential. */
+  readonly checkedBy?: { readonly package: string; readonly version: string }
+}
+
+/** HMAC-SHA256 in hex over the raw body, which most providers sign by. */
+export function hmac(header: string, more: Partial<HmacScheme> = {}): HmacScheme {
+  return { scheme: 'hmac', hash: 'sha256', header, encoding: 'hex', ...more }
+}
+
+export function seen(page: string): WebhookDoor['source'] {
+  return { page, seen: '2026-11-26' }
+}
+
+export function json(value: unknown): string {
+  return JSON.stringify(value)
+}

@@ -1,0 +1,178 @@
+/**
+ * Webhooks of one ordering key, one after the other. One row of a key has its turn, the others wait, and no claim sees them.
+ *
+ * The turn is given under the key's lock, so that neither an arrival nor a settlement is overlooked by the other. That no two rows have it
+ * is a unique index.
+ * Rule: docs/behaviour/webhook-order.md.
+ */
+import { createHash } from 'node:crypto'
+import { and, eq, inArray, ne, sql } from 'drizzle-orm'
+import type { Database, Transaction } from '../db/client.ts'
+import { despiteDeadlocks } from '../db/client.ts'
+import { jsonText } from '../db/schema/columns.ts'
+import type { Tables, WebhookRow } from '../db/schema/tables.ts'
+import { quotedName } from '../db/sql-functions.ts'
+import type { Framework } from '../framework/context.ts'
+
+/** Column `ordering_key` is varchar(255). */
+const MAX_KEY_LENGTH = 255
+/** Keys of one statement of a repair. */
+const REPAIR_KEYS = 500
+
+export interface OrderedKey {
+  readonly integrationId: number
+  readonly key: string
+}
+
+/** How a delivery is ordered, as its row has it. */
+export interface Ordering {
+  readonly orderingKey: string
+  readonly coalesces: boolean
+}
+
+/** What a provider says of an event's order; null: none. A key that the column can't hold is replaced by its SHA-256. */
+export function orderingOf(given: unknown): Ordering | null {
+  const { key, coalesce = false } =
+    typeof given === 'object' && given !== null ? (given as { key?: unknown; coalesce?: unknown }) : { key: given }
+  if (typeof key !== 'string' || key === '') return null
+  const fits = [...key].length <= MAX_KEY_LENGTH && !key.includes('\u0000')
+  return {
+    orderingKey: fits ? Buffer.from(key).toString() : createHash('sha256').update(key).digest('hex'),
+    coalesces: coalesce === true,
+  }
+}
+
+/** Until the transaction ends. All take them in the same order. */
+export async function lockKeys(tx: Transaction, { webhooks }: Tables, keys: readonly OrderedKey[]): Promise<void> {
+  const table = quotedName(webhooks)
+  const names = [...new Set(keys.map(({ integrationId, key }) => `${table}:${integrationId}:${key}`))].sort()
+  await tx.execute(sql`
+    select pg_advisory_xact_lock(hashtextextended(name, 0)) from jsonb_array_elements_text(${jsonText(names)}::jsonb) as k (name)`)
+}
+
+/**
+ * Gives the turn to the first row that waits, of each key of which no row has it. Of rows that coalesce, up to the first that does not, it
+ * is the newest: the others are settled, without a run.
+ *
+ * @param keys locked
+ * @returns how many rows have got it
+ */
+export async function passTurns(tx: Transaction, tables: Tables, keys: readonly OrderedKey[]): Promise<number> {
+  const { webhooks, logs } = tables
+  const given = [...new Set(keys.map(({ integrationId, key }) => jsonText([integrationId, key])))]
+  const waits = sql`w.integration_id = k.integration_id and w.ordering_key = k.ordering_key and w.key_turn is false`
+  const [row] = await tx.execute<{ passed: number }>(sql`
+    with keys as (
+      select (e ->> 0)::bigint as integration_id, e ->> 1 as ordering_key
+      from jsonb_array_elements(${`[${given.join(',')}]`}::jsonb) e
+    ), head as (
+      select k.integration_id, k.ordering_key, first.id, first.coalesces
+      from keys k cross join lateral (
+        select w.id, w.coalesces from ${webhooks} w where ${waits} order by w.id limit 1
+      ) first
+      where not exists (
+        select 1 from ${webhooks} h
+        where h.integration_id = k.integration_id and h.ordering_key = k.ordering_key and h.key_turn
+      )
+    ), next as (
+      select k.*, case when k.coalesces then (
+        select w.id from ${webhooks} w
+        where ${waits} and w.id < coalesce((
+          select w.id from ${webhooks} w where ${waits} and not w.coalesces order by w.id limit 1
+        ), 9223372036854775807)
+        order by w.id desc limit 1
+      ) else k.id end as turn
+      from head k
+    ), superseded as (
+      update ${webhooks} w
+      set status = 'processed', error = null, claim = null, key_turn = null, processed_at = clock_timestamp(), updated_at = clock_timestamp()
+      from next k
+      where k.turn > k.id and ${waits} and w.id >= k.id and w.id < k.turn
+      returning w.id, w.integration_id, w.delivery_id, w.replay_attempt
+    ), logged as (
+      insert into ${logs} (integration_id, operation, direction, status, external_id, result_data, duration_ms, origin)
+      select integration_id, case when replay_attempt is null then 'webhook' else 'webhook_replay' end, 'inbound', 'success',
+             delivery_id, '{"status":"coalesced"}'::jsonb, 0, 'webhook:' || id
+      from superseded order by id
+    ), passed as (
+      update ${webhooks} w set key_turn = true, updated_at = clock_timestamp() from next k where w.id = k.turn returning w.id
+    )
+    select count(*)::int as passed from passed`)
+  return row?.passed ?? 0
+}
+
+/** The same in a transaction of its own. The inbox is woken where a row has got its turn. */
+export async function passTurnsOf(framework: Framework, keys: readonly OrderedKey[]): Promise<void> {
+  if (keys.length === 0) return
+  const { db, tables, workflows } = framework
+  const passed = await despiteDeadlocks(() =>
+    db.transaction(async (tx) => {
+      await lockKeys(tx, tables, keys)
+      return passTurns(tx, tables, keys)
+    }),
+  )
+  if (passed > 0) workflows.wakeInbox()
+}
+
+/** The same for the keys of these rows. */
+export async function passTurnsBehind(framework: Framework, ids: readonly number[]): Promise<void> {
+  const { db, tables } = framework
+  await passTurnsOf(framework, await keysOf(db, tables, ids))
+}
+
+async function keysOf(db: Database, { webhooks }: Tables, ids: readonly number[]): Promise<OrderedKey[]> {
+  if (ids.length === 0) return []
+  const { id, integrationId, orderingKey } = webhooks
+  const rows = await db
+    .selectDistinct({ integrationId, key: orderingKey })
+    .from(webhooks)
+    .where(inArray(id, [...ids]))
+  return rows.flatMap(({ integrationId, key }) => (key === null ? [] : [{ integrationId, key }]))
+}
+
+/** The row that has the turn of a row's key; null: none has, or it is the row itself. */
+export async function turnBefore(
+  { db, tables: { webhooks } }: Framework,
+  { id, integrationId, orderingKey }: Pick<WebhookRow, 'id' | 'integrationId' | 'orderingKey'>,
+): Promise<number | null> {
+  if (orderingKey === null) return null
+  const [row] = await db
+    .select({ id: webhooks.id })
+    .from(webhooks)
+    .where(
+      and(
+        eq(webhooks.integrationId, integrationId),
+        eq(webhooks.orderingKey, orderingKey),
+        sql`${webhooks.keyTurn}`,
+        ne(webhooks.id, id),
+      ),
+    )
+  return row?.id ?? null
+}
+
+/**
+ * Mends what another path has left: a row that keeps its turn although it is not tried again (the limit of attempts was lowered), and keys
+ * whose rows wait for a row that is gone.
+ */
+export async function mendOrder(framework: Framework): Promise<void> {
+  const { db, tables, config } = framework
+  const { webhooks } = tables
+  await db.execute(sql`
+    update ${webhooks} w set key_turn = null
+    where w.key_turn and (w.status = 'processed' or w.status = 'failed' and (
+      w.attempts >= ${config.webhook.max_attempts}::int or w.dismissed_at is not null))`)
+  for (let after: { integration_id: string; key: string } | null = { integration_id: '0', key: '' }; after !== null; ) {
+    const { integration_id: id, key } = after
+    const left: { integration_id: string; key: string }[] = await db.execute(sql`
+      select distinct w.integration_id, w.ordering_key as key from ${webhooks} w
+      where w.key_turn is false and (w.integration_id, w.ordering_key) > (${id}::bigint, ${key}::text) and not exists (
+        select 1 from ${webhooks} h where h.integration_id = w.integration_id and h.ordering_key = w.ordering_key and h.key_turn
+      )
+      order by 1, 2 limit ${REPAIR_KEYS}`)
+    await passTurnsOf(
+      framework,
+      left.map((each) => ({ integrationId: Number(each.integration_id), key: each.key })),
+    )
+    after = left.length < REPAIR_KEYS ? null : (left.at(-1) ?? null)
+  }
+}

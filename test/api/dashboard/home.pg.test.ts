@@ -1,0 +1,162 @@
+/** The first page: what is wrong now, what mends it, and how each integration stands. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { markReauthRequired } from '../../../src/oauth/reauth.ts'
+import type { HasOAuth2 } from '../../../src/providers/contracts.ts'
+import type { Dashboard } from '../../support/dashboard.ts'
+import { openDashboard } from '../../support/dashboard.ts'
+import { syncProvider, webhookProvider } from '../../support/providers.ts'
+import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../../support/rows.ts'
+
+const OAUTH: HasOAuth2 = {
+  authorizationUrl: () => 'https://example.com/authorize',
+  exchangeCode: async () => ({}),
+  refreshToken: async () => ({}),
+  revokeToken: async () => {},
+  refreshThreshold: () => 60,
+}
+const ago = (minutes: number): Date => new Date(Date.now() - minutes * 60_000)
+
+let dashboard: Dashboard
+
+beforeAll(async () => {
+  dashboard = await openDashboard({
+    providers: { acme: webhookProvider(), listed: syncProvider(() => {}), oauth: OAUTH },
+  })
+})
+beforeEach(async () => {
+  await dashboard.test.sql`delete from integrations`
+})
+afterAll(() => dashboard.close())
+
+/** As the doctor sees it now: a page takes an earlier look. */
+async function home(who = dashboard.operator): Promise<string> {
+  await dashboard.test.integrations.admin.diagnosis({ maxAgeSeconds: -1 })
+  return dashboard.page('', who)
+}
+
+/** The part under a heading of what is wrong. */
+function under(page: string, title: string): string {
+  const [, part] = new RegExp(`<h3>${title}(.*?)</ul></div>`, 's').exec(page) ?? []
+  if (part === undefined) throw new Error(`"${title}" is not there: ${page}`)
+  return part
+}
+
+describe('what is wrong now', () => {
+  it('is nothing where nothing is', async () => {
+    await makeIntegration(dashboard.test, 'acme')
+    const page = await home()
+    expect(page).toContain('Nothing is wrong.')
+    expect(page).toContain('The doctor looked at')
+  })
+
+  it('says of each trouble whom it concerns, since when, why, and has what mends it', async () => {
+    const { test } = dashboard
+    const off = await makeIntegration(test, 'acme', { name: 'off' })
+    await setIntegration(test, off.id, {
+      healthStatus: 'disabled',
+      isActive: false,
+      consecutiveFailures: 20,
+      lastErrorAt: new Date('2026-11-01T00:00:00Z'),
+    })
+    const hooks = await makeIntegration(test, 'acme', { name: 'hooks' })
+    for (let n = 0; n < 3; n += 1)
+      await makeWebhook(test, hooks.id, { status: 'failed', attempts: 3, processedAt: new Date() })
+    const held = await makeIntegration(test, 'listed', { name: 'held' })
+    const run = await makeRun(test, held.id, {}, { status: 'partial' })
+    await makeItem(test, run, { status: 'failed', externalId: 'a' })
+    await setIntegration(test, held.id, { syncStaleAlertedAt: ago(90), lastSyncedAt: ago(180) })
+    const person = await makeIntegration(test, 'oauth', { name: 'person' })
+    await markReauthRequired(test.framework, person, 'invalid_grant')
+    const incident = await makeIncident(test, held.id, { reason: 'threshold_reached' })
+
+    const page = await home()
+    expect(under(page, 'Switched off by their health')).toMatch(
+      new RegExp(
+        `Integration ${off.id} was switched off by its health.*2026-11-01T00:00:00.000Z.*/operator/do/post/integrations/${off.id}/enable`,
+        's',
+      ),
+    )
+    expect(under(page, 'Webhooks that failed')).toMatch(
+      new RegExp(
+        `3 webhooks of integration ${hooks.id} failed.*/operator/do/post/webhooks/replay\\?integration=${hooks.id}`,
+        's',
+      ),
+    )
+    expect(under(page, 'Failed items that hold a cursor')).toMatch(
+      new RegExp(`1 item of the sync of integration ${held.id}|1 item of integration ${held.id}`),
+    )
+    expect(under(page, 'Stale syncs')).toContain(`/operator/do/post/integrations/${held.id}/sync`)
+    expect(under(page, 'A person has to authorize these again')).toContain(
+      `<a href="/integrations/${person.id}/oauth/connect">Authorize again</a>`,
+    )
+    expect(under(page, 'Open incidents')).toContain(`/operator/do/post/incidents/${incident.id}/acknowledge`)
+    const titles = [...page.matchAll(/<h3>([^<]+) <span class="badge (bad|warn)">/g)].map(([, , tone]) => tone)
+    expect(titles).toEqual([...titles].sort())
+  })
+
+  it('offers who may only read no button', async () => {
+    const { test, reader } = dashboard
+    const { id } = await makeIntegration(test, 'acme')
+    await makeWebhook(test, id, { status: 'failed', attempts: 3, processedAt: new Date() })
+    const page = await home(reader)
+    expect(under(page, 'Webhooks that failed')).not.toMatch(/<form|\/do\//)
+  })
+
+  it('does not wait for a doctor who takes long', async () => {
+    const slow = await openDashboard({ providers: { acme: webhookProvider() } })
+    let look = (): void => {}
+    const looking = new Promise<void>((resolve) => {
+      look = resolve
+    })
+    Object.assign(slow.test.framework.temporal, { check: () => looking })
+    expect(await slow.page('')).toContain('The doctor is looking')
+    look()
+    await slow.test.integrations.admin.diagnosis({ maxAgeSeconds: 60 })
+    expect(await slow.page('')).toContain('The doctor looked at')
+    await slow.close()
+  })
+})
+
+describe('the integrations', () => {
+  it('show how the last run ended, what failed and waits, and when the next sync is', async () => {
+    const { test } = dashboard
+    const { id } = await makeIntegration(test, 'listed', { name: 'Nothing stored' })
+    const run = await makeRun(test, id, { success_count: 0, failure_count: 2 }, { status: 'failed' })
+    for (const externalId of ['a', 'b']) await makeItem(test, run, { status: 'failed', externalId })
+    await makeItem(test, run, { status: 'processing', nextAttemptAt: new Date() })
+    await setIntegration(test, id, { nextSyncAt: ago(-5), consecutiveSyncFailures: 2 })
+    const page = await home()
+    expect(page).toMatch(
+      /Nothing stored<\/a>.*healthy.*in [45] min<\/span>, 2 in a row had failures.*failed<\/span><\/a> 0 succeeded, 2 failed/,
+    )
+    expect(page).toContain(
+      `<a href="/operator/sync-items?integration=${id}&amp;status=failed&amp;made_up_for=false" class="bad">2</a>`,
+    )
+  })
+
+  it('say why no sync comes', async () => {
+    const { test } = dashboard
+    const { id } = await makeIntegration(test, 'listed', { name: 'one' })
+    await test.integrations.disable(id)
+    expect(await home()).toContain('none: switched off by an operator')
+  })
+
+  it('lead who may operate to where one is authorized again, and tell a reader that it is needed', async () => {
+    const { test, reader } = dashboard
+    const integration = await makeIntegration(test, 'oauth', { name: 'Let <us> in' })
+    await markReauthRequired(test.framework, integration, 'invalid_grant')
+    expect(await home()).toContain(
+      `<a class="bad" href="/integrations/${integration.id}/oauth/connect" aria-label="Authorize Let &lt;us&gt; in again">needed again</a>`,
+    )
+    expect(await home(reader)).toContain('<span class="bad">needed again</span>')
+  })
+
+  it('go on to the older ones', async () => {
+    const { test } = dashboard
+    for (let index = 0; index < 51; index += 1) await makeIntegration(test, 'acme', { name: `of many ${index}` })
+    const first = await home()
+    const [, older = ''] = /<a rel="next" href="\/operator([^"]+)">Older<\/a>/.exec(first) ?? []
+    expect(first).not.toContain('>of many 0<')
+    expect(await dashboard.page(older)).toContain('>of many 0<')
+  })
+})

@@ -1,0 +1,263 @@
+/** Every page of the dashboard over a database with one of everything: for who may read and who may operate, with hostile texts and secrets. */
+import { Parser } from 'htmlparser2'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Dashboard } from '../../support/dashboard.ts'
+import { openDashboard } from '../../support/dashboard.ts'
+import type { Everything } from '../../support/one-of-everything.ts'
+import { DETAILED, makeOneOfEverything } from '../../support/one-of-everything.ts'
+import { signIn } from '../../support/operators.ts'
+import { syncProvider, webhookProvider } from '../../support/providers.ts'
+
+/** Names, payloads, errors and ids as an attacker would choose them. */
+const HOSTILE = [
+  `"><script>alert('x')</script>`,
+  `'><img src=x onerror=alert(1)>`,
+  '</title></style></script><svg/onload=alert(1)>',
+  'javascript:alert(1)//',
+  '{{constructor.constructor("alert(1)")()}}<iframe srcdoc="<script>alert(1)</script>">',
+  '\u202e<a href=javascript:alert(1)>click</a>\u2028--><!--',
+] as const
+const CANARY = 'canary-Zr8qW3tN6vYb2mXk'
+
+const LISTS = [
+  ...['integrations', 'webhooks', 'sync-runs', 'sync-items', 'requests', 'incidents', 'events', 'logs', 'mappings'],
+  ...[
+    'idempotency-keys',
+    'tokens',
+    'audit',
+    'failures',
+    'doctor',
+    'notifications',
+    'schedules',
+    'configuration',
+    'keys',
+  ],
+]
+
+let dashboard: Dashboard
+let plain: Everything
+
+beforeAll(async () => {
+  dashboard = await openDashboard({
+    providers: { acme: { ...webhookProvider(), ...syncProvider(() => {}) } },
+  })
+  plain = await makeOneOfEverything(dashboard.test, 'plain words')
+})
+
+afterAll(() => dashboard.close())
+
+/** Elements, attributes and addresses that no page of ours has. */
+function strangeParts(page: string): string[] {
+  const found: string[] = []
+  let scripts = 0
+  const parser = new Parser({
+    onopentag(name, attributes) {
+      if (name === 'script') scripts += 1
+      if (!ELEMENTS.has(name)) found.push(`<${name}>`)
+      for (const [attribute, value] of Object.entries(attributes)) {
+        if (/^on|^style$|^srcdoc$/.test(attribute)) found.push(`${name} ${attribute}`)
+        const leads = ['href', 'src', 'action'].includes(attribute)
+        if (leads && !/^(\/operator(\/|\?|$)|#|https:\/\/|\/integrations\/)/.test(value))
+          found.push(`${name} ${attribute}=${value}`)
+      }
+    },
+  })
+  parser.end(page)
+  return scripts === 1 ? found : [...found, `${scripts} scripts`]
+}
+const ELEMENTS = new Set(
+  (
+    'html head meta title link script body a div nav details summary h1 h2 h3 ul ol li header form input button span main p section ' +
+    'table caption thead tbody tr th td dl dt dd pre code strong label select option small time textarea figure figcaption svg defs ' +
+    'marker path rect circle text g progress'
+  ).split(' '),
+)
+
+const everyPath = (made: Everything): string[] => [
+  '',
+  '/search',
+  ...LISTS.map((section) => `/${section}`),
+  ...DETAILED.map((section) => `/${section}/${made[section]}`),
+]
+
+describe('every page', () => {
+  it('is there for who may read, and offers no act', async () => {
+    for (const path of everyPath(plain)) {
+      const page = await dashboard.page(path, dashboard.reader)
+      const forms = [...page.matchAll(/<form method="post" action="([^"]+)"/g)].map(([, action]) => action)
+      expect([path, forms, page.includes('/operator/do/')]).toEqual([path, ['/operator/logout'], false])
+    }
+  })
+
+  it('is there for who may operate', async () => {
+    for (const path of everyPath(plain)) expect(await dashboard.page(path)).toContain('<h1>')
+  })
+
+  it('leads to pages that are there', async () => {
+    const links = new Set<string>()
+    for (const path of everyPath(plain))
+      for (const [, href = ''] of (await dashboard.page(path, dashboard.reader)).matchAll(/ href="([^"]+)"/g))
+        if (href.startsWith('/operator/') && !/\/(assets|charts|console)/.test(href))
+          links.add(href.replaceAll('&amp;', '&').slice(9))
+    expect(links.size).toBeGreaterThan(40)
+    for (const href of links)
+      expect([href, (await dashboard.get(href)).status]).toEqual([
+        href,
+        expect.toSatisfy((status) => status === 200 || status === 303),
+      ])
+  })
+
+  it('is allowed no style and no script but its own, and is neither framed nor kept', async () => {
+    for (const path of everyPath(plain)) {
+      const answer = await dashboard.get(path)
+      const page = await answer.text()
+      expect(Object.fromEntries(answer.headers)).toMatchObject({
+        'content-security-policy': expect.stringMatching(/^default-src 'none'; .*frame-ancestors 'none'/),
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        'x-frame-options': 'DENY',
+        'referrer-policy': 'same-origin',
+      })
+      expect(page).not.toMatch(/<[^>]+\s(style|on\w+)=/)
+      expect([...page.matchAll(/<script/g)]).toHaveLength(1)
+    }
+  })
+})
+
+describe('a detail page', () => {
+  it('tells the life of its record, with links to what it caused and came from', async () => {
+    const page = await dashboard.page(`/sync-items/${plain['sync-items']}`)
+    expect(page).toContain('Its life')
+    expect(page).toContain(`href="/operator/sync-runs/${plain['sync-runs']}">run ${plain['sync-runs']}</a>`)
+    expect(page).toContain(`href="/operator/requests/${plain.requests}">request ${plain.requests}</a>`)
+  })
+
+  it.each([
+    ['webhooks', 'A webhook: failed now'],
+    ['sync-runs', 'A sync run: done now'],
+    ['sync-items', 'A sync item: failed now'],
+    ['incidents', 'An incident: open now'],
+    ['idempotency-keys', 'An idempotency key: '],
+    ['events', 'A durable event: given_up now'],
+    ['integrations', 'Health: healthy now'],
+  ] as const)('of %s shows where it stands in its states', async (section, said) => {
+    const page = await dashboard.page(`/${section}/${plain[section]}`)
+    expect(page).toContain(`aria-label="${said}`)
+    expect(page).toContain('<summary>In words</summary>')
+  })
+
+  it('shows a payload as it was delivered, to the last digit', async () => {
+    const { test } = dashboard
+    await test.sql`update integration_webhooks set payload = ${'{"id":12345678901234567890,"rate":1.50,"a":[],"b":[1,2]}'} where id = ${plain.webhooks}`
+    expect(await dashboard.page(`/webhooks/${plain.webhooks}`)).toContain(
+      '{\n  &quot;id&quot;: 12345678901234567890,\n  &quot;rate&quot;: 1.50,\n  &quot;a&quot;: [],\n  &quot;b&quot;: [\n    1,\n    2\n  ]\n}',
+    )
+  })
+
+  it('of a living run shows how far it is', async () => {
+    const { test } = dashboard
+    const [run] = await test.sql`
+      insert into integration_logs (integration_id, operation, direction, status, metadata)
+      values (${plain.integrations}, 'sync', 'inbound', 'processing', '{}') returning id`
+    const before = test.framework.workflows.syncProgress
+    Object.assign(test.framework.workflows, {
+      syncProgress: async () => ({
+        ...{ phase: 'processing', isPaused: false, syncLogId: Number(run?.id), listed: 200, succeeded: 50, failed: 1 },
+        ...{ waiting: 0, nextAttemptAt: null, intakeFrom: null, lastFailure: null, perSecond: 3.25, secondsLeft: 46 },
+        startedAt: new Date(),
+      }),
+    })
+    const page = await dashboard.page(`/sync-runs/${run?.id}`)
+    Object.assign(test.framework.workflows, { syncProgress: before })
+    await test.sql`delete from integration_logs where id = ${run?.id}`
+    expect(page).toContain('<progress aria-label="Items done" max="200" value="51"></progress> 51 of 200')
+    expect(page).toContain('A sync run: processing now')
+  })
+})
+
+describe('what is not there', () => {
+  it.each(['/webhooks/999999', '/sync-runs/0', '/nowhere', '/integrations/1/nowhere', '/logs/99999999999999999999'])(
+    '%s is a page that says so',
+    async (path) => {
+      const answer = await dashboard.get(path)
+      const page = await answer.text()
+      expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'text/html; charset=UTF-8'])
+      expect(page).toContain('role="alert"')
+    },
+  )
+
+  it('is a problem document to a program', async () => {
+    const { api, operator } = dashboard
+    const answer = await api.request('/operator/nowhere', { headers: { cookie: operator.cookie } })
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'application/problem+json'])
+    const below = await api.request('/operator/api/v1/nowhere', {
+      headers: { cookie: operator.cookie, accept: 'text/html' },
+    })
+    expect(below.headers.get('content-type')).toBe('application/problem+json')
+  })
+
+  it('is said of a filter that does not fit', async () => {
+    const answer = await dashboard.get('/webhooks?status=odd')
+    expect(answer.status).toBe(422)
+    expect(await answer.text()).toContain('status: one of')
+  })
+})
+
+it('a token that is limited to some integrations sees no page', async () => {
+  const { test, get } = dashboard
+  const { token } = await test.integrations.admin.tokens.create({
+    name: 'limited',
+    scope: 'operate',
+    provider: 'acme',
+    by: 'a test',
+  })
+  const limited = await signIn(test.integrations, token)
+  for (const path of everyPath(plain)) expect([path, (await get(path, limited)).status]).toEqual([path, 403])
+})
+
+it.each(HOSTILE)('shows %j as text on every page', async (text) => {
+  const made = await makeOneOfEverything(dashboard.test, text)
+  const queries = ['q', 'integration', 'after', 'status', 'event'].map((name) =>
+    new URLSearchParams({ [name]: text }).toString(),
+  )
+  const paths = [
+    ...everyPath(made),
+    `/search?${queries[0]}`,
+    `/search/payloads?${new URLSearchParams({ contains: JSON.stringify(text) }).toString()}`,
+    ...queries.flatMap((query) => ['/webhooks', '/sync-items', '/nowhere'].map((path) => `${path}?${query}`)),
+  ]
+  for (const path of paths) {
+    const page = await (await dashboard.get(path)).text()
+    expect([path, strangeParts(page)]).toEqual([path, []])
+  }
+  await dashboard.test.sql`delete from integrations where id = ${made.integrations}`
+})
+
+it('shows no secret of an integration, whatever field holds it', async () => {
+  const made = await makeOneOfEverything(dashboard.test, 'ordinary', {
+    credentials: { token: CANARY, webhook_secret: `${CANARY}-of-webhooks` },
+  })
+  const { sql } = dashboard.test
+  // Where a provider or a handler may have put what it was given.
+  await sql`update integration_webhooks set payload = ${JSON.stringify({ token: CANARY, deep: [{ a: `x${CANARY}y` }] })},
+    headers = ${sql.json({ authorization: [`Bearer ${CANARY}`], 'x-key': [CANARY] })} where id = ${made.webhooks}`
+  await sql`update integration_sync_items set payload = ${sql.json({ v: 1, data: { token: CANARY } })},
+    checkpoint_value = ${sql.json({ t: CANARY })} where id = ${made['sync-items']}`
+  for (const path of everyPath(made))
+    expect([path, (await dashboard.page(path)).includes(CANARY)]).toEqual([path, false])
+  const found = await dashboard.page(
+    `/search/payloads?${new URLSearchParams({ contains: JSON.stringify({ number: 17 }), kind: 'webhook' }).toString()}`,
+  )
+  expect(found).not.toContain(CANARY)
+})
+
+it('serves its pages below a path of the base URL', async () => {
+  const below = await openDashboard({ providers: { acme: webhookProvider() }, baseUrl: 'https://api.example.com/hub' })
+  const made = await makeOneOfEverything(below.test, 'plain words', { provider: 'acme' })
+  for (const path of everyPath(made)) {
+    const page = await below.page(path)
+    const inside = [...page.matchAll(/ (?:href|src|action)="([^"#]+)/g)].map(([, href = '']) => href)
+    expect([path, inside.filter((href) => !href.startsWith('/hub/'))]).toEqual([path, []])
+  }
+  await below.close()
+})

@@ -1,0 +1,149 @@
+/** Runs processes whose integrations share a budget, against a provider that counts arrivals by a clock of its own. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startProcess } from '../../../dev/processes.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import { installedScript } from '../../support/installed-script.ts'
+import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
+import type { Calls, Said } from './shared-budget-process.ts'
+
+const SCRIPT = installedScript(new URL('shared-budget-process.ts', import.meta.url))
+const encryptionKeys = encryptionKey('k1')
+
+export interface Run {
+  readonly limit: number
+  readonly seconds: number
+  /** By process: how many integrations, their callers and the pause of these. */
+  readonly processes: readonly { readonly integrations: number; readonly callers: number; readonly everyMs: number }[]
+  readonly lastsMs: number
+  /** When the last process is killed. */
+  readonly killsAtMs?: number
+  readonly postgresUrl: string
+}
+
+export interface Told {
+  /** The most that arrived in any span of a window. */
+  readonly most: number
+  /** Once all wait: in all; by the process of the integration, calls of each integration and its longest call. */
+  readonly arrived: number
+  readonly tenants: readonly (readonly { readonly calls: number; readonly longestMs: number }[])[]
+  /** How long all of them called. */
+  readonly lastedMs: number
+}
+
+export async function runShared({ limit, seconds, processes, lastsMs, killsAtMs, postgresUrl }: Run): Promise<Told> {
+  const arrivals: { readonly id: number; readonly at: number }[] = []
+  const server = createServer((request, response) => {
+    arrivals.push({ id: Number(request.url?.slice(1)), at: performance.now() })
+    request.resume()
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const database = await createTestDatabase({ adminUrl: postgresUrl })
+  const test = testIntegrations(database.url, { encryptionKeys, providers: { sharing: {} } })
+  const children: Awaited<ReturnType<typeof start>>[] = []
+  try {
+    await test.integrations.ready()
+    const groups: number[][] = []
+    for (const { integrations } of processes) {
+      const ids: number[] = []
+      for (let made = 0; made < integrations; made += 1) {
+        const { id } = await test.integrations.create({ provider: 'sharing', name: `tenant ${made}`, credentials: {} })
+        ids.push(id)
+      }
+      groups.push(ids)
+    }
+    for (const [at, { callers, everyMs }] of processes.entries()) {
+      const tenants = (groups[at] ?? []).map((id) => ({ id, callers, everyMs }))
+      children.push(await start(database.url, { url, limit, seconds, tenants }))
+    }
+    const startedAt = performance.now()
+    for (const { process: child } of children) child.child.send('go')
+    const failed = Promise.race(children.map(({ failed: each }) => each))
+    await Promise.race([sleep(killsAtMs ?? lastsMs), failed])
+    if (killsAtMs !== undefined) {
+      children.at(-1)?.process.child.kill('SIGKILL')
+      await Promise.race([sleep(lastsMs - killsAtMs), failed])
+    }
+    const endedAt = performance.now()
+    const living = killsAtMs === undefined ? children : children.slice(0, -1)
+    for (const { process: child } of living) child.child.send('stop')
+    const longest = Object.assign({}, ...(await Promise.all(living.map(({ done }) => done)))) as Record<number, number>
+    // The first window is taken by those that ask first: nobody waits then.
+    const allWaitFrom = startedAt + seconds * 1_500
+    const inTime = arrivals.filter(({ at }) => at >= allWaitFrom && at <= endedAt)
+    const calls = new Map<number, number>()
+    for (const { id } of inTime) calls.set(id, (calls.get(id) ?? 0) + 1)
+    return {
+      most: mostWithin(
+        arrivals.map(({ at }) => at),
+        seconds * 1_000,
+      ),
+      arrived: inTime.length,
+      tenants: groups.map((ids) => ids.map((id) => ({ calls: calls.get(id) ?? 0, longestMs: longest[id] ?? 0 }))),
+      lastedMs: endedAt - allWaitFrom,
+    }
+  } finally {
+    await Promise.all(children.map(({ process: child }) => child.stop()))
+    await test.close()
+    server.close()
+    await database.drop()
+  }
+}
+
+async function start(databaseUrl: string, calls: Calls) {
+  const lines: string[] = []
+  const child = await startProcess({
+    name: 'caller',
+    command: process.execPath,
+    args: [SCRIPT],
+    env: {
+      DATABASE_URL: databaseUrl,
+      INTEGRATIONS_ENCRYPTION_KEYS: encryptionKeys,
+      INTEGRATIONS_ENCRYPTION_KEYS_FILE: undefined,
+      NODE_OPTIONS: undefined,
+      CALLS: JSON.stringify(calls),
+    },
+    onLine: (line) => lines.push(line),
+  })
+  const ready = deferred<void>()
+  const done = deferred<Readonly<Record<number, number>>>()
+  const failed = deferred<never>()
+  child.child.on('message', (message) => {
+    const said = message as Said
+    if (said.kind === 'ready') ready.resolve()
+    else if (said.kind === 'done') done.resolve(said.longestMs)
+    else failed.reject(new Error(said.message))
+  })
+  void child.exited.then((exit) => {
+    if (exit.code !== 0 && exit.signal !== 'SIGKILL')
+      failed.reject(new Error(`ended with ${JSON.stringify(exit)}: ${lines.join('\n')}`))
+  })
+  failed.promise.catch(() => {})
+  await Promise.race([ready.promise, failed.promise])
+  return { process: child, done: Promise.race([done.promise, failed.promise]), failed: failed.promise }
+}
+
+function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void; reject: (error: Error) => void } {
+  let resolve: (value: T) => void = () => {}
+  let reject: (error: Error) => void = () => {}
+  const promise = new Promise<T>((onValue, onError) => {
+    resolve = onValue
+    reject = onError
+  })
+  return { promise, resolve, reject }
+}
+
+function mostWithin(moments: readonly number[], spanMs: number): number {
+  const sorted = [...moments].sort((a, b) => a - b)
+  let most = 0
+  let first = 0
+  for (const [last, moment] of sorted.entries()) {
+    while ((sorted[first] as number) <= moment - spanMs) first += 1
+    most = Math.max(most, last - first + 1)
+  }
+  return most
+}

@@ -1,0 +1,128 @@
+import { createHmac } from 'node:crypto'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { HmacScheme } from '../../../src/providers/signatures/scheme-rules.ts'
+import type { WebhookRequest } from '../../../src/providers/webhook-request.ts'
+import { webhookRequest } from '../../../src/providers/webhook-request.ts'
+import { verifies } from '../../support/signatures.ts'
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
+const AT = { receivedAt: new Date('2026-01-01T00:00:00Z'), toleranceSeconds: 300 }
+
+function request(given: Partial<Parameters<typeof webhookRequest>[0]> = {}): WebhookRequest {
+  return webhookRequest({
+    method: 'POST',
+    path: '/integrations/demo/webhook',
+    query: '',
+    headers: new Headers(),
+    rawBody: bytes('{"a":1}'),
+    ...AT,
+    ...given,
+  })
+}
+
+const hmac256 = (given: Partial<HmacScheme> = {}): HmacScheme => ({
+  scheme: 'hmac',
+  hash: 'sha256',
+  header: 'x-signature',
+  encoding: 'hex',
+  ...given,
+})
+
+describe('an HMAC signature', () => {
+  const SECRET = 'the secret of the hook'
+  const OLD = 'the secret before it'
+  const BODY = '{"a":1}'
+  const hmac = (secret: string, body = BODY): Buffer => createHmac('sha256', secret).update(body).digest()
+  const hex = hmac(SECRET).toString('hex')
+  const base64 = hmac(SECRET).toString('base64')
+  const options = hmac256({ prefix: 'sha256=' })
+
+  /** A secret whose digest ends in a base64 character with spare bits, and that character with one of them set. */
+  const respelt = `${base64.slice(0, 42)}${String.fromCharCode(base64.charCodeAt(42) + 1)}=`
+
+  const signed = (value: string | null, body = BODY): WebhookRequest =>
+    request({ rawBody: bytes(body), headers: new Headers(value === null ? {} : { 'x-signature': value }) })
+
+  it.each<[string, string | null, readonly string[], boolean]>([
+    ['of the secret', `sha256=${hex}`, [SECRET], true],
+    ['in upper case', `sha256=${hex.toUpperCase()}`, [SECRET], true],
+    ['of the first of two secrets', `sha256=${hex}`, [SECRET, OLD], true],
+    ['of the second of two secrets', `sha256=${hex}`, [OLD, SECRET], true],
+    ['of another secret', `sha256=${hex}`, [OLD], false],
+    ['without any secret', `sha256=${hex}`, [], false],
+    ['absent', null, [SECRET], false],
+    ['empty', '', [SECRET], false],
+    ['with the prefix only', 'sha256=', [SECRET], false],
+    ['without the prefix', hex, [SECRET], false],
+    ['with another prefix', `sha1=${hex}`, [SECRET], false],
+    ['with the prefix in upper case', `SHA256=${hex}`, [SECRET], false],
+    ['a character short', `sha256=${hex.slice(1)}`, [SECRET], false],
+    ['a character long', `sha256=${hex}0`, [SECRET], false],
+    ['not hexadecimal', `sha256=${'z'.repeat(64)}`, [SECRET], false],
+    ['of a changed character', `sha256=${hex.startsWith('0') ? '1' : '0'}${hex.slice(1)}`, [SECRET], false],
+    ['given twice', `sha256=${hex}, sha256=${hex}`, [SECRET], false],
+    ['with a space within', `sha256= ${hex}`, [SECRET], false],
+    ['in base64 where hexadecimal is due', `sha256=${base64}`, [SECRET], false],
+    ['of an empty secret', `sha256=${hmac('').toString('hex')}`, [''], false],
+    ['of the secret, an empty one beside it', `sha256=${hex}`, ['', SECRET], true],
+  ])('%s', (_, header, secrets, verified) => {
+    expect(verifies(options, signed(header), secrets)).toBe(verified)
+  })
+
+  it.each<[string, string, boolean]>([
+    ['of the secret', base64, true],
+    ['without padding', base64.slice(0, -1), false],
+    ['in base64url', '-_'.repeat(21).concat('A='), false],
+    ['in hexadecimal', hex, false],
+    ['of the same bytes in another spelling', respelt, false],
+    ['of other bytes', `${base64.startsWith('A') ? 'B' : 'A'}${base64.slice(1)}`, false],
+  ])('in base64, without a prefix: %s', (_, header, verified) => {
+    expect(verifies(hmac256({ encoding: 'base64' }), signed(header), [SECRET])).toBe(verified)
+  })
+
+  it('is over the raw bytes', () => {
+    expect(verifies(options, signed(`sha256=${hex}`, '{"a": 1}'), [SECRET])).toBe(false)
+    const odd = Uint8Array.of(0xef, 0xbb, 0xbf, 0x00, 0xff)
+    const signature = createHmac('sha256', SECRET).update(odd).digest('hex')
+    const delivery = request({ rawBody: odd, headers: new Headers({ 'x-signature': signature }) })
+    expect(verifies(hmac256(), delivery, [SECRET])).toBe(true)
+  })
+
+  it('given twice in the request is false, though each were right', () => {
+    const headers = new Headers()
+    headers.append('x-signature', `sha256=${hex}`)
+    headers.append('x-signature', `sha256=${hex}`)
+    expect(verifies(options, request({ headers, rawBody: bytes(BODY) }), [SECRET])).toBe(false)
+  })
+
+  it('is never an error, whatever the header and whichever the secrets', () => {
+    const header = fc.oneof(
+      fc.string({ unit: 'grapheme-ascii', maxLength: 100 }),
+      fc.string({ unit: fc.constantFrom('0', 'a', 'F', '='), maxLength: 70 }).map((text) => `sha256=${text}`),
+    )
+    fc.assert(
+      fc.property(header, fc.array(fc.string({ unit: 'binary' })), (value, secrets) => {
+        expect(verifies(options, signed(value), secrets)).toBe(false)
+      }),
+    )
+  })
+
+  it('holds for every body and secret, and for no other', () => {
+    fc.assert(
+      fc.property(
+        fc.uint8Array(),
+        fc.string({ minLength: 1 }),
+        fc.string({ minLength: 1 }),
+        (rawBody, secret, other) => {
+          const signature = createHmac('sha256', secret).update(rawBody).digest('hex')
+          const delivery = request({ rawBody, headers: new Headers({ 'x-signature': signature }) })
+          expect(verifies(hmac256(), delivery, [secret])).toBe(true)
+          // HMAC pads short keys with zeros, so a key and the same key with a U+0000 after it are one.
+          fc.pre(other.replace(/\0+$/, '') !== secret.replace(/\0+$/, ''))
+          expect(verifies(hmac256(), delivery, [other])).toBe(false)
+        },
+      ),
+    )
+  })
+})

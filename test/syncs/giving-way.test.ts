@@ -1,0 +1,61 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Framework } from '../../src/framework/context.ts'
+import { giveWay, MAX_HOLD_MS, runBegins } from '../../src/syncs/items/giving-way.ts'
+
+let framework: Framework
+beforeEach(() => {
+  framework = {} as Framework
+  vi.useFakeTimers()
+})
+afterEach(() => vi.useRealTimers())
+
+/** When a batch that asks now goes on, in milliseconds from now; null: later than `withinMs`. */
+async function heldFor(withinMs: number): Promise<number | null> {
+  const asked = performance.now()
+  let held: number | null = null
+  void giveWay(framework).then(() => {
+    held = performance.now() - asked
+  })
+  for (let ms = 0; ms < withinMs && held === null; ms += 1) await vi.advanceTimersByTimeAsync(ms === 0 ? 0 : 1)
+  return held
+}
+
+describe('giving way to runs that begin', () => {
+  it('holds no batch where no run begins', async () => {
+    expect(await heldFor(1)).toBe(0)
+  })
+
+  it('holds a batch until all runs that begin have ended', async () => {
+    const [first, second] = [runBegins(framework), runBegins(framework)]
+    setTimeout(first, 5)
+    setTimeout(second, 8)
+    expect(await heldFor(20)).toBe(8)
+  })
+
+  it('holds it no longer than a small run may take', async () => {
+    runBegins(framework)
+    expect(await heldFor(2 * MAX_HOLD_MS)).toBe(MAX_HOLD_MS)
+  })
+
+  it('lets it work for as long as it was held, however many runs begin', async () => {
+    setInterval(() => setTimeout(runBegins(framework), 30), 10)
+    runBegins(framework)
+    expect(await heldFor(2 * MAX_HOLD_MS)).toBe(MAX_HOLD_MS)
+    expect(await heldFor(1)).toBe(0)
+    await vi.advanceTimersByTimeAsync(MAX_HOLD_MS)
+    expect(await heldFor(1)).toBe(null)
+  })
+
+  it('counts an end once', async () => {
+    const end = runBegins(framework)
+    runBegins(framework)
+    end()
+    end()
+    expect(await heldFor(1)).toBe(null)
+  })
+
+  it('knows the runs of its own process alone', async () => {
+    runBegins({} as Framework)
+    expect(await heldFor(1)).toBe(0)
+  })
+})
