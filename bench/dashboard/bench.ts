@@ -175,7 +175,7 @@ async function timesOf(asked: number, ask: (n: number) => Promise<unknown>): Pro
 async function signIn(root: string, token: string): Promise<string> {
   const response = await fetch(`${root}/operator/login`, {
     method: 'POST',
-    headers: { 'content-type': 'application/x-www-form-urlencoded', origin: root },
+    headers: { 'content-type': 'application/x-www-form-urlencoded', origin: root, 'sec-fetch-site': 'same-origin' },
     body: new URLSearchParams({ token, next: '/operator' }),
     redirect: 'manual',
   })

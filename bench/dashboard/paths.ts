@@ -2,7 +2,32 @@
 import type { Integrations } from 'durable-integrations'
 
 /** Every page that answers GET. An entry is its path below the API's root; `home` has a goal of its own. */
-export const DASHBOARD_PATHS: readonly string[] = ['/operator', '/operator/incidents']
+export const DASHBOARD_PATHS: readonly string[] = [
+  '',
+  '/integrations',
+  '/integrations?provider=p1',
+  '/integrations/1',
+  '/integrations/9000',
+  '/webhooks',
+  '/webhooks?status=failed',
+  '/webhooks?integration=1',
+  '/webhooks/500000',
+  '/sync-runs',
+  '/sync-items',
+  '/sync-items?status=failed',
+  '/sync-items/500000',
+  '/requests',
+  '/requests?integration=1',
+  '/requests/5000000',
+  '/incidents',
+  '/incidents?status=open',
+  '/incidents/100',
+  '/failures',
+  '/events',
+  '/logs',
+  '/mappings',
+  '/audit',
+].map((path) => `/operator${path}`)
 
 /** The page with the most on it. */
 export const HOME = '/operator'

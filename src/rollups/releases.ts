@@ -17,7 +17,7 @@ const MOST_KEPT = 100
 const keyOf = ({ config }: Framework): string => `${config.cache_prefix}:releases`
 
 /** `worker.release`, or the version of this package. */
-export function releaseOf({ config }: Framework): string {
+export function releaseOf({ config }: Pick<Framework, 'config'>): string {
   return config.worker.release ?? packageVersion()
 }
 

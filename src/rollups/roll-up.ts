@@ -8,35 +8,30 @@ import type { Transaction } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
+import { quotedName } from '../db/sql-functions.ts'
 import type { Framework } from '../framework/context.ts'
 import { givenNowMs } from '../framework/logger.ts'
 import { bucketOf, factsOf, momentOf, sumOfCalls, sumOfFailures } from './facts.ts'
 import type { CountingStep, Progress, Span } from './rollup-rules.ts'
-import { completedBy, floorTo, nextStep, WIDTHS } from './rollup-rules.ts'
+import { ALL_PROVIDERS, completedBy, floorTo, nextStep, WIDTHS } from './rollup-rules.ts'
 
 /** The first width. */
 const MINUTE_SECONDS = WIDTHS[0].seconds
 const HOUR_SECONDS = 3_600
 const DAY_MS = 86_400_000
-/**
- * A row's moment is read before its transaction gets an id: by a statement, which takes milliseconds, or waits for a lock in
- * between.
- */
-const BEFORE_ITS_ID_MS = 60_000
-/**
- * A transaction that is open for longer holds nothing up. None of ours lives so long; on the same server another program's may, and
- * which database a transaction is of can't be seen.
- */
+/** A row's moment may be read before its transaction locks the table: by a statement, which takes milliseconds, or waits in between. */
+const BEFORE_ITS_LOCK_MS = 60_000
+/** A transaction that is open for longer holds nothing up. None of ours lives so long. */
 const LONGEST_WAIT_MS = 3_600_000
 /** A pass ends after this time, and the next one goes on: the first one of an old deployment has much to count. */
 const PASS_MS = 20_000
 /** Of a pass' sorts and sums. */
 const WORK_MEMORY = '64MB'
 
-/** A moment, and the transactions that had ids by then: those below `xid`. */
+/** A moment, and the transactions that were writing then. */
 interface Fence {
   readonly atMs: number
-  readonly xid: string
+  readonly writers: readonly string[]
 }
 
 interface State extends Progress {
@@ -93,13 +88,13 @@ async function countStep(framework: Framework, tx: Transaction): Promise<{ state
     ;[row] = await tx.execute<{ value: State | null }>(locked)
     if (row === undefined) return 'busy'
   }
-  const { nowMs, xmin, xid } = await clockAndTransactions(framework, tx)
+  const { nowMs, writers } = await clockAndWriters(framework, tx)
   const before = row.value ?? {
     ...(await beginning(framework, tx, nowMs)),
-    fence: { atMs: nowMs, xid },
+    fence: { atMs: nowMs, writers },
   }
   const minuteMs = floorTo(nowMs, MINUTE_SECONDS)
-  const horizonMs = horizonOf(before, { nowMs, xmin })
+  const horizonMs = horizonOf(before, { nowMs, writers })
   const step = nextStep(before.settledMs, horizonMs, nowMs)
   // This minute's pass has been.
   if (step === null && before.rolledMs >= minuteMs) return { state: before, isLast: true }
@@ -113,8 +108,8 @@ async function countStep(framework: Framework, tx: Transaction): Promise<{ state
     await replace(tx, tables, { seconds: MINUTE_SECONDS, fromMs: settledMs, toMs: minuteMs })
     rolledMs = minuteMs
   }
-  const hasPassed = horizonMs >= floorTo(before.fence.atMs - BEFORE_ITS_ID_MS, MINUTE_SECONDS)
-  const state = { settledMs, rolledMs, fence: isLast && hasPassed ? { atMs: nowMs, xid } : before.fence }
+  const hasPassed = horizonMs >= floorTo(before.fence.atMs - BEFORE_ITS_LOCK_MS, MINUTE_SECONDS)
+  const state = { settledMs, rolledMs, fence: isLast && hasPassed ? { atMs: nowMs, writers } : before.fence }
   await tx.execute(
     sql`update ${tables.cache} set value = ${jsonText(state)}::jsonb, updated_at = clock_timestamp() where key = ${key}`,
   )
@@ -122,20 +117,31 @@ async function countStep(framework: Framework, tx: Transaction): Promise<{ state
 }
 
 /**
- * All transactions whose id is below `xmin` have ended. `xid` is this one's: whoever got an id before has a lower one. (A snapshot's
- * xmax is no such bound: it follows the last transaction that has ended, and open ones may lie beyond it.)
+ * The clock, and the transactions that have written rows to be counted and are open: each holds a lock of its table until it ends.
+ * Each role may read the locks. (A snapshot's xmin would wait for the transactions of all databases of the server.)
  */
-async function clockAndTransactions(framework: Framework, tx: Transaction) {
-  const [row] = await tx.execute<{ now: string; xmin: string; xid: string }>(sql`
-    select extract(epoch from clock_timestamp()) * 1000 as now,
-      pg_snapshot_xmin(pg_current_snapshot())::text as xmin, pg_current_xact_id()::text as xid`)
-  const { now, xmin, xid } = row as { now: string; xmin: string; xid: string }
-  return { nowMs: givenNowMs(framework) ?? Number(now), xmin: BigInt(xmin), xid }
+async function clockAndWriters(framework: Framework, tx: Transaction) {
+  const { requests, webhooks, syncItems } = framework.tables
+  const oids = sql.join(
+    [requests, webhooks, syncItems].map((table) => sql`${quotedName(table)}::regclass::oid`),
+    sql`, `,
+  )
+  const [row] = await tx.execute<{ now: string; writers: string[] }>(sql`
+    select extract(epoch from clock_timestamp()) * 1000 as now, (
+      select coalesce(jsonb_agg(distinct virtualtransaction), '[]') from pg_locks
+      where locktype = 'relation' and mode = 'RowExclusiveLock' and relation in (${oids})
+        and database = (select oid from pg_database where datname = current_database())) as writers`)
+  const { now, writers } = row as { now: string; writers: string[] }
+  return { nowMs: givenNowMs(framework) ?? Number(now), writers }
 }
 
 /** Before it each row that will ever be there is seen. */
-function horizonOf({ settledMs, fence }: State, { nowMs, xmin }: { nowMs: number; xmin: bigint }): number {
-  const fenceMs = BigInt(fence.xid) <= xmin ? fence.atMs - BEFORE_ITS_ID_MS : 0
+function horizonOf(
+  { settledMs, fence }: State,
+  { nowMs, writers }: { nowMs: number; writers: readonly string[] },
+): number {
+  const hasPassed = !fence.writers.some((writer) => writers.includes(writer))
+  const fenceMs = hasPassed ? fence.atMs - BEFORE_ITS_LOCK_MS : 0
   return Math.max(settledMs, floorTo(Math.max(fenceMs, nowMs - LONGEST_WAIT_MS), MINUTE_SECONDS))
 }
 
@@ -186,12 +192,12 @@ async function replace(
     where seconds = ${seconds} and starts_at >= ${momentOf(fromMs)} and starts_at < ${momentOf(toMs)}`)
   await tx.execute(sql`
     insert into ${rollups} (seconds, starts_at, integration_id, provider, calls, failures, counters, counts)
-    select ${seconds}, bucket, integration_id, provider, ${sumOfCalls}, ${sumOfFailures},
+    select ${seconds}, bucket, integration_id, case when integration_id is null then coalesce(provider, ${ALL_PROVIDERS}) end, ${sumOfCalls}, ${sumOfFailures},
       array_agg(counter order by counter), array_agg(n order by counter)
     from (${counted}) counted group by integration_id, provider, bucket`)
 }
 
-/** Each fact twice: for its integration, and for its provider. */
+/** Each fact three times: for its integration, for its provider, and for all of them. */
 function countedRows(tables: Tables, seconds: number, span: Span): SQL {
   return sql`
     select integration_id, provider, bucket, counter, count(*)::int as n
@@ -199,5 +205,5 @@ function countedRows(tables: Tables, seconds: number, span: Span): SQL {
       select i.id as integration_id, i.provider, ${bucketOf(sql`fact.at`, seconds)} as bucket, fact.counter
       from (${factsOf(tables, span)}) fact join ${tables.integrations} i on i.id = fact.integration_id
     ) fact
-    group by grouping sets ((integration_id, bucket, counter), (provider, bucket, counter))`
+    group by grouping sets ((integration_id, bucket, counter), (provider, bucket, counter), (bucket, counter))`
 }

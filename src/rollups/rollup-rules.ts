@@ -84,14 +84,17 @@ export interface Width {
 /** Finest first. Each bound of a wider bucket is one of all narrower ones. */
 export const WIDTHS = [
   { seconds: MINUTE, keptSeconds: 3 * HOUR, stepSeconds: HOUR },
-  { seconds: 15 * MINUTE, keptSeconds: 2 * DAY, stepSeconds: 6 * HOUR },
-  { seconds: HOUR, keptSeconds: 8 * DAY, stepSeconds: DAY },
-  { seconds: 6 * HOUR, keptSeconds: 32 * DAY, stepSeconds: DAY },
+  { seconds: 15 * MINUTE, keptSeconds: 2 * DAY, stepSeconds: 3 * HOUR },
+  { seconds: HOUR, keptSeconds: 8 * DAY, stepSeconds: 6 * HOUR },
+  { seconds: 6 * HOUR, keptSeconds: 32 * DAY, stepSeconds: 6 * HOUR },
   { seconds: DAY, keptSeconds: null, stepSeconds: DAY },
 ] as const satisfies readonly Width[]
 
 /** The width that pruning takes care of. */
 export const WIDEST_SECONDS = WIDTHS[4].seconds
+
+/** Stands in the column of the provider where a row is of all integrations. No provider is called so. */
+export const ALL_PROVIDERS = ''
 
 export const CHART_WINDOWS = ['1h', '24h', '7d', '30d'] as const
 export type ChartWindow = (typeof CHART_WINDOWS)[number]

@@ -15,6 +15,7 @@ import { bucketOf, factsOf, momentOf } from './facts.ts'
 import { rollUpProgress } from './roll-up.ts'
 import type { ChartWindow, Histogram, Points, Sources } from './rollup-rules.ts'
 import {
+  ALL_PROVIDERS,
   busiestSpanOf,
   CHART_WINDOWS,
   COUNTER,
@@ -240,22 +241,19 @@ function missingOf({ missing }: Sources): ChartSeries['missing'] {
 const within = ({ seconds, fromMs, toMs }: Sources['buckets'][number]): SQL =>
   sql`seconds = ${sql.raw(String(seconds))} and starts_at >= ${momentOf(fromMs)} and starts_at < ${momentOf(toMs)}`
 
-/** Of one provider, or of all, the sums of the providers are read: no more rows than there are providers and buckets. */
+/** Of one provider, or of all integrations, there is one row a bucket. */
 function partsOf(
   framework: Framework,
   { buckets, tailFromMs }: Sources,
   filter: ChartFilter,
   pointSeconds: number,
 ): SQL[] {
-  const { rollups, integrations } = framework.tables
+  const { rollups } = framework.tables
   const { provider, integrationId, owner } = filter
   const isOfProviders = integrationId === undefined && owner === undefined
   const of = isOf(framework, filter)
-  // Where all are asked for, their names: the index of the sums begins with it.
   const scope = isOfProviders
-    ? provider === undefined
-      ? sql`provider in (select distinct provider from ${integrations})`
-      : sql`provider = ${provider}`
+    ? sql`provider = ${provider ?? ALL_PROVIDERS}`
     : sql`integration_id is not null and ${of(sql`integration_id`)}`
   const parts = buckets.map(
     (bucket) => sql`

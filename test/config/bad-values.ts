@@ -87,6 +87,7 @@ export const BAD_VALUES: readonly BadValue[] = [
     [true, 'true'],
     '1kb',
   ),
+  bad('pruning.rollups_days', 'an integer from 31 to 2147483647', [30, '30'], '30'),
   bad('pruning.chunk_size', 'an integer from 1 to 10000', [10_001, '10001'], '10001'),
   bad(
     'metrics.path',
@@ -98,6 +99,7 @@ export const BAD_VALUES: readonly BadValue[] = [
   bad('worker.activity_slots', 'an integer from 2 to 100000', [1, '1'], '1'),
   bad('worker.local_activity_slots', 'an integer from 1 to 100000', [0, '0'], '0'),
   bad('worker.workflow_task_slots', 'an integer from 2 to 100000', [1, '1'], '1'),
+  bad('worker.release', 'a string that matches ^[\\w.+-]{1,60}$, or null', ['a b', '"a b"'], 'a b'),
   bad('worker.cached_workflows', 'an integer from 2 to 100000, or null', [1, '1'], '1'),
   {
     key: 'worker.command_environment',

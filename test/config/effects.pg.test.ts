@@ -851,6 +851,25 @@ describe('pruning', () => {
     })),
   )
 
+  effect('pruning.rollups_days', 'is how long the daily sums behind the charts are kept', async () => {
+    const daysLeftAt = (rollups_days: number) =>
+      withConfig({ pruning: { rollups_days } }, async (test) => {
+        const { db, tables } = test.framework
+        const { id: integrationId } = await makeIntegration(test, 'acme')
+        const row = { integrationId, calls: 1, failures: 0, counters: [0], counts: [1] }
+        for (const days of [40, 100])
+          for (const seconds of [21_600, 86_400])
+            await db.insert(tables.rollups).values({ ...row, seconds, startsAt: new Date(Date.now() - days * DAY_MS) })
+        await pruneNow(test, 'cache')
+        const left = await db.select().from(tables.rollups).where(eq(tables.rollups.integrationId, integrationId))
+        return left.map(
+          ({ seconds, startsAt }) => `${seconds} s, ${Math.round((Date.now() - startsAt.getTime()) / DAY_MS)} days`,
+        )
+      })
+    expect((await daysLeftAt(60)).sort()).toEqual(['21600 s, 100 days', '21600 s, 40 days', '86400 s, 40 days'])
+    expect(await daysLeftAt(120)).toHaveLength(4)
+  })
+
   effect('pruning.incidents_stale_after_days', 'closes incidents that have stayed open for longer', async () => {
     const statusAt = (incidents_stale_after_days: number) =>
       withConfig({ pruning: { incidents_stale_after_days } }, async (test) => {

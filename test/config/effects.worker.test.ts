@@ -6,7 +6,9 @@ import { describe, expect } from 'vitest'
 import { createCommandRunner } from '../../src/commands/cli/in-worker.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import type { Integrations } from '../../src/create-integrations.ts'
+import { packageVersion } from '../../src/framework/package-version.ts'
 import { createIntegrations } from '../../src/index.ts'
+import { releaseOf } from '../../src/rollups/releases.ts'
 import { workerSizes } from '../../src/worker-sizes.ts'
 import { effect } from './effects-table.ts'
 
@@ -74,6 +76,12 @@ describe('a worker', () => {
   effect('worker.shutdown_grace', 'is how long activities go on after SIGTERM', async () => {
     expect(compiled().shutdownGraceTimeMs).toBe(10_000)
     expect(compiled({ shutdown_grace: 0 }).shutdownGraceTimeMs).toBe(0)
+  })
+
+  effect('worker.release', 'is what charts call a deployment; null: the version of this package', async () => {
+    const named = (release?: string) => releaseOf(integrationsOf(release === undefined ? {} : { worker: { release } }))
+    expect(named()).toBe(packageVersion())
+    expect(named('3f2a91c')).toBe('3f2a91c')
   })
 
   effect('worker.command_environment', 'names the variables that a workflow may take a credential from', async () => {

@@ -35,6 +35,7 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['pruning.webhooks_days', '?int', null],
   ['pruning.webhook_payloads_days', '?int', null],
   ['pruning.audit_days', '?int', 365],
+  ['pruning.rollups_days', 'int', 90],
   ['schedules.enabled', 'bool', true],
   ['notifications.targets', 'array', []],
   ['operator.prefix', 'string', 'operator'],
@@ -53,6 +54,7 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['worker.workflow_task_pollers', 'int', 10],
   ['worker.cached_workflows', '?int', null],
   ['worker.shutdown_grace', 'int', 10],
+  ['worker.release', '?string', null],
   ['worker.command_environment', 'array', []],
 ]
 

@@ -352,6 +352,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   ],
   _webhooks: [
     "integration_id, id where status = 'pending' and key_turn is not false",
+    "integration_id, id where status = 'failed'",
     'unique integration_id, ordering_key where key_turn',
     'integration_id, ordering_key, id where key_turn is false',
     "id where status = 'pending' and lost_workers > 0",

@@ -23,6 +23,7 @@ const NOTHING = {
   incidents: 0,
   events: 0,
   record_hashes: 0,
+  rollups: 0,
   cache: 0,
 }
 
@@ -63,6 +64,7 @@ describe('delete', () => {
       incidents: 1,
       events: 1,
       recordHashes: 1,
+      rollups: 1,
       cache: 2,
     })
     expect(await test.integrations.find(id)).toBeNull()

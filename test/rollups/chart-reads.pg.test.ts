@@ -36,7 +36,7 @@ beforeAll(async () => {
     from generate_series(0, ${WEBHOOKS - 1}) n, lateral (select now() - interval '30 days' * (1 - n::float8 / ${WEBHOOKS}) as at) moment`)
   for (let isDone = false; !isDone; ) isDone = (await test.integrations.admin.charts.rollUp()).kind === 'done'
   await test.sql`vacuum analyze`
-}, 120_000)
+}, 300_000)
 
 afterAll(async () => {
   await test.close()

@@ -324,8 +324,8 @@ describe('roll-ups', () => {
     ])
     const pass = await rollUp()
     expect(pass).toMatchObject({ kind: 'done' })
-    // A day at most in a step.
-    expect(pass.kind === 'busy' ? 0 : pass.steps).toBeGreaterThan(28)
+    // Six hours at most in a step.
+    expect(pass.kind === 'busy' ? 0 : pass.steps).toBeGreaterThan(112)
     await rollUpFor(5)
     expect(await callsOf('30d')).toBe(4)
     // Hours of the last eight days, quarters of the last two, minutes of the last three hours.

@@ -81,6 +81,9 @@ export async function makeFullIntegration(test: TestIntegrations): Promise<FullI
   await db
     .insert(tables.recordHashes)
     .values({ integrationId, eventClass: 'test.thing', externalId: 'e-1', hash: PERSONAL })
+  await db
+    .insert(tables.rollups)
+    .values({ integrationId, seconds: 60, startsAt: new Date(0), calls: 1, failures: 0, counters: [0], counts: [1] })
   await db.insert(tables.idempotencyKeys).values({ integrationId, key: 'k' })
   await db.insert(tables.incidents).values({
     integrationId,
@@ -108,6 +111,7 @@ export async function countRows({ sql }: TestIntegrations, id: number): Promise<
     'incidents',
     'events',
     'record_hashes',
+    'rollups',
   ]) {
     const [row] = await sql`select count(*)::int as n from ${sql(`integration_${table}`)} where integration_id = ${id}`
     counts[table] = row?.n

@@ -6,7 +6,7 @@ import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 
 /**
- * What happened in a bucket of time, as sums: of one integration, or of all integrations of a provider. Ours.
+ * What happened in a bucket of time, as sums: of one integration, of all integrations of a provider, or of all. Ours.
  *
  * Rule: docs/behaviour/charts.md.
  */
@@ -20,7 +20,7 @@ export const rollupsTable = (table: TableFactory, name: Name, integrations: Inte
       startsAt: moment('starts_at').notNull(),
       /** Null: the row is a provider's. */
       integrationId: reference('integration_id'),
-      /** Null: the row is an integration's. */
+      /** Null: the row is an integration's. Empty: it is of all integrations. */
       provider: string('provider'),
       calls: integer('calls').notNull(),
       /** Calls of any failure class. */

@@ -93,6 +93,10 @@ export const webhooksTable = (
       index(name('_webhooks_failed_at_idx'))
         .on(column.processedAt)
         .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),
+      // What has failed of an integration, newest first: without it the list walks through all webhooks where few have.
+      index(name('_webhooks_own_failed_idx'))
+        .on(column.integrationId, column.id)
+        .where(sql`${column.status} = 'failed'`),
       // The parts of a delivery.
       index(name('_webhooks_part_of_idx')).on(column.partOf, column.id).where(sql`${column.partOf} is not null`),
       foreignKey({

@@ -1,0 +1,1 @@
+CREATE INDEX "__prefix___webhooks_own_failed_idx" ON "__schema__"."__prefix___webhooks" USING btree ("integration_id","id") WHERE "__schema__"."__prefix___webhooks"."status" = 'failed';
