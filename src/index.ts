@@ -105,6 +105,7 @@ export type { AnyProvider, ProviderSource } from './providers/registry.ts'
 export type { DeletedRows, DeleteIntegration, OwnedTable } from './retention/deletion.ts'
 export type { ErasableTable, ErasedRows, EraseIntegration } from './retention/erasure.ts'
 export type { PruneCounts, PruneResult, PruningStep } from './retention/rules.ts'
+export type { SubscriptionView } from './subscriptions/acts.ts'
 export type { IntervalReason, ShownInterval } from './syncs/adaptive-rules.ts'
 export type { StartSync, SyncStart } from './syncs/ask-rules.ts'
 export type { OfStream } from './syncs/by-hand.ts'
@@ -142,7 +143,6 @@ export type {
 } from './webhooks/dismissal.ts'
 export type { ListWebhooks, WebhookDetail, WebhookSummary } from './webhooks/list.ts'
 export type { ReplayedWebhooks, ReplayPreview, ReplayWebhooks, StartedReplay } from './webhooks/replay.ts'
-export type { SubscriptionView } from './subscriptions/acts.ts'
 export type { RotatedWebhookSecret, RotateWebhookSecret } from './webhooks/secrets.ts'
 export type {
   ProcessWebhookInput,

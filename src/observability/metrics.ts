@@ -42,7 +42,13 @@ export const ENDED_RUNS = ['success', 'partial', 'failed', 'cancelled'] as const
 export type EndedRun = (typeof ENDED_RUNS)[number]
 
 /** Types of workflows that recovery may end at any time, since rows say what is left to do: another one is started for them. */
-export const REPLACEABLE_WORKFLOWS = ['webhookInbox', 'eventOutbox', 'incident', 'webhookSubscription', 'syncIntegration'] as const
+export const REPLACEABLE_WORKFLOWS = [
+  'webhookInbox',
+  'eventOutbox',
+  'incident',
+  'webhookSubscription',
+  'syncIntegration',
+] as const
 export type ReplaceableWorkflow = (typeof REPLACEABLE_WORKFLOWS)[number]
 
 /**

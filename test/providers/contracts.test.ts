@@ -26,6 +26,19 @@ const GUARDS: [name: string, guard: (provider: IntegrationProvider) => boolean, 
   ['identifiesAuthenticatedUser', contracts.identifiesAuthenticatedUser, ['authenticatedUser']],
   ['limitsRequestLogging', contracts.limitsRequestLogging, ['unloggedResponses']],
   ['recognisesEchoes', contracts.recognisesEchoes, ['toldRecord']],
+  [
+    'managesWebhooks',
+    contracts.managesWebhooks,
+    [
+      'verifyWebhookSignature',
+      'handleWebhook',
+      'webhookSecretFrom',
+      'createWebhookSubscription',
+      'webhookSubscriptions',
+      'renewWebhookSubscription',
+      'removeWebhookSubscription',
+    ],
+  ],
   ['hasHealthCheck', contracts.hasHealthCheck, ['healthCheck']],
 ]
 const VALUES: Record<string, unknown> = {
@@ -33,6 +46,7 @@ const VALUES: Record<string, unknown> = {
   idempotencyWindowSeconds: 86_400,
   reconcileLookbackSeconds: 86_400,
   streams: {},
+  webhookSecretFrom: 'us',
 }
 
 function providerWith(members: readonly string[]): IntegrationProvider {
