@@ -5,6 +5,7 @@ import {
   hasHealthCheck,
   hasOAuth2,
   identifiesAuthenticatedUser,
+  managesWebhooks,
   reconcilesWebhooks,
 } from '../../providers/contracts.ts'
 import { streamsOf, syncSource } from '../../providers/streams.ts'
@@ -20,6 +21,7 @@ import { oauthChapter } from './oauth.ts'
 import { reconciliationChapter } from './reconciliation-checks.ts'
 import { reducerChapter } from './reducer.ts'
 import { signatureChapter } from './signatures.ts'
+import { subscriptionChapter } from './subscription-checks.ts'
 import { syncChapter } from './sync-conformance.ts'
 import { traceChapter } from './traces.ts'
 import { webhookChapter } from './webhook-conformance.ts'
@@ -38,6 +40,7 @@ export function chapters(subject: Subject): Chapter[] {
     ...failureChapters(provider),
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
     ...(handlesWebhooks(provider) && webhook !== undefined ? [signatureChapter(webhook), webhookChapter(webhook)] : []),
+    ...(managesWebhooks(provider) ? [subscriptionChapter()] : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
     traceChapter(),
