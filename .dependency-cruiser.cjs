@@ -44,7 +44,7 @@ const ARROWS = {
     'webhooks',
   ],
   mappings: ['integrations', 'observability', 'providers'],
-  oauth: ['access', 'credentials', 'events', 'integrations', 'observability', 'providers'],
+  oauth: ['access', 'calls', 'credentials', 'events', 'incidents', 'integrations', 'observability', 'providers'],
   observability: ['calls', 'credentials', 'events', 'integrations', 'providers', 'syncs', 'webhooks'],
   providers: [],
   retention: ['calls', 'incidents', 'integrations', 'observability', 'providers', 'subscriptions'],

@@ -42,11 +42,18 @@ export type {
   SharedLimitView,
 } from './providers/integration.ts'
 export type { MappedModel, ModelRef } from './providers/mapped-model.ts'
+export type {
+  OAuth2Assertion,
+  OAuth2Grant,
+  OAuth2PrivateKey,
+  OAuth2SigningAlgorithm,
+} from './providers/oauth2-grants.ts'
 export {
   type OAuth2Answer,
   type OAuth2Client,
   type OAuth2ClientAuthentication,
   OAuth2Provider,
+  type OAuth2TokenRequest,
 } from './providers/oauth2-provider.ts'
 export type { OAuth2Discovery, OAuth2Endpoints, OAuth2Server } from './providers/oauth2-server.ts'
 export { eachPage, type PagedList } from './providers/pagination/each-page.ts'

@@ -9,7 +9,7 @@ import { warnOfUnregistered } from '../integrations/provider-list.ts'
 import { keepAliveStates, tokenLifetimes } from '../oauth/keep-alive.ts'
 import { NOTHING_KNOWN, refreshDueAt } from '../oauth/keep-alive-rules.ts'
 import type { RefreshTokensInput, RefreshTokensResult } from '../oauth/oauth-jobs.ts'
-import { doesWithoutAuthorization } from '../oauth/oauth-provider.ts'
+import { doesWithoutAuthorization, obtainsTokens } from '../oauth/oauth-provider.ts'
 import { reauthMark, reauthMarks } from '../oauth/reauth.ts'
 import { tokensOf } from '../oauth/rules.ts'
 import { refreshTokens } from '../oauth/tokens.ts'
@@ -49,6 +49,7 @@ async function refreshNamed(framework: Framework, id: number): Promise<RefreshTo
   const integration = await getIntegration(framework, id)
   const { provider: key } = integration
   const provider = requireContract(key, framework.providers.get(key), hasOAuth2, 'HasOAuth2')
+  if (obtainsTokens(provider, integration)) return refreshed(framework, integration)
   if (doesWithoutAuthorization(provider, integration)) return NOTHING
   const { accessToken, refreshToken } = tokensOf(integration.credentialsArray())
   if (accessToken === null && refreshToken === null) return NOTHING

@@ -34,6 +34,7 @@ export const PROBLEMS = {
   unsupported_by_provider: 422,
   oauth_unsupported: 422,
   reauth_required: 409,
+  tokens_refused: 409,
   revoke_failed: 502,
   revoke_superseded: 409,
   // A fault of the deployment, which an operator can mend.

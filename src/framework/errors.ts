@@ -135,6 +135,22 @@ export class IntegrationInactive extends IntegrationsError {
   }
 }
 
+/** The server refuses the tokens that need no person: what the client proves itself with has to be put right. */
+export class TokensRefused extends IntegrationsError {
+  override readonly code = 'tokens_refused'
+  constructor(
+    readonly integrationId: number,
+    /** The server's error code, or a sentence without a credential. */
+    readonly reason: string,
+    options?: { cause?: unknown },
+  ) {
+    super(
+      `The authorization server refuses tokens to integration ${integrationId} (${reason}). Put right what the client proves itself with; it is asked again after a minute, or at once when the credentials change.`,
+      options,
+    )
+  }
+}
+
 /** The authorization is no longer good. A person has to give it again; nothing is refreshed until then. */
 export class ReauthRequiredException extends IntegrationsError {
   override readonly code = 'reauth_required'

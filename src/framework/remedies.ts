@@ -16,6 +16,7 @@ const REMEDIES: ReadonlyMap<string, string> = new Map(
     encryption_key_mismatch: '`integrations keys status` says which keys are missing.',
     invalid_credentials: '`integrations test ID` says what the provider answers.',
     reauth_required: '`integrations oauth-link ID` prints a link to authorize it again.',
+    tokens_refused: '`integrations test ID` asks again once the credentials are put right.',
     circuit_open: '`integrations circuit ID status` shows it; `integrations circuit ID auto` lets calls try again.',
     rate_limit_exceeded: '`integrations rate-limit ID status` shows what is left.',
     egress_refused: 'docs/behaviour/egress.md says which hosts are reached.',

@@ -11,7 +11,7 @@ import { IntegrationInactive, IntegrationNotFound } from '../framework/errors.ts
 import { closeIncidents } from '../incidents/queries.ts'
 import type { Integration } from '../providers/integration.ts'
 import { canSync } from '../providers/streams.ts'
-import { noteSwitch } from '../subscriptions/acts.ts'
+import { noteSwitch } from '../subscriptions/switch.ts'
 import { DUE_NOW, requireLocked, switchedOff, updateIntegration } from './queries.ts'
 import { switchedOffBy } from './rules.ts'
 

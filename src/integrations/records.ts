@@ -9,7 +9,7 @@ import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { canSync } from '../providers/streams.ts'
-import { noteSwitch } from '../subscriptions/acts.ts'
+import { noteSwitch } from '../subscriptions/switch.ts'
 import { enableLocked, tellEnabled } from './enabled.ts'
 import { integrationHandle } from './handle.ts'
 import {

@@ -7,6 +7,7 @@ import type { Integration } from '../providers/integration.ts'
 import type { KeepAliveState, TokenLifetimes } from './keep-alive-rules.ts'
 import { afterFailure, afterSuccess, hasFailedForGood, NOTHING_KNOWN } from './keep-alive-rules.ts'
 import { clearReauthMark, markReauthRequired } from './reauth.ts'
+import { forgetRefusal } from './refused-tokens.ts'
 import { afterTokenWork } from './token-work.ts'
 
 /** As the cache holds it. */
@@ -56,6 +57,7 @@ export async function noteCredentialsGiven(
   integrationId: number,
   keys: readonly string[],
 ): Promise<void> {
+  await forgetRefusal(framework, integrationId)
   if (!keys.some((key) => key === 'access_token' || key === 'refresh_token')) return
   await afterTokenWork(framework, integrationId, async () => {
     await clearReauthMark(framework, integrationId)

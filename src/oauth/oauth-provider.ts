@@ -16,19 +16,33 @@ export function oauthProviderOf(
   throw new OAuthFailure('oauth_unsupported', `The provider "${key}" has no OAuth: nobody authorizes it.`, null, id)
 }
 
-/** Whether the provider says that this integration needs no authorization. An error, such as for unreadable credentials, says no. */
+/**
+ * Whether this integration needs no person's authorization: the provider says so, or its tokens are obtained without one. An error,
+ * such as for unreadable credentials, says no.
+ */
 export function doesWithoutAuthorization(provider: IntegrationProvider, integration: Integration): boolean {
-  if (!hasOAuth2(provider) || provider.needsAuthorization === undefined) return false
+  if (!hasOAuth2(provider)) return false
+  if (obtainsTokens(provider, integration)) return true
   try {
-    return provider.needsAuthorization(integration) === false
+    return provider.needsAuthorization?.(integration) === false
   } catch {
     return false
   }
 }
 
-/** The provider as the OAuth client of this integration. Null: it has no OAuth, or does without it here. */
+/** Whether tokens are obtained without a person. An error says yes: `refreshToken()` throws it where it is seen. */
+export function obtainsTokens(provider: HasOAuth2, integration: Integration): boolean {
+  try {
+    return provider.obtainsTokens?.(integration) === true
+  } catch {
+    return true
+  }
+}
+
+/** The provider as the OAuth client of this integration. Null: it has no OAuth, or does without tokens here. */
 export function oauthClientOf(provider: IntegrationProvider, integration: Integration): HasOAuth2 | null {
-  return hasOAuth2(provider) && !doesWithoutAuthorization(provider, integration) ? provider : null
+  if (!hasOAuth2(provider)) return null
+  return obtainsTokens(provider, integration) || !doesWithoutAuthorization(provider, integration) ? provider : null
 }
 
 /** @throws OAuthFailure where the integration needs no authorization */

@@ -25,7 +25,9 @@ import { withTimeLimit } from '../framework/waiting.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from './keep-alive.ts'
+import { obtainsTokens } from './oauth-provider.ts'
 import { clearReauthMark, markReauthRequired, reauthMark } from './reauth.ts'
+import { isRefusal, noteTokensObtained, noteTokensRefused, refuseIfRefused } from './refused-tokens.ts'
 import type { Tokens } from './rules.ts'
 import { expiresSoon, isInvalidGrant, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './rules.ts'
 import { saveTokens } from './token-save.ts'
@@ -79,7 +81,10 @@ async function look({ clock }: Framework, { integration, provider, known, force 
   const credentials = fresh.credentialsArray()
   const tokens = tokensOf(credentials)
   const isNewer = force ? tokens.accessToken !== known.accessToken : !isSamePair(tokens, known)
-  const isSoon = tokens.accessToken !== null && expiresSoon(tokens, provider.refreshThreshold(), clock.now())
+  const isSoon =
+    tokens.accessToken === null
+      ? obtainsTokens(provider, fresh)
+      : expiresSoon(tokens, provider.refreshThreshold(), clock.now())
   return { fresh, credentials, tokens, willDo: isNewer || (!force && !isSoon) }
 }
 
@@ -88,7 +93,7 @@ async function newest(framework: Framework, question: TokenQuestion): Promise<Cr
   // Without the lock first: a caller that needs no refresh, or can get none, does not wait for another one's.
   const seen = await look(framework, question)
   if (seen.willDo) return seen.credentials
-  await refuseIfMarked(framework, id)
+  await refuseIfMarked(framework, id, question.provider, seen.fresh)
   try {
     const ended = await withTokenLock(framework, id, () => refresh(framework, question))
     await ended.announce()
@@ -102,7 +107,13 @@ async function newest(framework: Framework, question: TokenQuestion): Promise<Cr
   }
 }
 
-async function refuseIfMarked(framework: Framework, integrationId: number): Promise<void> {
+async function refuseIfMarked(
+  framework: Framework,
+  integrationId: number,
+  provider: HasOAuth2,
+  integration: Integration,
+): Promise<void> {
+  if (obtainsTokens(provider, integration)) return refuseIfRefused(framework, integrationId)
   const mark = await reauthMark(framework, integrationId)
   if (mark !== null) throw new ReauthRequiredException(integrationId, mark.reason)
 }
@@ -126,7 +137,7 @@ async function refresh(framework: Framework, question: TokenQuestion): Promise<R
   const ttlMs = framework.config.oauth.refresh_lock_ttl * 1_000
   const seen = await look(framework, question)
   if (seen.willDo) return { credentials: seen.credentials, announce: async () => {} }
-  await refuseIfMarked(framework, seen.fresh.id)
+  await refuseIfMarked(framework, seen.fresh.id, question.provider, seen.fresh)
   const beginning = await noteRefreshBegun(framework, seen.fresh.id, seen.tokens)
   const tooLate = new RequestTimeout('refreshToken()', ttlMs)
   const leftMs = ttlMs - (performance.now() - startedAt)
@@ -142,6 +153,7 @@ async function refresh(framework: Framework, question: TokenQuestion): Promise<R
     return await withTimeLimit(leftMs / 1_000, late, () => work)
   } catch (error) {
     if (error === tooLate) followLate(framework, seen.fresh, work)
+    if (obtainsTokens(question.provider, seen.fresh)) return await notObtained(framework, seen.fresh, error)
     return await failed(framework, seen, beginning, error)
   }
 }
@@ -174,6 +186,7 @@ async function askAndSave(
     // A late answer may arrive after another caller was refused for want of it.
     await clearReauthMark(framework, id)
     await noteTokenRefreshed(framework, id)
+    if (obtainsTokens(provider, fresh)) await noteTokensObtained(framework, fresh)
   })
   const announce = (): Promise<void> =>
     settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {
@@ -207,6 +220,14 @@ function followLate(framework: Framework, fresh: Integration, work: Promise<Refr
         'refreshToken() failed after the time of its lock',
       ),
     )
+}
+
+/** Nobody can authorize it again. What may pass is tried by the next caller. */
+async function notObtained(framework: Framework, fresh: Integration, error: unknown): Promise<Failed> {
+  await settle(framework, fresh, 'the mark of a refresh could not be removed', () =>
+    forgetRefreshBegun(framework, fresh.id),
+  )
+  return isRefusal(error) ? noteTokensRefused(framework, fresh, error) : { failure: error, announce: async () => {} }
 }
 
 /** With ReauthRequiredException when the provider refuses the stored tokens for good; else with the error. */

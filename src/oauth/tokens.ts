@@ -8,7 +8,7 @@ import { UnsupportedByProvider } from '../framework/errors.ts'
 import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import { errorKind } from '../framework/thrown.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'
-import { oauthClientOf } from './oauth-provider.ts'
+import { oauthClientOf, obtainsTokens } from './oauth-provider.ts'
 import type { Tokens } from './rules.ts'
 import { expiresSoon, tokensOf } from './rules.ts'
 import { newestCredentials } from './token-refresh.ts'
@@ -30,7 +30,7 @@ async function goodToken(framework: Framework, holder: TokenHolder): Promise<str
   const { integration } = holder
   const known = tokensOf(holder.credentials())
   const provider = oauthProvider(framework, holder)
-  if (provider === null || !isSoon(framework, provider, known) || isInsideTokenWork(framework, integration.id))
+  if (provider === null || !isSoon(framework, provider, holder) || isInsideTokenWork(framework, integration.id))
     return known.accessToken
   try {
     holder.adopt(await newestCredentials(framework, { integration, provider, known, force: false }))
@@ -56,7 +56,7 @@ async function goodToken(framework: Framework, holder: TokenHolder): Promise<str
 /** Whether the holder's token expires within the provider's `refreshThreshold()`. */
 export function tokenExpiresSoon(framework: Framework, holder: TokenHolder): boolean {
   const provider = oauthProvider(framework, holder)
-  return provider !== null && isSoon(framework, provider, tokensOf(holder.credentials()))
+  return provider !== null && isSoon(framework, provider, holder)
 }
 
 export interface RefreshOptions {
@@ -99,8 +99,11 @@ function oauthProvider({ providers }: Framework, { integration }: TokenHolder): 
   return oauthClientOf(providers.get(integration.provider), integration)
 }
 
-function isSoon({ clock }: Framework, provider: HasOAuth2, tokens: Tokens): boolean {
-  return tokens.accessToken !== null && expiresSoon(tokens, provider.refreshThreshold(), clock.now())
+/** A token that is not there counts, where it needs no person. */
+function isSoon({ clock }: Framework, provider: HasOAuth2, { integration, credentials }: TokenHolder): boolean {
+  const tokens = tokensOf(credentials())
+  if (tokens.accessToken === null) return obtainsTokens(provider, integration)
+  return expiresSoon(tokens, provider.refreshThreshold(), clock.now())
 }
 
 const WARNINGS = new WeakMap<Database, RepeatedWarnings>()

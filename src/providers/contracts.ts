@@ -73,6 +73,11 @@ export interface HasOAuth2 extends IntegrationProvider {
    * such as an API key. Asked often, so it looks at the integration alone. What throws counts as true.
    */
   needsAuthorization?(integration: Integration): boolean
+  /**
+   * Whether `refreshToken()` obtains the tokens of this integration without a person, such as by client credentials: then it is also
+   * asked where there is no token yet, and a refusal opens an incident. Default: false.
+   */
+  obtainsTokens?(integration: Integration): boolean
 }
 
 /** Which attempt at which webhook a handler is called for. */

@@ -99,21 +99,33 @@ async function discover(
   )
 }
 
+interface SentRequest {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
 /** How every request of the client is made: by the call's own `fetch`, and never insecurely but on this very machine. */
 export function clientOptions<Method, Body>(
   library: OAuth2Library,
   context: RequestContext,
   url: URL,
+  change: (request: SentRequest) => SentRequest = (request) => request,
 ): HttpRequestOptions<Method, Body> & { [allowInsecureRequests]: boolean } {
   return {
-    [library.customFetch]: (target, { method, headers, body, redirect, signal }) =>
-      context.fetch(target, {
+    [library.customFetch](target, { method, headers, body, redirect, signal }) {
+      const hasBody = body !== undefined && body !== null
+      // A form, as a text: a hook may give another one.
+      const sent = change({ url: target, headers, body: hasBody ? String(body) : '' })
+      const address = sent.url === target ? target : checkedUrl('tokenRequest().url', sent.url).href
+      return context.fetch(address, {
         method: String(method),
-        headers,
+        headers: { ...sent.headers },
         redirect,
-        ...(body === undefined || body === null ? {} : { body: body as NonNullable<RequestInit['body']> }),
+        ...(hasBody ? { body: sent.body } : {}),
         ...(signal === undefined ? {} : { signal }),
-      }),
+      })
+    },
     [library.allowInsecureRequests]: url.protocol === 'http:' && isLoopback(url.hostname),
   }
 }

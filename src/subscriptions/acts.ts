@@ -1,16 +1,14 @@
-/** What a person does with a subscription, and what a switch of the integration means for it. Rule: docs/behaviour/webhook-subscriptions.md. */
+/** What a person does with a subscription. Rule: docs/behaviour/webhook-subscriptions.md. */
 import { secretsIn } from '../credentials/integration-secrets.ts'
-import type { Transaction } from '../db/client.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError, WebhookSubscriptionFailed } from '../framework/errors.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { requireIntegration } from '../integrations/queries.ts'
-import { isSwitchedOffByPerson } from '../integrations/rules.ts'
 import { managesWebhooks, requireContract } from '../providers/contracts.ts'
 import { doorOf, keepSubscription } from './keep.ts'
-import { findSubscription, makeDue, setWanted, wantIfUnsaid } from './queries.ts'
+import { findSubscription, setWanted } from './queries.ts'
 
 export interface SubscriptionView {
   readonly integrationId: number
@@ -105,23 +103,6 @@ export async function endSubscription(
       'a webhook subscription could not be removed at the provider, and its integration goes: remove it there by hand',
     )
   }
-}
-
-/**
- * In the transaction that creates an integration or switches it: its subscription is to be looked at.
- *
- * @returns whether `workflows.keepWebhookSubscription()` is to be told after the commit
- */
-export async function noteSwitch(
-  { config, tables, clock, providers }: Framework,
-  tx: Transaction,
-  row: IntegrationRow,
-): Promise<boolean> {
-  const provider = providers.find(row.provider)
-  if (provider === null || !managesWebhooks(provider)) return false
-  const now = clock.now()
-  if (config.webhook.subscribe && !isSwitchedOffByPerson(row)) await wantIfUnsaid(tx, tables, row.id, now)
-  return makeDue(tx, tables, row.id, now)
 }
 
 async function requireManaging(framework: Framework, id: number): Promise<IntegrationRow> {

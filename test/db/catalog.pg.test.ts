@@ -119,7 +119,7 @@ const SPECIFIED: Record<string, Record<string, string>> = {
 }
 
 const ADDED: typeof SPECIFIED = {
-  s: { switched_off_at: 'timestamp, nullable' },
+  s: { switched_off_at: 'timestamp, nullable', tokens_refused_at: 'timestamp, nullable' },
   _requests: {
     expires_at: 'timestamp, nullable',
     request_hash: 'string(64), nullable',
@@ -430,7 +430,7 @@ const CHECKS: Record<string, Record<string, string[]>> = {
   _sync_items: { status: ['pending', 'processing', 'success', 'failed', 'skipped'] },
   _incidents: {
     status: ['open', 'closed'],
-    source: ['health', 'circuit', 'sync', 'echo', 'webhooks'],
+    source: ['health', 'circuit', 'sync', 'echo', 'webhooks', 'oauth'],
     peak_severity: ['healthy', 'degraded', 'failing', 'disabled'],
   },
   _tokens: { scope: ['read', 'operate'] },

@@ -8,7 +8,6 @@ import type {
   PagedListing,
   ProviderEvent,
   SyncItemEvent,
-  WantedSubscription,
   WebhookSubscription,
 } from 'durable-integrations/provider'
 import type { StripeClient } from 'durable-integrations/stripe'

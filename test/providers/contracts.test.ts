@@ -27,6 +27,19 @@ const GUARDS: [name: string, guard: (provider: IntegrationProvider) => boolean, 
   ['identifiesAuthenticatedUser', contracts.identifiesAuthenticatedUser, ['authenticatedUser']],
   ['limitsRequestLogging', contracts.limitsRequestLogging, ['unloggedResponses']],
   ['recognisesEchoes', contracts.recognisesEchoes, ['toldRecord']],
+  [
+    'managesWebhooks',
+    contracts.managesWebhooks,
+    [
+      'verifyWebhookSignature',
+      'handleWebhook',
+      'webhookSecretFrom',
+      'createWebhookSubscription',
+      'webhookSubscriptions',
+      'renewWebhookSubscription',
+      'removeWebhookSubscription',
+    ],
+  ],
   ['hasHealthCheck', contracts.hasHealthCheck, ['healthCheck']],
 ]
 const VALUES: Record<string, unknown> = {
@@ -34,6 +47,7 @@ const VALUES: Record<string, unknown> = {
   idempotencyWindowSeconds: 86_400,
   reconcileLookbackSeconds: 86_400,
   streams: {},
+  webhookSecretFrom: 'us',
 }
 
 function providerWith(members: readonly string[]): IntegrationProvider {

@@ -82,6 +82,7 @@ const isSource = (path: string): boolean => path.endsWith('.ts')
 const isProcess = (path: string): boolean =>
   path.endsWith('-process.ts') ||
   path === 'support/providers.ts' ||
+  path === 'support/subscribing-provider.ts' ||
   (dirname(path) === 'chaos' && !path.endsWith('.test.ts'))
 
 /** As `npm run build` does, without types. */

@@ -6,13 +6,16 @@ import type {
   IdentifiesAuthenticatedUser,
   Integration,
   LimitsRequestLogging,
+  ManagesWebhooks,
   MissedWebhook,
   RecognisesEchoes,
   ReconcilesWebhooks,
   RedactsRequestData,
   SupportsIdempotency,
+  WantedSubscription,
   WebhookRequest,
   WebhookSample,
+  WebhookSubscription,
 } from '../../provider.ts'
 import { classOfStatus, FailureClass, RateLimit, SchemaDrift, statusOf } from '../../provider.ts'
 import { StripeClient } from './client.ts'
@@ -21,6 +24,7 @@ import { callStripe, checkedBaseUrl } from './stripe-call.ts'
 import { StripeCredentials } from './stripe-credentials.ts'
 import { pageOf } from './stripe-pages.ts'
 import { EVENTS_KEPT_SECONDS, undeliveredEvents } from './stripe-reconcile.ts'
+import { createEndpoint, listEndpoints, removeEndpoint, renewEndpoint } from './stripe-subscription.ts'
 import {
   deliveryIdOf,
   eventTypeOf,
@@ -43,6 +47,7 @@ export class StripeProvider
     DeclaresRateLimit,
     IdentifiesAuthenticatedUser,
     LimitsRequestLogging,
+    ManagesWebhooks,
     ReconcilesWebhooks,
     RecognisesEchoes,
     RedactsRequestData,
@@ -109,6 +114,31 @@ export class StripeProvider
       new StripeWebhookReceived(integration, event, deliveryIdOf(request) ?? '', payloadOf(request)),
     )
     return { status: 'dispatched', event }
+  }
+
+  readonly webhookSecretFrom = 'provider'
+
+  createWebhookSubscription(
+    integration: Integration,
+    wanted: WantedSubscription,
+  ): ReturnType<ManagesWebhooks['createWebhookSubscription']> {
+    return createEndpoint({ integration, baseUrl: this.#baseUrl }, wanted)
+  }
+
+  webhookSubscriptions(integration: Integration, options: { signal: AbortSignal }): Promise<WebhookSubscription[]> {
+    return listEndpoints({ integration, baseUrl: this.#baseUrl }, options)
+  }
+
+  renewWebhookSubscription(
+    integration: Integration,
+    subscription: WebhookSubscription,
+    wanted: WantedSubscription,
+  ): Promise<WebhookSubscription | null> {
+    return renewEndpoint({ integration, baseUrl: this.#baseUrl }, subscription, wanted)
+  }
+
+  removeWebhookSubscription(integration: Integration, subscription: WebhookSubscription): Promise<void> {
+    return removeEndpoint({ integration, baseUrl: this.#baseUrl }, subscription)
   }
 
   readonly toldRecord = toldRecord

@@ -38,6 +38,8 @@ export const integrationsTable = (table: TableFactory, name: Name) =>
       consecutiveSyncFailures: integer('consecutive_sync_failures').notNull().default(0),
       /** Set while the integration counts as stale. */
       syncStaleAlertedAt: moment('sync_stale_alerted_at'),
+      /** Since when the authorization server refuses tokens that need no person. */
+      tokensRefusedAt: moment('tokens_refused_at'),
       /** Overrides the provider's default interval. */
       syncIntervalMinutes: integer('sync_interval_minutes'),
       syncCursor: json('sync_cursor'),

@@ -6,6 +6,7 @@ import {
   hasHealthCheck,
   hasOAuth2,
   identifiesAuthenticatedUser,
+  managesWebhooks,
   reconcilesWebhooks,
   sharesRateLimit,
 } from '../../providers/contracts.ts'
@@ -27,6 +28,7 @@ import { reconciliationChapter } from './reconciliation-checks.ts'
 import { reducerChapter } from './reducer.ts'
 import { sharedLimitChapter } from './shared-limit-checks.ts'
 import { signatureChapter } from './signatures.ts'
+import { subscriptionChapter } from './subscription-checks.ts'
 import { syncChapter } from './sync-conformance.ts'
 import { traceChapter } from './traces.ts'
 import { webhookChapter } from './webhook-conformance.ts'
@@ -48,6 +50,7 @@ export function chapters(subject: Subject): Chapter[] {
     ...(handlesWebhooks(provider) && webhook !== undefined
       ? webhookChapters(signedFixture(provider, webhook, metadata), provider)
       : []),
+    ...(managesWebhooks(provider) ? [subscriptionChapter()] : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
     traceChapter(),

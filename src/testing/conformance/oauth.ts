@@ -34,6 +34,7 @@ export function oauthChapter(subject: Subject): Chapter {
         async run(bench) {
           const provider = bench.provider as HasOAuth2
           const integration = await bench.create()
+          if (obtains(bench, integration)) return
           const pkce = { codeChallenge: CHALLENGE, codeChallengeMethod: 'S256' } as const
           const text = await bench.inTime('authorizationUrl()', () =>
             provider.authorizationUrl(integration, REDIRECT_URI, STATE, provider.pkce === 'S256' ? pkce : undefined),
@@ -62,6 +63,7 @@ export function oauthChapter(subject: Subject): Chapter {
         name: 'exchanges a code for credentials that its schema takes',
         async run(bench) {
           const integration = await bench.create()
+          if (obtains(bench, integration)) return
           expectTokens(bench, 'exchangeCode()', await exchanged(bench, integration))
         },
       },
@@ -70,6 +72,7 @@ export function oauthChapter(subject: Subject): Chapter {
         async run(bench) {
           const { pkce } = bench.provider as HasOAuth2
           const integration = await bench.create()
+          if (obtains(bench, integration)) return
           await expectSent(bench, 'exchangeCode()', () => exchanged(bench, integration), {
             'the code': CODE,
             'the redirect_uri': REDIRECT_URI,
@@ -77,6 +80,7 @@ export function oauthChapter(subject: Subject): Chapter {
           })
         },
       },
+      OBTAINS,
       ...(hasRefreshToken(subject) ? [REFRESHES, SENDS_REFRESH_TOKEN] : []),
       {
         name: 'fails loudly where a code, or a refresh, is refused',
@@ -86,7 +90,9 @@ export function oauthChapter(subject: Subject): Chapter {
           const refused = answering(400, '{"error":"invalid_grant"}')
           const refresh = ['refreshToken()', () => provider.refreshToken(integration)] as const
           for (const [what, work] of [
-            ['exchangeCode()', () => exchanged(bench, integration)] as const,
+            ...(obtains(bench, integration)
+              ? [refresh]
+              : [['exchangeCode()', () => exchanged(bench, integration)] as const]),
             ...(hasRefreshToken(bench.subject) ? [refresh] : []),
           ]) {
             const outcome = await bench.answeredBy(refused, () => bench.withoutRetries(() => outcomeOf(work)))
@@ -114,6 +120,21 @@ export function oauthChapter(subject: Subject): Chapter {
     ],
   }
 }
+
+const OBTAINS: Check = {
+  name: 'obtains tokens from nothing, where it says that they need no person',
+  async run(bench) {
+    const provider = bench.provider as HasOAuth2
+    const { access_token: _, refresh_token: __, token_expires_at: ___, ...bare } = bench.subject.fixtures.credentials
+    if (!obtains(bench, await bench.create())) return
+    const integration = await bench.create(bare)
+    const given = await bench.inTime('refreshToken()', () => provider.refreshToken(integration))
+    expectTokens(bench, 'refreshToken()', given)
+  },
+}
+
+const obtains = ({ provider }: Bench, integration: Integration): boolean =>
+  (provider as HasOAuth2).obtainsTokens?.(integration) === true
 
 const REFRESHES: Check = {
   name: 'refreshes to credentials that its schema takes',

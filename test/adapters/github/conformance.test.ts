@@ -28,7 +28,14 @@ const user = {
   site_admin: false,
 }
 
-function api({ url }: Request): Response {
+const REGISTERED = {
+  id: 78,
+  active: true,
+  events: ['*'],
+  config: { url: 'https://host.example/integrations/github/7/webhook', content_type: 'json' },
+}
+
+function api({ url, method }: Request): Response {
   const { pathname, searchParams } = new URL(url)
   const path = pathname.replace('/api/v3/', '')
   const [page, size] = [Number(searchParams.get('page')), Number(searchParams.get('per_page'))]
@@ -42,6 +49,7 @@ function api({ url }: Request): Response {
   }
   if (path === 'repos/octo/widgets/issues/comments') return paged([comment(500)])
   if (path === 'repos/octo/widgets/issues/500') return answer(200, issue(500))
+  if (path === 'repos/octo/widgets/hooks') return method === 'POST' ? answer(201, REGISTERED) : paged([REGISTERED])
   if (path === `${HOOK}/deliveries`) return answer(200, DELIVERIES)
   const delivery = DELIVERIES.find(({ id }) => path === `${HOOK}/deliveries/${id}`)
   if (delivery !== undefined) {

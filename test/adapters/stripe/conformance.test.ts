@@ -15,6 +15,14 @@ const ANSWERS: Readonly<Record<string, unknown>> = {
   '/v1/events': { object: 'list', url: '/v1/events', data: [event('evt_7'), event('evt_6')], has_more: false },
 }
 
+const ENDPOINT = {
+  id: 'we_7',
+  object: 'webhook_endpoint',
+  url: 'https://host.example/integrations/stripe/7/webhook',
+  status: 'enabled',
+  enabled_events: ['*'],
+}
+
 describeProvider(
   'stripe',
   () => new StripeProvider(),
@@ -22,8 +30,12 @@ describeProvider(
     credentials: { api_key: 'sk_test_26PHem9AhJZvU623DfE1x4sd', webhook_secret: SECRET },
     // Of when the events are.
     kit: { now: '2026-01-02T00:00:00Z' },
-    api: ({ url }) => {
+    api: ({ url, method }) => {
       const { pathname } = new URL(url)
+      if (pathname === '/v1/webhook_endpoints')
+        return Response.json(
+          method === 'POST' ? { ...ENDPOINT, secret: SECRET } : { object: 'list', data: [ENDPOINT], has_more: false },
+        )
       if (pathname in ANSWERS) return Response.json(ANSWERS[pathname], { headers: { 'request-id': 'req_1' } })
       throw new TypeError(`no answer to ${pathname} is played`)
     },

@@ -1,0 +1,3 @@
+ALTER TABLE "__schema__"."__prefix___incidents" DROP CONSTRAINT "__prefix___incidents_source_check";--> statement-breakpoint
+ALTER TABLE "__schema__"."__prefix__s" ADD COLUMN "tokens_refused_at" timestamp (3) with time zone;--> statement-breakpoint
+ALTER TABLE "__schema__"."__prefix___incidents" ADD CONSTRAINT "__prefix___incidents_source_check" CHECK ("__schema__"."__prefix___incidents"."source" in ('health', 'circuit', 'sync', 'echo', 'webhooks', 'oauth'));
