@@ -168,7 +168,7 @@ describe('rate-limit', () => {
 
   it('set and clear --shared are about the limit of all that share it', async () => {
     integration = await makeIntegration(test, 'sharing', { isActive: false })
-    const shared = async (...words: string[]) => (await rateLimit(...words)).json().shared
+    const shared = async (...words: string[]) => ((await rateLimit(...words)).json() as { shared: unknown }).shared
     const theirs = { budget: expect.stringMatching(/^sharing\//), source: 'provider', limit: 600, window_seconds: 60 }
     expect(await shared('status')).toMatchObject({ ...theirs, used: 0, waiting: 0, override_until: null })
     const ours = { ...theirs, source: 'override', limit: 50, window_seconds: 10 }
