@@ -61,7 +61,17 @@ const ARROWS = {
     'observability',
     'providers',
   ],
-  webhooks: ['calls', 'claims', 'credentials', 'echoes', 'events', 'forwarding', 'integrations', 'observability', 'providers'],
+  webhooks: [
+    'calls',
+    'claims',
+    'credentials',
+    'echoes',
+    'events',
+    'forwarding',
+    'integrations',
+    'observability',
+    'providers',
+  ],
 }
 const SERVICES = '^src/((framework|db|cache|config|egress)/|encryption[.]ts$)'
 

@@ -65,6 +65,13 @@ export type { RowKind } from './explain/reference-rules.ts'
 export type { FailureKind } from './failures/failure-rules.ts'
 export type { FailureFilter, FailureGroup, Failures, ListFailures } from './failures/failures.ts'
 export type { GroupActor, RetriedGroup, RetryGroup, RetryGroupPreview } from './failures/retry-group.ts'
+export type {
+  ForwardTarget,
+  HandledBy,
+  HandlingTarget,
+  HandlingTargetSource,
+  WorkflowTarget,
+} from './forwarding/target.ts'
 export type { ScheduleState } from './framework/context.ts'
 export * from './framework/errors.ts'
 export type { Clock, Logger } from './framework/logger.ts'

@@ -1,6 +1,6 @@
 /** `durable-integrations/testing`: what a host needs to test its provider, listeners and handlers without servers. */
 
-export type { HandlerInput } from '../framework/context.ts'
+export type { HandlerInput, HandlerRun } from '../framework/context.ts'
 export type { ListedItem, NewSyncItem } from '../syncs/listing/listing-queries.ts'
 export type { FullListing } from '../syncs/listing/listing-session.ts'
 export {

@@ -28,6 +28,7 @@ beforeAll(async () => {
     providers: {
       plain: {},
       limited: { defaultRateLimit: () => RateLimit.perMinute(60) },
+      sharing: { rateLimitScope: () => ({ key: 'app:1', limit: RateLimit.perMinute(600) }) },
       checked: { healthCheck: async (of) => (await healthCheck(of)) as boolean },
     },
     config: { health: { degraded_after: 1 } },
@@ -165,7 +166,33 @@ describe('rate-limit', () => {
     ])
   })
 
+  it('set and clear --shared are about the limit of all that share it', async () => {
+    integration = await makeIntegration(test, 'sharing', { isActive: false })
+    const shared = async (...words: string[]) => ((await rateLimit(...words)).json() as { shared: unknown }).shared
+    const theirs = { budget: expect.stringMatching(/^sharing\//), source: 'provider', limit: 600, window_seconds: 60 }
+    expect(await shared('status')).toMatchObject({ ...theirs, used: 0, waiting: 0, override_until: null })
+    const ours = { ...theirs, source: 'override', limit: 50, window_seconds: 10 }
+    expect(await shared('set', '--limit', '50', '--window', '10', '--shared')).toMatchObject(ours)
+    expect((await rateLimit('status')).json()).toMatchObject({ source: 'none', shared: ours })
+    expect(await shared('clear', '--shared')).toMatchObject(theirs)
+    expect(await notes()).toEqual([
+      [byUser, 'rate-limit set 50 in 10 s, shared'],
+      [byUser, 'rate-limit clear shared'],
+    ])
+  })
+
   it.each([
+    [
+      'the shared limit of an integration that has none',
+      ['set', '--limit', '5', '--window', '5', '--shared'],
+      'invalid_argument',
+    ],
+    [
+      'a shared limit that is sliding: it always is',
+      ['set', '--limit', '5', '--window', '5', '--shared', '--sliding'],
+      'usage',
+    ],
+    ['status, shared', ['status', '--shared'], 'usage'],
     ['set without a window', ['set', '--limit', '5'], 'usage'],
     ['set without a limit', ['set', '--window', '5'], 'usage'],
     ['a limit of 0', ['set', '--limit', '0', '--window', '5'], 'usage'],

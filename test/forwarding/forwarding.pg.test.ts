@@ -66,8 +66,7 @@ async function open(handledBy: HandledBy, listed: readonly string[] = []) {
         reduceCheckpoints: (checkpoints) => checkpoints.at(-1) ?? null,
         syncItemEvents: () => [ContactSynced],
         async sync(integration, session) {
-          for (const name of listed)
-            await session.dispatch(new ContactSynced(integration, { name }), null, name)
+          for (const name of listed) await session.dispatch(new ContactSynced(integration, { name }), null, name)
         },
       },
     },

@@ -69,6 +69,7 @@ const plants: Plant[] = [
     'retention',
     'calls',
     'echoes',
+    'forwarding',
   ].map((concept) => breaks(`src/${concept}`, 'src/webhooks/arrival.ts', `arrows-of-${concept}`)),
   breaks('src/subscriptions', 'src/syncs/start.ts', 'arrows-of-subscriptions'),
   breaks('src/webhooks', 'src/syncs/start.ts', 'arrows-of-webhooks'),

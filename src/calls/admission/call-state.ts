@@ -203,7 +203,7 @@ function queuesOf(framework: Framework): Queues {
     return answer
   }
   const scopes = new Map<number, Scope>()
-  const faults = new RepeatedWarnings(framework.logger, framework.clock)
+  const warnings = new RepeatedWarnings(framework.logger, framework.clock)
   const admitOwn = async (integration: Identity, owners: readonly string[]): Promise<readonly Admission[]> => {
     const { id } = integration
     const admittedAll = ({ generation }: Pick<Joined, 'generation'>): Admission[] =>
@@ -231,7 +231,7 @@ function queuesOf(framework: Framework): Queues {
     },
     { waiting: (id) => lines.waiting(id), wake: (id) => lines.wake(id) },
     ({ name }, error) =>
-      faults.warn(
+      warnings.warn(
         name,
         () => ({ event: 'rate_limit.unreported', budget: name, error: errorLine(error, 300) }),
         'a shared budget could not be told which calls have ended; it is told again',
