@@ -45,6 +45,7 @@ import {
   setIntegration,
   webhookOf,
 } from '../support/rows.ts'
+import { subscribingProvider } from '../support/subscribing-provider.ts'
 import { workOff } from '../support/work-off.ts'
 import { effect } from './effects-table.ts'
 
@@ -182,6 +183,40 @@ describe('webhooks', () => {
       )
     expect(await statusAt(30)).toBe(403)
     expect(await statusAt(120)).toBe(200)
+  })
+
+  effect('webhook.subscribe', 'registers the webhook of each integration', async () => {
+    const asked = (subscribe: boolean) =>
+      withConfig(
+        { webhook: { subscribe } },
+        async (test) => {
+          const { id } = await makeIntegration(test, 'acme')
+          return test.starts.subscriptions.includes(id)
+        },
+        { providers: { acme: subscribingProvider() } },
+      )
+    expect(await asked(false)).toBe(false)
+    expect(await asked(true)).toBe(true)
+  })
+
+  effect('webhook.subscription_check', 'looks at it more often', async () => {
+    const subscription = { id: 's', url: 'https://h.example', expiresAt: null }
+    const provider = subscribingProvider({
+      createWebhookSubscription: async () => subscription,
+      webhookSubscriptions: async () => null,
+    })
+    const now = new Date('2026-01-01T00:00:00Z')
+    const nextCheckAt = (subscription_check: number) =>
+      withConfig(
+        { webhook: { subscription_check } },
+        async (test) => {
+          const { id } = await makeIntegration(test, 'acme')
+          return (await test.integrations.webhooks.register(id)).nextCheckAt
+        },
+        { providers: { acme: provider }, baseUrl: 'https://h.example', clock: { now: () => now } },
+      )
+    expect(await nextCheckAt(60)).toEqual(new Date('2026-01-01T00:01:00Z'))
+    expect(await nextCheckAt(3_600)).toEqual(new Date('2026-01-01T01:00:00Z'))
   })
 
   effect('webhook.secret_overlap', 'lets the old secret pass for longer', async () => {

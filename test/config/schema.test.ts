@@ -28,6 +28,8 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['webhook.replay_window', 'int', 300],
   ['webhook.timestamp_tolerance', 'int', 300],
   ['webhook.secret_overlap', 'int', 86400],
+  ['webhook.subscribe', 'bool', false],
+  ['webhook.subscription_check', 'int', 3600],
   ['sync.item_concurrency', 'int', 10],
   ['sync.item_timeout', 'int', 300],
   ['observability.echo_loop_writes', 'int', 5],

@@ -53,6 +53,16 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'reauth_required',
     says: ['42', 'authorized again', 'invalid_grant', 'integrations oauth-link 42'],
   },
+  TokensRefused: {
+    error: new exported.TokensRefused(42, 'invalid_client'),
+    code: 'tokens_refused',
+    says: ['42', 'invalid_client', 'credentials'],
+  },
+  WebhookSubscriptionFailed: {
+    error: new exported.WebhookSubscriptionFailed(42, 'the provider answered 403'),
+    code: 'webhook_subscription_failed',
+    says: ['42', 'the provider answered 403'],
+  },
   OAuthFailure: {
     error: new exported.OAuthFailure('missing_code', 'The provider’s answer holds no code.'),
     code: 'missing_code',

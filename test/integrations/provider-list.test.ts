@@ -66,6 +66,7 @@ it('names those of GitHub', () => {
   expect(contractsOf('github')).toEqual([
     'HandlesWebhooks',
     'ReconcilesWebhooks',
+    'ManagesWebhooks',
     'DeclaresRateLimit',
     'HasScheduledSync',
     'HasIncrementalSync',

@@ -7,7 +7,7 @@ import { COMMAND_WORKFLOWS } from '../support/command-workflows.ts'
 describe('a run in no trace of anybody', () => {
   it('is one trace, if it is a piece of work with an end', () => {
     const livingOn = Object.values(WORKFLOW).filter((type) => !isTracedRun(type))
-    expect(livingOn.sort()).toEqual(['eventOutbox', 'incident', 'webhookInbox'])
+    expect(livingOn.sort()).toEqual(['eventOutbox', 'incident', 'webhookInbox', 'webhookSubscription'])
     const commands = COMMAND_WORKFLOWS.flatMap(({ type }) => (type === null ? [] : [type]))
     expect(commands.length).toBeGreaterThan(20)
     expect(commands.filter((type) => !isTracedRun(type))).toEqual([])
