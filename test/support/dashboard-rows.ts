@@ -23,6 +23,12 @@ export interface DashboardRows {
   readonly run: number
   readonly item: number
   readonly waitingItem: number
+  readonly request: number
+  readonly incident: number
+  readonly event: number
+  readonly log: number
+  readonly mapping: number
+  readonly key: number
 }
 
 /** @param options `now`: the moment at which it is looked at; `isHostile`: with what strangers write into names, payloads and errors */
@@ -135,7 +141,7 @@ export async function fillDashboard(
     requestData: HOSTILE,
     responseData: HOSTILE,
   })
-  await db.insert(tables.requests).values(requests)
+  const request = await newestOf(db.insert(tables.requests).values(requests).returning({ id: tables.requests.id }))
 
   const runs: { readonly id: number; readonly integrationId: number }[] = []
   for (let n = 0; n < 14; n += 1) {
@@ -197,7 +203,7 @@ export async function fillDashboard(
     completedAt: ago(40 * MINUTE),
   })
 
-  await makeIncident(test, failing.id, {
+  const incident = await makeIncident(test, failing.id, {
     reason: 'health_failing',
     peakSeverity: 'failing',
     openedAt: ago(3 * HOUR),
@@ -212,29 +218,49 @@ export async function fillDashboard(
     openedAt: ago(20 * HOUR),
     closedAt: ago(19 * HOUR),
   })
-  await db.insert(tables.mappings).values([
-    { integrationId: healthy.id, externalId: 'acme/widgets#17', internalType: 'issue', internalId: '17' },
-    { integrationId: hostile.id, externalId: HOSTILE, internalType: 'issue', internalId: HOSTILE.slice(0, 100) },
-  ])
-  await db.insert(tables.idempotencyKeys).values([
-    { integrationId: payments.id, key: 'refund-4711' },
-    { integrationId: hostile.id, key: HOSTILE.slice(0, 150) },
-  ])
-  await db.insert(tables.events).values([
-    { integrationId: failing.id, name: 'IncidentOpened', payload: { reason: 'health_failing' }, deliveredAt: now },
-    { integrationId: hostile.id, name: 'SyncCompleted', payload: { text: HOSTILE }, attempts: 4 },
-  ])
-  await db.insert(tables.logs).values([
-    {
-      integrationId: hostile.id,
-      operation: 'import',
-      direction: 'inbound',
-      status: 'failed',
-      summary: HOSTILE,
-      error: HOSTILE,
-      metadata: { [HOSTILE]: HOSTILE },
-    },
-  ])
+  const mapping = await newestOf(
+    db
+      .insert(tables.mappings)
+      .values([
+        { integrationId: healthy.id, externalId: 'acme/widgets#17', internalType: 'issue', internalId: '17' },
+        { integrationId: hostile.id, externalId: HOSTILE, internalType: 'issue', internalId: HOSTILE.slice(0, 100) },
+      ])
+      .returning({ id: tables.mappings.id }),
+  )
+  const key = await newestOf(
+    db
+      .insert(tables.idempotencyKeys)
+      .values([
+        { integrationId: payments.id, key: 'refund-4711' },
+        { integrationId: hostile.id, key: HOSTILE.slice(0, 150) },
+      ])
+      .returning({ id: tables.idempotencyKeys.id }),
+  )
+  const event = await newestOf(
+    db
+      .insert(tables.events)
+      .values([
+        { integrationId: failing.id, name: 'IncidentOpened', payload: { reason: 'health_failing' }, deliveredAt: now },
+        { integrationId: hostile.id, name: 'SyncCompleted', payload: { text: HOSTILE }, attempts: 4 },
+      ])
+      .returning({ id: tables.events.id }),
+  )
+  const log = await newestOf(
+    db
+      .insert(tables.logs)
+      .values([
+        {
+          integrationId: hostile.id,
+          operation: 'import',
+          direction: 'inbound',
+          status: 'failed',
+          summary: HOSTILE,
+          error: HOSTILE,
+          metadata: { [HOSTILE]: HOSTILE },
+        },
+      ])
+      .returning({ id: tables.logs.id }),
+  )
   await test.integrations.admin.tokens.create({ name: 'grafana', scope: 'read', by: 'ada', from: '203.0.113.7' })
   await test.integrations.admin.tokens.create({
     name: HOSTILE.slice(0, 60).replaceAll(':', ''),
@@ -256,5 +282,18 @@ export async function fillDashboard(
     run: partial.id,
     item: failedItem.id,
     waitingItem: waiting.id,
+    request,
+    incident: incident.id,
+    event,
+    log,
+    mapping,
+    key,
   }
+}
+
+/** Of what strangers have written into, which are inserted last. */
+async function newestOf(inserted: PromiseLike<readonly { readonly id: number }[]>): Promise<number> {
+  const row = (await inserted).at(-1)
+  if (row === undefined) throw new Error('expected the rows to be written')
+  return row.id
 }

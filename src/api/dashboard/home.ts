@@ -16,6 +16,7 @@ import type { Markup } from './markup.ts'
 import { pre, tableOf, time } from './markup.ts'
 import { ask } from './operation-door.ts'
 import { rowLink } from './record-links.ts'
+import { runDoctor } from './system-pages.ts'
 import type { Trouble, TroubleGroup } from './troubles.ts'
 import { troubleGroups, troubleSummary } from './troubles.ts'
 
@@ -49,6 +50,7 @@ export async function homePage(integrations: Integrations, context: Context<Acce
     main: html`<section aria-labelledby="wrong"><h2 id="wrong">What is wrong now</h2>
 ${diagnosis === null && groups.length === 0 ? '' : troubleSummary(groups)}
 <p class="quiet">${diagnosis === null ? 'The doctor is looking: this page shows what it finds in some seconds.' : html`The doctor looked at ${time(diagnosis.lookedAt)}, at most once in ${LOOK_SECONDS} s. <a href="${root}/doctor">All that it looks at</a>`}</p>
+${runDoctor(root)}
 ${groups.map((group) => groupOf(integrations, reader, group))}
 ${incidents.next === null ? '' : html`<p><a href="${root}/incidents?status=open">All open incidents</a></p>`}</section>
 <section aria-labelledby="integrations"><h2 id="integrations">Integrations</h2>
