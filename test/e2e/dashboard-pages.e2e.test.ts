@@ -26,6 +26,9 @@ const LOOKS = {
   phone: { colorScheme: 'light', viewport: { width: 360, height: 740 } },
 } as const
 
+/** Each is a page that says why not. */
+const REFUSED = ['/nowhere', '/do/post/webhooks/replay?limit=none', '/search?q=nothing-is-so-named', '/search/payloads']
+
 let site: Site
 let browser: Browser
 
@@ -139,7 +142,7 @@ it('the Nu HTML checker finds nothing, nor the CSP evaluator above low', { timeo
   const folder = mkdtempSync(join(tmpdir(), 'dashboard-'))
   const weak = new Set<string>()
   const files = new Map<string, string>()
-  for (const path of [...paths(), '/nowhere', `/do/post/webhooks/replay?limit=none`]) {
+  for (const path of [...paths(), ...REFUSED]) {
     const answer = await page.goto(site.root + path)
     if (answer === null) continue
     files.set(`${files.size}.html`, path)

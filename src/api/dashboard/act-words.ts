@@ -171,7 +171,11 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     label: 'Check webhook',
     isOneClick: true,
     said: ({ subscription_id: id, last_error: error }) =>
-      error !== null ? `The check failed: ${error}` : id === null ? 'None is registered.' : `The webhook is as it should be: ${id}.`,
+      error !== null
+        ? `The check failed: ${error}`
+        : id === null
+          ? 'None is registered.'
+          : `The webhook is as it should be: ${id}.`,
   },
   'delete /integrations/:id/webhook-subscription': {
     title: 'Remove its webhook at the provider',
@@ -256,7 +260,9 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     label: 'Try again',
     isOneClick: true,
     said: ({ retried }) =>
-      retried === 0 ? 'Nothing was given up within seven days.' : `${n(retried, 'delivery', 'deliveries')} will be tried again by a worker.`,
+      retried === 0
+        ? 'Nothing was given up within seven days.'
+        : `${n(retried, 'delivery', 'deliveries')} will be tried again by a worker.`,
   },
   'post /tokens': { title: 'Make an operator token', label: 'New token', isShownHere: true },
   'delete /tokens/:id': {

@@ -39,8 +39,6 @@ export const PATHS: readonly ((rows: DashboardRows) => string)[] = [
   () => '/audit',
   () => '/search',
   ({ webhook }) => `/search?q=webhook:${webhook}`,
-  () => '/search?q=nothing-has-this-name',
-  () => '/search/payloads',
   () => `/search/payloads?${new URLSearchParams({ contains: '{"issue":{"number":17}}', kind: 'webhook' })}`,
 ]
 
