@@ -273,6 +273,8 @@ export async function fillDashboard(
     target: `integration:${healthy.id}`,
   })
   await test.integrations.admin.operator.note(null, { token: HOSTILE, action: HOSTILE, target: HOSTILE, from: HOSTILE })
+  // As a worker would, once a minute.
+  await test.integrations.admin.charts.rollUp()
   await db.execute(sql`analyze`)
   return {
     healthy: healthy.id,
