@@ -12,6 +12,10 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const EVENTS = ['issues', 'pull_request', 'push', 'issue_comment', 'check_run']
 const ENDPOINTS = ['/repos/acme/widgets/issues', '/repos/acme/widgets/issues/17', '/rate_limit', '/user']
+/** In a day, about; each is a row. */
+const CALLS = 1_500
+/** As random as a picture needs, and the same each time. */
+const shareOf = (n: number): number => (Math.abs(Math.sin((n + 1) * 12.9898)) * 43_758.5453) % 1
 const TIMEOUT = 'Error: connect ETIMEDOUT 203.0.113.7:443'
 const NOT_FOUND = 'DeskTicketNotFound: no ticket for issue 4711'
 
@@ -69,7 +73,7 @@ export async function fillDashboard(
     consecutiveFailures: 14,
     lastErrorAt: ago(2 * MINUTE),
     lastSyncedAt: ago(9 * HOUR),
-    nextSyncAt: ago(3 * HOUR),
+    nextSyncAt: new Date(now.getTime() + 26 * MINUTE),
     consecutiveSyncFailures: 3,
     syncStaleAlertedAt: ago(5 * HOUR),
   })
@@ -114,17 +118,21 @@ export async function fillDashboard(
   })
 
   const requests: (typeof tables.requests.$inferInsert)[] = []
-  for (let n = 0; n < 240; n += 1) {
-    const isBad = n % 8 === 3
-    const at = ago(n * 6 * MINUTE)
+  for (let n = 0; n < CALLS; n += 1) {
+    const ageMs = shareOf(n) * 24 * HOUR
+    // More by day than by night, and from three hours ago on a provider that is in trouble.
+    if (shareOf(n + CALLS) > 0.4 + 0.6 * Math.sin((ageMs / (24 * HOUR)) * Math.PI) ** 2) continue
+    const isBad = shareOf(n + 2 * CALLS) < (ageMs < 3 * HOUR ? 0.4 : 0.02)
+    const isThrottled = n % 3 === 0
+    const at = ago(ageMs)
     requests.push({
-      integrationId: isBad || n % 3 === 0 ? failing.id : n % 3 === 1 ? healthy.id : payments.id,
+      integrationId: isBad ? failing.id : ([failing.id, healthy.id, payments.id][n % 3] ?? healthy.id),
       endpoint: ENDPOINTS[n % ENDPOINTS.length] ?? '',
       method: n % 5 === 0 ? 'POST' : 'GET',
-      statusCode: isBad ? (n % 16 === 3 ? 502 : 429) : 200,
-      error: isBad ? (n % 16 === 3 ? 'HTTP 502: Bad Gateway' : 'HTTP 429: secondary rate limit') : null,
-      failureClass: isBad ? (n % 16 === 3 ? 'upstream' : 'throttle') : null,
-      durationMs: 40 + ((n * 37) % 400),
+      statusCode: isBad ? (isThrottled ? 429 : 502) : 200,
+      error: isBad ? (isThrottled ? 'HTTP 429: secondary rate limit' : 'HTTP 502: Bad Gateway') : null,
+      failureClass: isBad ? (isThrottled ? 'throttle' : 'upstream') : null,
+      durationMs: Math.round(40 + 160 * shareOf(n + 3 * CALLS) ** 2 + (isBad ? 900 : 0)),
       requestData: n % 5 === 0 ? JSON.stringify({ title: 'The widget does not turn' }) : null,
       responseData: JSON.stringify({ id: 17 + n, state: 'open' }),
       createdAt: at,
@@ -156,7 +164,7 @@ export async function fillDashboard(
         cursor_after: isOfFailing ? null : '2026-06-01T08:30:00Z',
         listed: 25,
         success_count: isOfFailing ? 22 : 25,
-        failed_count: isOfFailing ? 3 : 0,
+        failure_count: isOfFailing ? 3 : 0,
       },
       {
         status: n === 0 ? 'processing' : isOfFailing ? 'partial' : 'success',

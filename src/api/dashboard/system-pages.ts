@@ -83,7 +83,7 @@ interface Keys {
 
 /** It changes nothing: who may only read has it, too. */
 export const runDoctor = (root: string): Markup =>
-  html`<form class="inline" action="${root}/doctor"><button type="submit">Run the doctor</button></form>`
+  html`<form class="acts" action="${root}/doctor"><button type="submit">Run the doctor</button></form>`
 
 const word = (value: boolean): string => (value ? 'yes' : 'no')
 

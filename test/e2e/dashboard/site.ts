@@ -60,7 +60,8 @@ export async function startSite({
     baseUrl: base,
     config: { operator: { tokens: [...TOKENS] } },
   })
-  Object.assign(test.framework, { temporal: reachableTemporal() })
+  const temporal = { ...reachableTemporal(), isInboxRunning: async () => true, isOutboxRunning: async () => true }
+  Object.assign(test.framework, { temporal })
   const rows = await fillDashboard(test, isHostile === undefined ? {} : { isHostile })
   const stopping = new AbortController()
   const api = createApi(test.integrations, { signal: stopping.signal })
