@@ -29,7 +29,11 @@ beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
     encryptionKeys: encryptionKey('shared'),
-    providers: { github: new GitHubProvider(), stripe: new StripeProvider(), acme: webhookProvider({ verifyWebhookSignature: () => true }) },
+    providers: {
+      github: new GitHubProvider(),
+      stripe: new StripeProvider(),
+      acme: webhookProvider({ verifyWebhookSignature: () => true }),
+    },
     baseUrl: BASE_URL,
     config: { operator: { tokens: [...TOKENS] } },
   })
