@@ -42,6 +42,8 @@ try {
   mkdirSync(values.out, { recursive: true })
   for (const look of looks) {
     const { context, page } = await site.visit(browser, 'operate', LOOKS[look])
+    // The first visit has the doctor look; the page is told what it found.
+    await page.getByText('The doctor looked').waitFor()
     const made = new Set<string>()
     for (const path of PATHS.map((of) => of(site.rows))) {
       const name = nameOf(path)

@@ -12,6 +12,10 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const EVENTS = ['issues', 'pull_request', 'push', 'issue_comment', 'check_run']
 const ENDPOINTS = ['/repos/acme/widgets/issues', '/repos/acme/widgets/issues/17', '/rate_limit', '/user']
+/** In a day, about; each is a row. */
+const CALLS = 1_500
+/** As random as a picture needs, and the same each time. */
+const shareOf = (n: number): number => (Math.abs(Math.sin((n + 1) * 12.9898)) * 43_758.5453) % 1
 const TIMEOUT = 'Error: connect ETIMEDOUT 203.0.113.7:443'
 const NOT_FOUND = 'DeskTicketNotFound: no ticket for issue 4711'
 
@@ -23,6 +27,12 @@ export interface DashboardRows {
   readonly run: number
   readonly item: number
   readonly waitingItem: number
+  readonly request: number
+  readonly incident: number
+  readonly event: number
+  readonly log: number
+  readonly mapping: number
+  readonly key: number
 }
 
 /** @param options `now`: the moment at which it is looked at; `isHostile`: with what strangers write into names, payloads and errors */
@@ -63,7 +73,7 @@ export async function fillDashboard(
     consecutiveFailures: 14,
     lastErrorAt: ago(2 * MINUTE),
     lastSyncedAt: ago(9 * HOUR),
-    nextSyncAt: ago(3 * HOUR),
+    nextSyncAt: new Date(now.getTime() + 26 * MINUTE),
     consecutiveSyncFailures: 3,
     syncStaleAlertedAt: ago(5 * HOUR),
   })
@@ -108,17 +118,21 @@ export async function fillDashboard(
   })
 
   const requests: (typeof tables.requests.$inferInsert)[] = []
-  for (let n = 0; n < 240; n += 1) {
-    const isBad = n % 8 === 3
-    const at = ago(n * 6 * MINUTE)
+  for (let n = 0; n < CALLS; n += 1) {
+    const ageMs = shareOf(n) * 24 * HOUR
+    // More by day than by night, and from three hours ago on a provider that is in trouble.
+    if (shareOf(n + CALLS) > 0.4 + 0.6 * Math.sin((ageMs / (24 * HOUR)) * Math.PI) ** 2) continue
+    const isBad = shareOf(n + 2 * CALLS) < (ageMs < 3 * HOUR ? 0.4 : 0.02)
+    const isThrottled = n % 3 === 0
+    const at = ago(ageMs)
     requests.push({
-      integrationId: isBad || n % 3 === 0 ? failing.id : n % 3 === 1 ? healthy.id : payments.id,
+      integrationId: isBad ? failing.id : ([failing.id, healthy.id, payments.id][n % 3] ?? healthy.id),
       endpoint: ENDPOINTS[n % ENDPOINTS.length] ?? '',
       method: n % 5 === 0 ? 'POST' : 'GET',
-      statusCode: isBad ? (n % 16 === 3 ? 502 : 429) : 200,
-      error: isBad ? (n % 16 === 3 ? 'HTTP 502: Bad Gateway' : 'HTTP 429: secondary rate limit') : null,
-      failureClass: isBad ? (n % 16 === 3 ? 'upstream' : 'throttle') : null,
-      durationMs: 40 + ((n * 37) % 400),
+      statusCode: isBad ? (isThrottled ? 429 : 502) : 200,
+      error: isBad ? (isThrottled ? 'HTTP 429: secondary rate limit' : 'HTTP 502: Bad Gateway') : null,
+      failureClass: isBad ? (isThrottled ? 'throttle' : 'upstream') : null,
+      durationMs: Math.round(40 + 160 * shareOf(n + 3 * CALLS) ** 2 + (isBad ? 900 : 0)),
       requestData: n % 5 === 0 ? JSON.stringify({ title: 'The widget does not turn' }) : null,
       responseData: JSON.stringify({ id: 17 + n, state: 'open' }),
       createdAt: at,
@@ -135,7 +149,7 @@ export async function fillDashboard(
     requestData: HOSTILE,
     responseData: HOSTILE,
   })
-  await db.insert(tables.requests).values(requests)
+  const request = await newestOf(db.insert(tables.requests).values(requests).returning({ id: tables.requests.id }))
 
   const runs: { readonly id: number; readonly integrationId: number }[] = []
   for (let n = 0; n < 14; n += 1) {
@@ -150,7 +164,7 @@ export async function fillDashboard(
         cursor_after: isOfFailing ? null : '2026-06-01T08:30:00Z',
         listed: 25,
         success_count: isOfFailing ? 22 : 25,
-        failed_count: isOfFailing ? 3 : 0,
+        failure_count: isOfFailing ? 3 : 0,
       },
       {
         status: n === 0 ? 'processing' : isOfFailing ? 'partial' : 'success',
@@ -197,7 +211,7 @@ export async function fillDashboard(
     completedAt: ago(40 * MINUTE),
   })
 
-  await makeIncident(test, failing.id, {
+  const incident = await makeIncident(test, failing.id, {
     reason: 'health_failing',
     peakSeverity: 'failing',
     openedAt: ago(3 * HOUR),
@@ -212,29 +226,49 @@ export async function fillDashboard(
     openedAt: ago(20 * HOUR),
     closedAt: ago(19 * HOUR),
   })
-  await db.insert(tables.mappings).values([
-    { integrationId: healthy.id, externalId: 'acme/widgets#17', internalType: 'issue', internalId: '17' },
-    { integrationId: hostile.id, externalId: HOSTILE, internalType: 'issue', internalId: HOSTILE.slice(0, 100) },
-  ])
-  await db.insert(tables.idempotencyKeys).values([
-    { integrationId: payments.id, key: 'refund-4711' },
-    { integrationId: hostile.id, key: HOSTILE.slice(0, 150) },
-  ])
-  await db.insert(tables.events).values([
-    { integrationId: failing.id, name: 'IncidentOpened', payload: { reason: 'health_failing' }, deliveredAt: now },
-    { integrationId: hostile.id, name: 'SyncCompleted', payload: { text: HOSTILE }, attempts: 4 },
-  ])
-  await db.insert(tables.logs).values([
-    {
-      integrationId: hostile.id,
-      operation: 'import',
-      direction: 'inbound',
-      status: 'failed',
-      summary: HOSTILE,
-      error: HOSTILE,
-      metadata: { [HOSTILE]: HOSTILE },
-    },
-  ])
+  const mapping = await newestOf(
+    db
+      .insert(tables.mappings)
+      .values([
+        { integrationId: healthy.id, externalId: 'acme/widgets#17', internalType: 'issue', internalId: '17' },
+        { integrationId: hostile.id, externalId: HOSTILE, internalType: 'issue', internalId: HOSTILE.slice(0, 100) },
+      ])
+      .returning({ id: tables.mappings.id }),
+  )
+  const key = await newestOf(
+    db
+      .insert(tables.idempotencyKeys)
+      .values([
+        { integrationId: payments.id, key: 'refund-4711' },
+        { integrationId: hostile.id, key: HOSTILE.slice(0, 150) },
+      ])
+      .returning({ id: tables.idempotencyKeys.id }),
+  )
+  const event = await newestOf(
+    db
+      .insert(tables.events)
+      .values([
+        { integrationId: failing.id, name: 'IncidentOpened', payload: { reason: 'health_failing' }, deliveredAt: now },
+        { integrationId: hostile.id, name: 'SyncCompleted', payload: { text: HOSTILE }, attempts: 4 },
+      ])
+      .returning({ id: tables.events.id }),
+  )
+  const log = await newestOf(
+    db
+      .insert(tables.logs)
+      .values([
+        {
+          integrationId: hostile.id,
+          operation: 'import',
+          direction: 'inbound',
+          status: 'failed',
+          summary: HOSTILE,
+          error: HOSTILE,
+          metadata: { [HOSTILE]: HOSTILE },
+        },
+      ])
+      .returning({ id: tables.logs.id }),
+  )
   await test.integrations.admin.tokens.create({ name: 'grafana', scope: 'read', by: 'ada', from: '203.0.113.7' })
   await test.integrations.admin.tokens.create({
     name: HOSTILE.slice(0, 60).replaceAll(':', ''),
@@ -247,6 +281,8 @@ export async function fillDashboard(
     target: `integration:${healthy.id}`,
   })
   await test.integrations.admin.operator.note(null, { token: HOSTILE, action: HOSTILE, target: HOSTILE, from: HOSTILE })
+  // As a worker would, once a minute.
+  await test.integrations.admin.charts.rollUp()
   await db.execute(sql`analyze`)
   return {
     healthy: healthy.id,
@@ -256,5 +292,18 @@ export async function fillDashboard(
     run: partial.id,
     item: failedItem.id,
     waitingItem: waiting.id,
+    request,
+    incident: incident.id,
+    event,
+    log,
+    mapping,
+    key,
   }
+}
+
+/** Of what strangers have written into, which are inserted last. */
+async function newestOf(inserted: PromiseLike<readonly { readonly id: number }[]>): Promise<number> {
+  const row = (await inserted).at(-1)
+  if (row === undefined) throw new Error('expected the rows to be written')
+  return row.id
 }

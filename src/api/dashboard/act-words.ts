@@ -159,6 +159,29 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     isFinal: true,
     isShownHere: true,
   },
+  'post /integrations/:id/webhook-subscription': {
+    title: 'Register its webhook at the provider',
+    label: 'Register webhook',
+    isOneClick: true,
+    said: ({ subscription_id: id }) =>
+      id === null ? 'It is registered once the integration is switched on.' : `The webhook is registered as ${id}.`,
+  },
+  'post /integrations/:id/webhook-subscription/check': {
+    title: 'Compare its webhook with the provider',
+    label: 'Check webhook',
+    isOneClick: true,
+    said: ({ subscription_id: id, last_error: error }) =>
+      error !== null
+        ? `The check failed: ${error}`
+        : id === null
+          ? 'None is registered.'
+          : `The webhook is as it should be: ${id}.`,
+  },
+  'delete /integrations/:id/webhook-subscription': {
+    title: 'Remove its webhook at the provider',
+    label: 'Remove webhook',
+    said: () => 'The webhook is removed; it stays away until it is registered again.',
+  },
   'post /sync-runs/:id/confirm-missing': { title: 'Confirm that records are gone', label: 'Confirm missing' },
   'post /sync-runs/:id/finalise': {
     title: 'Finalise a run',
@@ -226,6 +249,21 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     label: 'Re-point',
     said: ({ external_id: external, internal_type: type, internal_id: id }) => `${external} is ${type} ${id} now.`,
   },
+  'post /notifications/test': {
+    title: 'Send a test to the notification targets',
+    label: 'Send a test',
+    isOneClick: true,
+    said: ({ data }) => testsSaid(data as readonly Test[]),
+  },
+  'post /notifications/retry': {
+    title: 'Try again what was given up',
+    label: 'Try again',
+    isOneClick: true,
+    said: ({ retried }) =>
+      retried === 0
+        ? 'Nothing was given up within seven days.'
+        : `${n(retried, 'delivery', 'deliveries')} will be tried again by a worker.`,
+  },
   'post /tokens': { title: 'Make an operator token', label: 'New token', isShownHere: true },
   'delete /tokens/:id': {
     title: 'Revoke an operator token',
@@ -240,8 +278,14 @@ function rowsIn(counts: unknown): string {
   return n(rows, 'row')
 }
 
+type Test = { readonly host: string; readonly ok: boolean; readonly error: string | null }
+function testsSaid(tests: readonly Test[]): string {
+  if (tests.length === 0) return 'Nobody to tell: notifications.targets is empty.'
+  return tests.map(({ host, ok, error }) => `${host}: ${ok ? 'received' : error}`).join('; ')
+}
+
 /** `1,204 webhooks`, `1 webhook`. */
-export const n = (count: unknown, what: string): string =>
-  `${Number(count).toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`
+export const n = (count: unknown, what: string, many = `${what}s`): string =>
+  `${Number(count).toLocaleString('en')} ${count === 1 ? what : many}`
 
 const moment = (at: unknown): string => new Date(at as string).toISOString().slice(0, 19).replace('T', ' ')

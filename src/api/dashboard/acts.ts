@@ -198,7 +198,10 @@ const hiddenWords = (words: Given['words'], open: readonly (readonly [string, un
 
 const recordOf = ({ root }: Reader, { path }: Operation, value: string): Markup => {
   const [, collection = '', id] = path.split('/')
-  return id === ':id' ? html`<a href="${root}/${collection}/${value}">${value}</a>` : html`${value}`
+  // A token has no page of its own.
+  return id === ':id' && collection !== 'tokens'
+    ? html`<a href="${root}/${collection}/${value}">${value}</a>`
+    : html`${value}`
 }
 
 interface Agreed {

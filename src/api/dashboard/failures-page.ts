@@ -52,7 +52,7 @@ ${tableOf<Group>({
     { head: 'Last', cell: (group) => time(group.last_seen) },
     { head: 'Example', cell: ({ example: { reference } }) => originLink(reader.root, reference) ?? reference },
     {
-      head: '',
+      head: 'Acts',
       cell: ({ group, retryable, kind }) =>
         retryable
           ? buttons(reader, [

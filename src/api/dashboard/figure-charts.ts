@@ -20,11 +20,11 @@ export const FIGURE_CHARTS = {
     unit: 'count',
     empty: NO_CALLS,
     lines: {
-      'failed: upstream': ({ byClass }) => byClass.upstream,
+      succeeded: ({ calls, failures }) => calls - failures,
       'failed: throttle': ({ byClass }) => byClass.throttle,
+      'failed: upstream': ({ byClass }) => byClass.upstream,
       'failed: client': ({ byClass }) => byClass.client,
       'failed: unknown': ({ byClass }) => byClass.unknown,
-      succeeded: ({ calls, failures }) => calls - failures,
     },
     bad: ['failed: upstream'],
   },

@@ -16,6 +16,7 @@ import type { Markup } from './markup.ts'
 import { pre, tableOf, time } from './markup.ts'
 import { ask } from './operation-door.ts'
 import { rowLink } from './record-links.ts'
+import { runDoctor } from './system-pages.ts'
 import type { Trouble, TroubleGroup } from './troubles.ts'
 import { troubleGroups, troubleSummary } from './troubles.ts'
 
@@ -49,6 +50,7 @@ export async function homePage(integrations: Integrations, context: Context<Acce
     main: html`<section aria-labelledby="wrong"><h2 id="wrong">What is wrong now</h2>
 ${diagnosis === null && groups.length === 0 ? '' : troubleSummary(groups)}
 <p class="quiet">${diagnosis === null ? 'The doctor is looking: this page shows what it finds in some seconds.' : html`The doctor looked at ${time(diagnosis.lookedAt)}, at most once in ${LOOK_SECONDS} s. <a href="${root}/doctor">All that it looks at</a>`}</p>
+${runDoctor(root)}
 ${groups.map((group) => groupOf(integrations, reader, group))}
 ${incidents.next === null ? '' : html`<p><a href="${root}/incidents?status=open">All open incidents</a></p>`}</section>
 <section aria-labelledby="integrations"><h2 id="integrations">Integrations</h2>
@@ -69,6 +71,6 @@ function groupOf(integrations: Integrations, reader: Reader, { title, severity, 
 
 function troubleLine(integrations: Integrations, reader: Reader, trouble: Trouble): Markup {
   const { why, since, integrationId: of, acts, at, remedy, needsPerson } = trouble
-  return html`<p>${why}${since === null ? '' : html` <span class="quiet">Since ${time(since)}.</span>`}${of === null ? '' : html` ${rowLink(reader.root, 'integrations', of, `Integration ${of}`)}`}${at === null ? '' : html` · <a href="${reader.root}/${at}">Look</a>`}${needsPerson && of !== null && reader.mayOperate ? html` · <a href="${connectPath(integrations, of)}">Authorize again</a>` : ''}</p>
+  return html`<p>${/[.!?]$/.test(why) ? why : `${why}.`}${since === null ? '' : html` <span class="quiet">Since ${time(since)}.</span>`}${of === null ? '' : html` ${rowLink(reader.root, 'integrations', of, `Integration ${of}`)}`}${at === null ? '' : html` · <a href="${reader.root}/${at}">Look</a>`}${needsPerson && of !== null && reader.mayOperate ? html` · <a href="${connectPath(integrations, of)}">Authorize again</a>` : ''}</p>
 ${buttons(reader, acts)}${remedy === null ? '' : pre(remedy, 'What mends it')}`
 }

@@ -2,6 +2,9 @@
 import { html } from 'hono/html'
 import type { z } from 'zod'
 import type { CircuitState, IntegrationShape, StreamShape } from '../../commands/shapes.ts'
+import type { Integrations } from '../../create-integrations.ts'
+import { secretsIn } from '../../credentials/integration-secrets.ts'
+import { redactBody } from '../../framework/redaction.ts'
 import type { Act } from './acts.ts'
 import { buttons } from './acts.ts'
 import type { Asking, Detail } from './detail-page.ts'
@@ -10,7 +13,7 @@ import type { Section } from './frame.ts'
 import type { Standing } from './integration-standing.ts'
 import { connectPath, nextSync, reauthorize } from './integration-standing.ts'
 import type { Markup } from './markup.ts'
-import { badge, facts, json, NOTHING, tableOf, time } from './markup.ts'
+import { badge, body, facts, json, NOTHING, tableOf, time } from './markup.ts'
 import { ask } from './operation-door.ts'
 import { rowLink } from './record-links.ts'
 import type { Row } from './row-columns.ts'
@@ -72,6 +75,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
     label,
     words: { ...words, ...more },
   })
+  const failed = { integration: String(id) }
   const acts = (...all: readonly Act[]): Markup => buttons(reader, all)
   const isSynced = can('HasScheduledSync') || can('HasStreams')
   return {
@@ -96,12 +100,16 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
           ? undefined
           : html`${rowLink(reader.root, 'incidents', health.incident.id, health.incident.reason)} open since ${time(health.incident.opened_at)}`,
       'Next sync': isSynced ? nextSync({ ...integration, circuit: circuit.override ?? circuit.state }) : undefined,
+      Streams:
+        integration.streams.length === 0
+          ? undefined
+          : html`<a href="#syncs">${integration.streams.map(({ stream }) => stream).join(', ')}</a>`,
       'Can do': contracts.join(', '),
       Credentials:
         integration.credentials === null
           ? html`<span class="bad">can not be read</span>`
           : integration.credentials.join(', '),
-      Metadata: json(integration.metadata ?? null, 'Metadata'),
+      Metadata: await shownMetadata(integrations, id, integration.metadata),
       Made: time(integration.created_at),
       Changed: time(integration.updated_at),
     },
@@ -148,9 +156,11 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
               'Authorization',
               html`${oauth === null ? NOTHING : facts(Object.fromEntries(Object.entries(oauth).map(([name, value]) => [name.replaceAll('_', ' '), shown(value)])))}${
                 integration.reauth_required
-                  ? html`<p>A person is needed: ${reauthorize(integrations, reader, integration)}.</p>`
-                  : ''
-              }${reader.mayOperate ? html`<p><a href="${connectPath(integrations, id)}">Connect</a></p>` : ''}${acts(
+                  ? html`<p>A person has to authorize it again: ${reauthorize(integrations, reader, integration)}</p>`
+                  : reader.mayOperate
+                    ? html`<p><a href="${connectPath(integrations, id)}">${oauth?.connected === true ? 'Reconnect' : 'Connect'}</a></p>`
+                    : ''
+              }${acts(
                 act('post /integrations/:id/oauth/link', 'Make a link'),
                 act('post /integrations/:id/oauth/refresh', 'Refresh its tokens'),
                 act('post /integrations/:id/oauth/revoke', 'Revoke'),
@@ -184,8 +194,15 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
             part(
               'Its deliveries',
               acts(
-                act('post /webhooks/replay', 'Replay those that failed', { integration: String(id) }),
-                act('post /webhooks/dismiss', 'Dismiss those that failed', { integration: String(id) }),
+                { operation: 'post /webhooks/replay', label: 'Replay those that failed', words: failed },
+                { operation: 'post /webhooks/dismiss', label: 'Dismiss those that failed', words: failed },
+                ...(can('ManagesWebhooks')
+                  ? [
+                      act('post /integrations/:id/webhook-subscription', 'Register its webhook'),
+                      act('post /integrations/:id/webhook-subscription/check', 'Check its webhook'),
+                      act('delete /integrations/:id/webhook-subscription', 'Remove its webhook'),
+                    ]
+                  : []),
                 ...(can('ReconcilesWebhooks') ? [act('post /integrations/:id/reconcile', 'Ask for missed ones')] : []),
                 act('post /integrations/:id/rotate-webhook-secret', 'Rotate the secret'),
               ),
@@ -210,6 +227,12 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
           ]),
     ],
   }
+}
+
+/** Nothing keeps a host from writing a secret beside the credentials; it is shown in no browser all the same. */
+async function shownMetadata(integrations: Integrations, id: number, metadata: unknown): Promise<Markup> {
+  const secrets = secretsIn(await integrations.get(id))
+  return body(redactBody(JSON.stringify(metadata ?? null), secrets), 'Metadata')
 }
 
 function healthOf(health: Health): Markup {
@@ -284,7 +307,7 @@ function syncsOf({ reader }: Asking, integration: Integration): Markup {
             { head: 'Waiting', isNumber: true, cell: ({ waiting_items: n }) => n },
             { head: 'Cursor', cell: ({ sync_cursor: cursor }) => html`<code>${JSON.stringify(cursor)}</code>` },
             {
-              head: '',
+              head: 'Acts',
               cell: ({ stream }) =>
                 buttons(reader, [
                   {

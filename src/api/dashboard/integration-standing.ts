@@ -6,7 +6,7 @@ import { activeText, switchedOffBy } from '../../integrations/rules.ts'
 import { sparkline } from './charts.ts'
 import type { Reader } from './frame.ts'
 import type { Column, Markup } from './markup.ts'
-import { badge, NOTHING, time } from './markup.ts'
+import { badge, time } from './markup.ts'
 import { rowLink } from './record-links.ts'
 
 /** What a list has of an integration. */
@@ -54,8 +54,8 @@ export function reauthorize(
   reader: Reader,
   { id, name }: Pick<Standing, 'id' | 'name'>,
 ): Markup {
-  if (!reader.mayOperate) return html`<span class="bad">needed again</span>`
-  return html`<a class="bad" href="${connectPath(integrations, id)}" aria-label="Authorize ${name} again">needed again</a>`
+  if (!reader.mayOperate) return html`<span class="bad">authorization is needed again</span>`
+  return html`<a class="bad" href="${connectPath(integrations, id)}" aria-label="Reconnect ${name}">Reconnect</a>`
 }
 
 /** When the next sync begins, and what it waits for. */
@@ -98,17 +98,16 @@ export async function standingColumns(
     {
       head: 'Health',
       cell: (row) =>
-        html`${badge(row.health_status)}${row.stale ? html` ${badge('stale')}` : ''}${row.circuit === 'closed' ? '' : html` circuit ${badge(row.circuit)}`}`,
+        html`${badge(row.health_status)}${row.stale ? html` ${badge('stale')}` : ''}${row.circuit === 'closed' ? '' : html` circuit ${badge(row.circuit)}`}${row.reauth_required ? html` ${reauthorize(integrations, reader, row)}` : ''}`,
     },
     { head: 'On', cell: (row) => activeText(onOff(row)) },
-    { head: 'Calls, 24 h', cell: ({ id }) => sparkline(calls.get(id) ?? { calls: [], failures: [] }) },
     {
-      head: 'Requests 24 h',
-      isNumber: true,
-      cell: ({ id, requests_24h: n }) => html`<a href="${root}/requests?integration=${id}">${n}</a>`,
+      head: 'Calls, 24 h',
+      cell: ({ id, requests_24h: n, error_rate_24h: rate }) =>
+        n === 0
+          ? html`<span class="quiet">none</span>`
+          : html`${sparkline(calls.get(id) ?? { calls: [], failures: [] })} <a href="${root}/requests?integration=${id}">${n}</a>${rate ? html`, <span class="bad">${rate} % failed</span>` : ''}`,
     },
-    { head: 'Errors %', isNumber: true, cell: ({ error_rate_24h: rate }) => rate },
-    { head: 'Authorization', cell: (row) => (row.reauth_required ? reauthorize(integrations, reader, row) : NOTHING) },
     { head: 'Next sync', cell: (row) => nextSync(row) },
     { head: 'Last clean sync', cell: (row) => time(row.last_synced_at) },
     { head: 'Last run', cell: (row) => lastRun(root, row) },

@@ -52,7 +52,7 @@ export const LISTINGS: readonly ListingPage<any>[] = [
       { head: 'Last used', cell: (row: Token) => time(row.last_used_at) },
       { head: 'Expires', cell: (row: Token) => time(row.expires_at) },
       {
-        head: '',
+        head: 'Acts',
         cell: ({ id, state, name }: Token) =>
           state === 'good'
             ? buttons(reader, [{ operation: 'delete /tokens/:id', label: `Revoke ${name}`, words: { id: String(id) } }])

@@ -61,7 +61,7 @@ export function facts(entries: Readonly<Record<string, unknown>>): Markup {
 
 /** A text that a reader may want to copy: the script adds the button. */
 export function pre(text: string, label: string): Markup {
-  return html`<pre tabindex="0" role="region" aria-label="${label}" data-copy>${text}</pre>`
+  return html`<pre tabindex="0" role="group" aria-label="${label}" data-copy>${text}</pre>`
 }
 
 /** A value as JSON, collapsed when it is long. */
@@ -104,7 +104,7 @@ export function tableOf<Row>({
     at === 0
       ? html`<th scope="row">${cell(row) ?? ''}</th>`
       : html`<td${isNumber ? html` class="number"` : ''}>${cell(row) ?? ''}</td>`
-  return html`<div class="wide" tabindex="0" role="region" aria-label="${caption}"><table>
+  return html`<div class="wide" tabindex="0" role="group" aria-label="${caption}"><table>
 <caption>${caption}</caption>
 <thead><tr>${columns.map(({ head, isNumber }) => html`<th scope="col"${isNumber ? html` class="number"` : ''}>${head}</th>`)}</tr></thead>
 <tbody>${rows.map((row) => html`<tr>${columns.map((column, at) => cell(column, row, at))}</tr>\n`)}</tbody>

@@ -25,6 +25,14 @@ const integration = (root: string): Column<Row> => ({
   head: 'Integration',
   cell: (row) => rowLink(root, 'integrations', row.integration_id, row.integration_name ?? row.integration_id),
 })
+/** Leads to all streams of its integration, with their schedules and cursors. */
+const stream = (root: string): Column<Row> => ({
+  head: 'Stream',
+  cell: (row) =>
+    row.stream === null || row.stream === ''
+      ? null
+      : html`<a href="${root}/integrations/${row.integration_id}#syncs">${row.stream}</a>`,
+})
 const plain = (head: string, column: string): Column<Row> => ({ head, cell: (row) => text(row[column]) })
 const number = (head: string, column: string): Column<Row> => ({ head, isNumber: true, cell: (row) => row[column] })
 const moment = (head: string, column: string): Column<Row> => ({
@@ -52,7 +60,7 @@ export const ROW_COLUMNS = {
   'sync-runs': (root) => [
     own('sync-runs')(root),
     integration(root),
-    plain('Stream', 'stream'),
+    stream(root),
     plain('Operation', 'operation'),
     state('status'),
     number('Listed', 'listed'),
@@ -70,7 +78,7 @@ export const ROW_COLUMNS = {
   'sync-items': (root) => [
     own('sync-items')(root),
     integration(root),
-    plain('Stream', 'stream'),
+    stream(root),
     { head: 'Run', cell: (row) => rowLink(root, 'sync-runs', row.sync_log_id) },
     plain('Event', 'event_class'),
     plain('External id', 'external_id'),

@@ -34,7 +34,8 @@ export function stateDiagram({ chart: name, current, reached = [] }: StateNow): 
   const inner = chart.arrows.flatMap((arrow, at) => (arrow.includes(OUTSIDE) ? [] : [{ arrow, number: at + 1 }]))
   const known = reached.filter(([, at]) => at !== null)
   const said = current === null ? chart.title : `${chart.title}: ${current} now`
-  return html`<figure class="states"><div class="wide" tabindex="0" role="region" aria-label="${chart.title}, as a chart"><svg role="img" aria-label="${said}. The list below says the same in words." viewBox="0 0 ${width} ${height}" width="${width}" height="${height}">
+  return html`<figure class="states"><figcaption>${current === null ? chart.title : html`${chart.title}: ${badge(current)} now`}${known.length === 0 ? '' : html`<ul class="refs">${known.map(([state, at]) => html`<li>${state} ${time(at)}</li>`)}</ul>`}</figcaption>
+<div class="wide" tabindex="0" role="group" aria-label="${chart.title}, as a chart"><svg role="img" aria-label="${said}. The list below says the same in words." viewBox="0 0 ${width} ${height}" width="${width}" height="${height}">
 <defs><marker id="arrow-${name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z"/></marker></defs>
 ${inner.map(({ arrow, number }, at) => arrowOf(name, chart, arrow, number, inner.slice(0, at).filter(({ arrow: other }) => other[0] === arrow[0] && other[1] === arrow[1]).length))}
 ${places.map(([state, place]) => {
@@ -42,7 +43,6 @@ ${places.map(([state, place]) => {
   return html`<g class="state${state === current ? ' now' : ''}"><rect x="${x - BOX.width / 2}" y="${y - BOX.height / 2}" width="${BOX.width}" height="${BOX.height}" rx="6"/><text x="${x}" y="${y + 5}">${state}</text></g>`
 })}
 </svg></div>
-<figcaption>${current === null ? chart.title : html`${chart.title}: ${badge(current)} now`}${known.length === 0 ? '' : html`<ul class="refs">${known.map(([state, at]) => html`<li>${state} ${time(at)}</li>`)}</ul>`}</figcaption>
 <details><summary>In words</summary><ol>${chart.arrows.map(
     ([from, to, when]) =>
       html`<li>${from === OUTSIDE ? 'at first' : from} → ${to === OUTSIDE ? 'its end' : to}${when === '' ? '' : `: ${when}`}</li>`,

@@ -81,6 +81,10 @@ interface Keys {
   }[]
 }
 
+/** It changes nothing: who may only read has it, too. */
+export const runDoctor = (root: string): Markup =>
+  html`<form class="acts" action="${root}/doctor"><button type="submit">Run the doctor</button></form>`
+
 const word = (value: boolean): string => (value ? 'yes' : 'no')
 
 export const SYSTEM_PAGES: readonly Page[] = [
@@ -88,7 +92,7 @@ export const SYSTEM_PAGES: readonly Page[] = [
     section: 'doctor',
     title: 'Doctor',
     operation: 'get /doctor',
-    main: ({ findings }: { findings: readonly Finding[] }, { root }) => html`<p>Each visit looks anew.</p>
+    main: ({ findings }: { findings: readonly Finding[] }, { root }) => html`${runDoctor(root)}
 ${tableOf<Finding>({
   caption: 'What the doctor has looked at, the worst first',
   columns: [

@@ -146,9 +146,9 @@ describe('the integrations', () => {
     const integration = await makeIntegration(test, 'oauth', { name: 'Let <us> in' })
     await markReauthRequired(test.framework, integration, 'invalid_grant')
     expect(await home()).toContain(
-      `<a class="bad" href="/integrations/${integration.id}/oauth/connect" aria-label="Authorize Let &lt;us&gt; in again">needed again</a>`,
+      `<a class="bad" href="/integrations/${integration.id}/oauth/connect" aria-label="Reconnect Let &lt;us&gt; in">Reconnect</a>`,
     )
-    expect(await home(reader)).toContain('<span class="bad">needed again</span>')
+    expect(await home(reader)).toContain('<span class="bad">authorization is needed again</span>')
   })
 
   it('go on to the older ones', async () => {

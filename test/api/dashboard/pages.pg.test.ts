@@ -1,6 +1,7 @@
 /** Every page of the dashboard over a database with one of everything: for who may read and who may operate, with hostile texts and secrets. */
 import { Parser } from 'htmlparser2'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { SCRIPTS } from '../../../src/api/dashboard/assets.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
 import type { Everything } from '../../support/one-of-everything.ts'
@@ -52,7 +53,8 @@ function strangeParts(page: string): string[] {
   let scripts = 0
   const parser = new Parser({
     onopentag(name, attributes) {
-      if (name === 'script') scripts += 1
+      if (name === 'script' && OWN_SCRIPTS.has(attributes.src ?? '')) scripts += 1
+      else if (name === 'script') found.push(`<script src=${attributes.src}>`)
       if (!ELEMENTS.has(name)) found.push(`<${name}>`)
       for (const [attribute, value] of Object.entries(attributes)) {
         if (/^on|^style$|^srcdoc$/.test(attribute)) found.push(`${name} ${attribute}`)
@@ -63,8 +65,9 @@ function strangeParts(page: string): string[] {
     },
   })
   parser.end(page)
-  return scripts === 1 ? found : [...found, `${scripts} scripts`]
+  return scripts === OWN_SCRIPTS.size ? found : [...found, `${scripts} scripts`]
 }
+const OWN_SCRIPTS = new Set(SCRIPTS.map(({ name }) => `/operator/assets/${name}`))
 const ELEMENTS = new Set(
   (
     'html head meta title link script body a div nav details summary h1 h2 h3 ul ol li header form input button span main p section ' +
@@ -97,7 +100,7 @@ describe('every page', () => {
     const links = new Set<string>()
     for (const path of everyPath(plain))
       for (const [, href = ''] of (await dashboard.page(path, dashboard.reader)).matchAll(/ href="([^"]+)"/g))
-        if (href.startsWith('/operator/') && !/\/(assets|charts|console)/.test(href))
+        if (href.startsWith('/operator/') && !href.startsWith('/operator/assets/'))
           links.add(href.replaceAll('&amp;', '&').slice(9))
     expect(links.size).toBeGreaterThan(40)
     for (const href of links)
@@ -119,7 +122,8 @@ describe('every page', () => {
         'referrer-policy': 'same-origin',
       })
       expect(page).not.toMatch(/<[^>]+\s(style|on\w+)=/)
-      expect([...page.matchAll(/<script/g)]).toHaveLength(1)
+      expect([...page.matchAll(/<script nonce="[^"]+" src="[^"]+" defer>/g)]).toHaveLength(SCRIPTS.length)
+      expect([...page.matchAll(/<script/g)]).toHaveLength(SCRIPTS.length)
     }
   })
 })
@@ -238,18 +242,54 @@ it('shows no secret of an integration, whatever field holds it', async () => {
     credentials: { token: CANARY, webhook_secret: `${CANARY}-of-webhooks` },
   })
   const { sql } = dashboard.test
-  // Where a provider or a handler may have put what it was given.
+  const integration = await dashboard.test.integrations.update(made.integrations, {
+    metadata: { note: CANARY, deep: [`x${CANARY}y`] },
+  })
+  // What is redacted as it is written: a call with its bodies, its address and its error.
+  const data = { token: CANARY }
+  const answer = () => Response.json({ said: `yes to ${CANARY}` })
+  await integration.request(`/things?token=${CANARY}`, 'POST', answer, { data })
+  const refused = () => Promise.reject(new Error(`refused: Bearer ${CANARY}`))
+  await expect(integration.request('/things', 'POST', refused, { data })).rejects.toThrow()
+  const calls = await sql`
+    select id from integration_requests where integration_id = ${made.integrations} order by id desc limit 2`
+  const callPaths = calls.map(({ id }) => `/requests/${id}`)
+  // What is redacted as it is shown: where a provider or a handler may have put what it was given.
   await sql`update integration_webhooks set payload = ${JSON.stringify({ token: CANARY, deep: [{ a: `x${CANARY}y` }] })},
     headers = ${sql.json({ authorization: [`Bearer ${CANARY}`], 'x-key': [CANARY] })} where id = ${made.webhooks}`
   await sql`update integration_sync_items set payload = ${sql.json({ v: 1, data: { token: CANARY } })},
     checkpoint_value = ${sql.json({ t: CANARY })} where id = ${made['sync-items']}`
-  for (const path of everyPath(made))
+  const paths = [...everyPath(made), ...callPaths]
+  for (const path of paths) {
     expect([path, (await dashboard.page(path)).includes(CANARY)]).toEqual([path, false])
+    expect([path, (await liveMessage(path)).includes(CANARY)]).toEqual([path, false])
+  }
+  for (const path of callPaths) expect(await dashboard.page(path)).toContain('[REDACTED]')
+  expect(await dashboard.page(`/integrations/${made.integrations}`)).toContain('x[REDACTED]y')
   const found = await dashboard.page(
     `/search/payloads?${new URLSearchParams({ contains: JSON.stringify({ number: 17 }), kind: 'webhook' }).toString()}`,
   )
   expect(found).not.toContain(CANARY)
 })
+
+/** The first that the stream of a page sends. */
+async function liveMessage(path: string): Promise<string> {
+  const client = new AbortController()
+  const answer = await dashboard.api.request(`/operator/live?page=${encodeURIComponent(path)}`, {
+    headers: { cookie: dashboard.operator.cookie },
+    signal: client.signal,
+  })
+  const stream = answer.body?.pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  while (!text.includes('\n\n')) {
+    const { done, value } = (await stream?.read()) ?? { done: true, value: undefined }
+    if (done) break
+    text += value
+  }
+  await stream?.cancel()
+  expect([path, text]).toEqual([path, expect.stringContaining('event: main')])
+  return text
+}
 
 it('serves its pages below a path of the base URL', async () => {
   const below = await openDashboard({ providers: { acme: webhookProvider() }, baseUrl: 'https://api.example.com/hub' })

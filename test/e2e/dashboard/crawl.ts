@@ -8,11 +8,6 @@ export interface Seen {
   readonly policy: string
 }
 
-/** Pages that are built elsewhere at the same time: a 404 of these is no fault yet. */
-const TO_COME = /^\/(charts|failures|doctor|notifications|console|schedules|configuration|keys|search|nowhere)|\/\d+$/
-export const isToCome = ({ path, status }: Pick<Seen, 'path' | 'status'>): boolean =>
-  status === 404 && TO_COME.test(path)
-
 const MOST_PAGES = 250
 
 /** One of each kind: ids, filters and pages of lists aside. */

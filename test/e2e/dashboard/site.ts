@@ -18,6 +18,7 @@ import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { testIntegrations } from '../../support/integrations.ts'
 import { OPERATE_TOKEN, READ_TOKEN, TOKENS } from '../../support/operators.ts'
+import { reachableTemporal } from '../../support/reachable-temporal.ts'
 
 export interface Site {
   readonly test: TestIntegrations
@@ -59,6 +60,8 @@ export async function startSite({
     baseUrl: base,
     config: { operator: { tokens: [...TOKENS] } },
   })
+  const temporal = { ...reachableTemporal(), isInboxRunning: async () => true, isOutboxRunning: async () => true }
+  Object.assign(test.framework, { temporal })
   const rows = await fillDashboard(test, isHostile === undefined ? {} : { isHostile })
   const stopping = new AbortController()
   const api = createApi(test.integrations, { signal: stopping.signal })
