@@ -39,6 +39,7 @@ export async function homePage(integrations: Integrations, context: Context<Acce
     ask<{ data: readonly Standing[]; next: number | null }>(integrations, context, 'get /integrations', {
       ...given,
       limit: INTEGRATIONS,
+      traffic: 'false',
     }),
   ])
   const groups = troubleGroups((diagnosis?.findings ?? []).map(columns), incidents.data)
