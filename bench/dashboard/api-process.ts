@@ -1,6 +1,8 @@
 /** An API process with the pages, which says how long its event loop was held. */
 import type { AddressInfo } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+// As src/bin/api.ts does: a page that is the first to ask Temporal would load it.
+import '@temporalio/client'
 import { serve } from '@hono/node-server'
 import type { Integrations } from 'durable-integrations'
 import { createApi } from 'durable-integrations/api'

@@ -146,7 +146,7 @@ describe('a replay of one', () => {
   it.each<[string, Parameters<typeof makeWebhook>[2], string]>([
     ['pending', {}, 'is pending'],
     ['processing', { status: 'processing', claim: 'x:1' }, 'is processing'],
-    ['erased', { status: 'failed', error: 'erased', payload: '', headers: {} }, 'has been erased'],
+    ['erased', { status: 'failed', error: 'erased', payload: '', headers: {} }, 'was erased or pruned'],
   ])('of what is %s is a 409', async (_, values, detail) => {
     const { id } = await makeWebhook(test, integration.id, values)
     expect(await problemOf(await post(`/webhooks/${id}/replay`))).toMatchObject({
