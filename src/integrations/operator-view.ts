@@ -4,11 +4,13 @@ import { eq, sql } from 'drizzle-orm'
 import type { Ownership, Principal } from '../access/rules.ts'
 import { isLimited, sha256Hex, visible } from '../access/rules.ts'
 import { withLock } from '../cache/lock.ts'
+import { storedSecrets } from '../credentials/integration-secrets.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { isId } from '../framework/id.ts'
 import { newestFirst } from '../framework/list-filter.ts'
 import { errorLine } from '../framework/logger.ts'
+import { REDACTED, redactBody } from '../framework/redaction.ts'
 import { recordAct } from '../observability/audit.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import { trafficOfLastDay } from '../observability/traffic-queries.ts'
@@ -118,6 +120,13 @@ export function operatorView(framework: Framework) {
     async detail(id: number): Promise<IntegrationDetail> {
       const [detail] = await detailsOf(framework, [await requireIntegration(framework, id)])
       return detail as IntegrationDetail
+    },
+
+    /** Its metadata as JSON, without what its credentials hold: for a screen. @throws IntegrationNotFound */
+    async shownMetadata(id: number): Promise<string> {
+      const { metadata } = await requireIntegration(framework, id)
+      const secrets = await storedSecrets(framework, id)
+      return secrets === null ? REDACTED : redactBody(JSON.stringify(metadata ?? null), secrets)
     },
 
     /** Where each of its streams stands; none where its provider has one `sync()`. @throws IntegrationNotFound */

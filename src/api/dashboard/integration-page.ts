@@ -2,9 +2,6 @@
 import { html } from 'hono/html'
 import type { z } from 'zod'
 import type { CircuitState, IntegrationShape, StreamShape } from '../../commands/shapes.ts'
-import type { Integrations } from '../../create-integrations.ts'
-import { secretsIn } from '../../credentials/integration-secrets.ts'
-import { redactBody } from '../../framework/redaction.ts'
 import { percentOf } from '../../integrations/rules.ts'
 import type { Figures } from '../../rollups/series.ts'
 import type { Act } from './acts.ts'
@@ -113,7 +110,8 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
         integration.credentials === null
           ? html`<span class="bad">can not be read</span>`
           : integration.credentials.join(', '),
-      Metadata: await shownMetadata(integrations, id, integration.metadata),
+      // Nothing keeps a host from writing a secret beside the credentials.
+      Metadata: body(await integrations.admin.operator.shownMetadata(id), 'Metadata'),
       Made: time(integration.created_at),
       Changed: time(integration.updated_at),
     },
@@ -231,12 +229,6 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
           ]),
     ],
   }
-}
-
-/** Nothing keeps a host from writing a secret beside the credentials; it is shown in no browser all the same. */
-async function shownMetadata(integrations: Integrations, id: number, metadata: unknown): Promise<Markup> {
-  const secrets = secretsIn(await integrations.get(id))
-  return body(redactBody(JSON.stringify(metadata ?? null), secrets), 'Metadata')
 }
 
 function healthOf(

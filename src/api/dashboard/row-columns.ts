@@ -156,15 +156,22 @@ export const ROW_COLUMNS = {
   ],
   audit: (root) => [
     plain('ID', 'id'),
-    moment('At', 'created_at'),
+    moment('At', 'at'),
     plain('By', 'by'),
     plain('Action', 'action'),
     { head: 'Target', cell: (row) => targetLink(root, row.target) },
-    { head: 'Integration', cell: (row) => rowLink(root, 'integrations', row.integration_id) },
+    { head: 'Integration', cell: (row) => ofAudit(root, row.integration) },
     plain('Detail', 'detail'),
     plain('From', 'from'),
   ],
 } as const satisfies Readonly<Record<string, Columns>>
+
+/** It may be gone: what was done with it is there. */
+function ofAudit(root: string, integration: unknown): Markup | null {
+  if (integration === null) return null
+  const { id, name } = integration as { readonly id: number; readonly name: string | null }
+  return html`<a href="${root}/audit?integration=${id}">${name ?? id}</a>`
+}
 
 /** Such as `webhook:4711`; what has no page stays a text. */
 function targetLink(root: string, target: unknown): Markup | null {

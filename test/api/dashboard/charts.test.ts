@@ -206,7 +206,7 @@ describe('the charts of a page', () => {
   const series = { window: '1h', from: at(0), to: at(2), pointSeconds: 60, points, total, missing: null } as const
 
   it.each([
-    ['calls', 'succeeded: at most 19; failed: throttle: at most 0; failed: upstream: at most 1;'],
+    ['calls', 'failed: throttle: at most 0; failed: upstream: at most 1;'],
     ['failureRate', 'failed: at most 10 %'],
     ['durations', 'p50: at most 10 ms; p95: at most 20 ms; p99: at most 30 ms'],
     ['webhooks', 'received: at most 3; processed: at most 2; failed: at most 1'],

@@ -17,10 +17,6 @@ import { workOff } from '../../support/work-off.ts'
 const SECRET = 'whsec_canary-of-the-console'
 
 let database: TestDatabase
-const { signature: _, ...unsigned } = webhookProvider()
-/** It says in no data how it signs. */
-const ownCheck = { ...unsigned, verifyWebhookSignature: () => true }
-
 let test: TestIntegrations
 let api: Hono
 let operator: SignedIn
@@ -33,7 +29,11 @@ beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
     encryptionKeys: encryptionKey('shared'),
-    providers: { github: new GitHubProvider(), stripe: new StripeProvider(), acme: ownCheck },
+    providers: {
+      github: new GitHubProvider(),
+      stripe: new StripeProvider(),
+      acme: webhookProvider({ verifyWebhookSignature: () => true }),
+    },
     baseUrl: BASE_URL,
     config: { operator: { tokens: [...TOKENS] } },
   })

@@ -179,6 +179,14 @@ describe('a detail page', () => {
   })
 })
 
+it('the audit says when, and of which integration', async () => {
+  const { test } = dashboard
+  await test.integrations.admin.operator.note(plain.integrations, { token: 'ada', action: 'look', target: 'webhook:1' })
+  const [row = ''] = /<tr><th scope="row">\d+<\/th>.*?<\/tr>/s.exec(await dashboard.page('/audit?action=look')) ?? []
+  expect(row).toContain('<time datetime=')
+  expect(row).toContain(`<a href="/operator/audit?integration=${plain.integrations}">plain words</a>`)
+})
+
 describe('what is not there', () => {
   it.each(['/webhooks/999999', '/sync-runs/0', '/nowhere', '/integrations/1/nowhere', '/logs/99999999999999999999'])(
     '%s is a page that says so',
