@@ -16,6 +16,9 @@ import type { Markup } from './markup.ts'
 import { tableOf } from './markup.ts'
 import { rowLink } from './record-links.ts'
 
+/** Integrations of each list of the busiest. */
+const MOST = 10
+
 const empty = z.literal('').transform(() => undefined)
 const query = z.strictObject({
   window: z
@@ -39,12 +42,17 @@ export async function chartsPage(integrations: Integrations, context: Context<Ac
   const { charts } = integrations.admin
   if (integrationId !== undefined) await integrations.get(integrationId)
   const asked = { window, provider, integrationId }
-  const [series, byCalls, byFailures] = await Promise.all([
+  const [series, found] = await Promise.all([
     charts.series(asked),
-    charts.busiest({ ...asked, by: 'calls' }),
-    charts.busiest({ ...asked, by: 'failures' }),
+    // Of one integration there is nothing to compare.
+    integrationId === undefined ? charts.busiest({ ...asked, by: 'either', limit: MOST }) : [],
   ])
   const marks = await charts.marks({ provider, integrationId, from: series.from, to: series.to })
+  const byCalls = found.slice(0, MOST)
+  const byFailures = found
+    .filter(({ failures }) => failures > 0)
+    .sort((a, b) => b.failures - a.failures || a.integrationId - b.integrationId)
+    .slice(0, MOST)
   const of = { ...(provider && { provider }), ...(integrationId && { integration: String(integrationId) }) }
   const link = (each: ChartWindow): Markup =>
     html`<a href="${root}/charts?${new URLSearchParams({ window: each, ...of }).toString()}"${each === window ? html` aria-current="true"` : ''}>${each}</a> `
