@@ -119,6 +119,7 @@ export type { ChartMark } from './rollups/marks.ts'
 export type { RollUpResult } from './rollups/roll-up.ts'
 export type { ChartWindow } from './rollups/rollup-rules.ts'
 export type {
+  BusiestBy,
   BusiestIntegration,
   ChartFilter,
   ChartPoint,

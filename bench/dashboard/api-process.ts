@@ -28,6 +28,12 @@ const offered = {
     })
   },
 
+  /** Processor time of this process so far: a load on the machine does not change it much. */
+  async cpuMs(): Promise<number> {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1_000
+  },
+
   /** The longest since the last question, without the interval of the looks. */
   async longestHeldMs(): Promise<number> {
     const longest = Math.max(0, delay.max / NANOSECONDS_IN_MS - LOOK_EVERY_MS)

@@ -1,6 +1,10 @@
 /** What is asked of a large deployment: the pages, and what they are made of. */
 import type { Integrations } from 'durable-integrations'
 
+const PAYLOADS = '/search/payloads?kind=webhook&contains=%7B%22n%22%3A500000%7D'
+/** No index helps it: it reads for four seconds at most (docs/behaviour/explain.md, "Payloads"), which is its goal. */
+export const PAYLOAD_SEARCH = `/operator${PAYLOADS}`
+
 /**
  * Every page that answers GET, below the dashboard's root, but `schedules`: it shows what Temporal says, and the bench has none.
  * The first integrations have the most rows. {@link HOME} has a goal of its own.
@@ -56,7 +60,7 @@ export const DASHBOARD_PATHS: readonly string[] = [
   '/audit',
   '/search',
   '/search?q=order%3A17',
-  '/search/payloads?kind=webhook&contains=%7B%22n%22%3A500000%7D',
+  PAYLOADS,
   '/do/post/webhooks/replay?status=failed&integration=1',
 ].map((path) => `/operator${path}`)
 
