@@ -89,7 +89,7 @@ import { chartMarks } from './rollups/marks.ts'
 import type { RollUpResult } from './rollups/roll-up.ts'
 import { rollUp } from './rollups/roll-up.ts'
 import type { ChartWindow } from './rollups/rollup-rules.ts'
-import type { BusiestIntegration, ChartFilter, ChartSeries, Sparkline } from './rollups/series.ts'
+import type { BusiestBy, BusiestIntegration, ChartFilter, ChartSeries, Sparkline } from './rollups/series.ts'
 import { busiestIntegrations, chartSeries, sparklines } from './rollups/series.ts'
 import type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
 import { retrySyncItem, skipSyncItem, startItemRetry } from './syncs/items/item-acts.ts'
@@ -276,11 +276,11 @@ export interface IntegrationsAdmin {
   readonly charts: {
     /** Calls, webhooks and items of a window, point by point. @throws InvalidArgumentException */
     series(asked: ChartFilter & { readonly window: ChartWindow }): Promise<ChartSeries>
-    /** The integrations with the most calls or failures, 10 unless `limit` says more. @throws InvalidArgumentException */
+    /** The integrations with the most calls or failures, or of each, 10 unless `limit` says more. @throws InvalidArgumentException */
     busiest(
       asked: ChartFilter & {
         readonly window: ChartWindow
-        readonly by: 'calls' | 'failures'
+        readonly by: BusiestBy
         readonly limit?: number | undefined
       },
     ): Promise<readonly BusiestIntegration[]>

@@ -62,6 +62,7 @@ export type {
 export type { LifeLine, Origin, RecordKind, RecordRef } from './explain/lives.ts'
 export type { FoundPayload, FoundPayloads, PayloadSearch } from './explain/payload-search.ts'
 export type { RowKind } from './explain/reference-rules.ts'
+export type { ActOnMany } from './failures/act-progress.ts'
 export type { FailureKind } from './failures/failure-rules.ts'
 export type { FailureFilter, FailureGroup, Failures, ListFailures } from './failures/failures.ts'
 export type { GroupActor, RetriedGroup, RetryGroup, RetryGroupPreview } from './failures/retry-group.ts'
@@ -118,6 +119,7 @@ export type { ChartMark } from './rollups/marks.ts'
 export type { RollUpResult } from './rollups/roll-up.ts'
 export type { ChartWindow } from './rollups/rollup-rules.ts'
 export type {
+  BusiestBy,
   BusiestIntegration,
   ChartFilter,
   ChartPoint,
@@ -155,7 +157,7 @@ export type {
 export type { TemporalOptions } from './temporal/connection.ts'
 export type { AppliedSearchAttributes, SearchAttributeName, SearchAttributeState } from './temporal/label-rules.ts'
 export type { ExpectHandshake } from './webhooks/answers.ts'
-export type { Arrival, ArrivedParts, Delivery } from './webhooks/arrival.ts'
+export type { Accepted, Arrival, ArrivedParts, Delivery } from './webhooks/arrival.ts'
 export type {
   Dismissal,
   DismissalPreview,
@@ -166,6 +168,8 @@ export type {
 export type { ListWebhooks, WebhookDetail, WebhookSummary } from './webhooks/list.ts'
 export type { ReplayedWebhooks, ReplayPreview, ReplayWebhooks, StartedReplay } from './webhooks/replay.ts'
 export type { RotatedWebhookSecret, RotateWebhookSecret } from './webhooks/secrets.ts'
+export type { TestableProvider, TestDelivery, TestDeliveryInput } from './webhooks/test-delivery.ts'
+export type { Signing } from './webhooks/test-delivery-rules.ts'
 export type {
   ProcessWebhookInput,
   ProcessWebhookResult,

@@ -1,11 +1,27 @@
 /** What is asked of a large deployment: the pages, and what they are made of. */
 import type { Integrations } from 'durable-integrations'
 
-/** Every page that answers GET. An entry is its path below the API's root; `home` has a goal of its own. */
+const PAYLOADS = '/search/payloads?kind=webhook&contains=%7B%22n%22%3A500000%7D'
+/** No index helps it: it reads for four seconds at most (docs/behaviour/explain.md, "Payloads"), which is its goal. */
+export const PAYLOAD_SEARCH = `/operator${PAYLOADS}`
+
+/**
+ * Every page that answers GET, below the dashboard's root, but `schedules`: it shows what Temporal says, and the bench has none.
+ * The first integrations have the most rows. {@link HOME} has a goal of its own.
+ */
 export const DASHBOARD_PATHS: readonly string[] = [
   '',
+  '?after=51',
+  '/charts?window=1h',
+  '/charts?window=24h',
+  '/charts?window=7d',
+  '/charts?window=30d',
+  '/charts?window=30d&provider=p1',
+  '/charts?window=30d&integration=1',
   '/integrations',
+  '/integrations?after=51',
   '/integrations?provider=p1',
+  '/integrations?health=failing',
   '/integrations/1',
   '/integrations/9000',
   '/webhooks',
@@ -13,20 +29,39 @@ export const DASHBOARD_PATHS: readonly string[] = [
   '/webhooks?integration=1',
   '/webhooks/500000',
   '/sync-runs',
+  '/sync-runs?integration=1',
+  '/sync-runs/1000',
   '/sync-items',
   '/sync-items?status=failed',
   '/sync-items/500000',
   '/requests',
+  '/requests?success=false',
   '/requests?integration=1',
   '/requests/5000000',
   '/incidents',
   '/incidents?status=open',
   '/incidents/100',
   '/failures',
+  '/failures?integration=1',
+  '/doctor',
   '/events',
+  '/events/100',
   '/logs',
+  '/logs/500000',
   '/mappings',
+  '/mappings/100',
+  '/idempotency-keys',
+  '/notifications',
+  '/console',
+  '/console?integration=1',
+  '/configuration',
+  '/keys',
+  '/tokens',
   '/audit',
+  '/search',
+  '/search?q=order%3A17',
+  PAYLOADS,
+  '/do/post/webhooks/replay?status=failed&integration=1',
 ].map((path) => `/operator${path}`)
 
 /** The page with the most on it. */

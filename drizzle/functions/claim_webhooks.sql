@@ -2,6 +2,7 @@
 -- lowest ids of each, so an integration with a million rows costs no more than one with ten. A function, so that its plans are kept
 -- although the driver prepares no statements. Without sorts: with statistics from before a burst, Postgres would sort all rows of each
 -- integration.
+-- A part comes with the headers of the whole, so that no other statement has to read them (src/webhooks/parts.ts).
 -- Rows that wait for another one of their ordering key are not seen.
 -- p_rooms: how many rows an integration may get, by its id; p_room: for any other one.
 -- The last row of the result has no webhook: it has the number of integrations walked over, and the last one.
@@ -43,7 +44,9 @@ BEGIN
 			claim = p_claim, updated_at = clock_timestamp()
 		FROM picked
 		WHERE w.id = picked.id
-		RETURNING w, picked.version, 0, 0::bigint;
+		RETURNING CASE WHEN w.part_of IS NULL THEN w ELSE jsonb_populate_record(w, jsonb_build_object('headers', coalesce(
+			(SELECT d.headers FROM "__schema__"."__prefix___deliveries" d WHERE d.id = w.part_of), '{}'::jsonb) || w.headers)) END,
+			picked.version, 0, 0::bigint;
 	END IF;
 	RETURN QUERY SELECT NULL::"__schema__"."__prefix___webhooks", NULL::text, coalesce(array_length(v_ids, 1), 0),
 		coalesce(v_ids[array_length(v_ids, 1)], 0);

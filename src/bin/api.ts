@@ -12,6 +12,7 @@ import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 import { inTime } from '../framework/waiting.ts'
 import { startTracing } from '../observability/tracing-start.ts'
+import { sdk } from '../temporal/connection.ts'
 import { sweepPending } from '../temporal/sweep.ts'
 import { loadHost } from './host.ts'
 import { address } from './listen-address.ts'
@@ -40,6 +41,8 @@ await runProcess(async () => {
   )
   const tracing = await startTracing({ service: 'integrations-api', logger })
   await integrations.ready()
+  // Else the first page or delivery that asks Temporal waits for its package, and every other request with it.
+  sdk()
   integrations.admin.metrics.includeProcess()
   const cut = stopping.isAsked() ? 0 : await serveUntil(stopping.asked, { integrations, hostname, port, drainFor })
   const exitCode = await lastSteps(logger, stopping, { steps: [() => integrations.close(), () => tracing.end()] })

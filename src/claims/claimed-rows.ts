@@ -171,23 +171,57 @@ export async function takeUp<Row extends ClaimedRow>(
  */
 export async function settle<Given extends Settlement>(
   db: Database | Transaction,
-  { table, isHeld, settling }: ClaimedRows,
+  rows: ClaimedRows,
   settlements: readonly Given[],
 ): Promise<Set<number>> {
   if (settlements.length === 0) return new Set()
+  return idsOf(await db.execute<Id>(sql`${settlingStatement(rows, settlements)} select id from settled`))
+}
+
+/** Calls of functions that the statement makes around a settlement. */
+export interface Around {
+  /** Made before a row is settled, such as a lock. */
+  readonly before: SQL
+  /** Made once all are: a function that sees what the statement has written (manual, 38.7 "Function Volatility"). Gives an int. */
+  readonly after: SQL
+}
+
+/** The same with calls before and after it. `after`: what the second one gave. */
+export async function settleAround<Given extends Settlement>(
+  db: Database | Transaction,
+  rows: ClaimedRows,
+  settlements: readonly Given[],
+  { before, after }: Around,
+): Promise<{ settled: Set<number>; after: number }> {
+  const found = await db.execute<{ id: string | null; after: number }>(sql`
+    ${settlingStatement(rows, settlements, before)}
+    select id, 0 as after from settled
+    union all
+    select null, ${after} from (select count(*) from settled) as done`)
+  const settled = new Set<number>()
+  let given = 0
+  for (const { id, after } of found)
+    if (id === null) given = after
+    else settled.add(Number(id))
+  return { settled, after: given }
+}
+
+/** Its rows are `settled`. */
+function settlingStatement<Given extends Settlement>(
+  { table, isHeld, settling }: ClaimedRows,
+  settlements: readonly Given[],
+  before?: SQL,
+): SQL {
   const { fields, writes, returns, logs, keeps } = settling
-  return idsOf(
-    await db.execute<Id>(sql`
-      with given as (
-        select * from jsonb_to_recordset(${jsonText(settlements)}::jsonb) as s
-          (id bigint, attempts int, claim text, ${fields})
+  return sql`
+      with ${before === undefined ? sql`` : sql`first as materialized (select ${before}), `}given as (
+        select s.* from jsonb_to_recordset(${jsonText(settlements)}::jsonb) as s
+          (id bigint, attempts int, claim text, ${fields})${before === undefined ? sql`` : sql` cross join first`}
       ), settled as (
         update ${table} r set ${writes}, updated_at = clock_timestamp()
         from given s where r.id = s.id and ${stillHeld(isHeld)}
         returning r.id, r.integration_id, ${returns}
-      ), logged as (${logs})${keeps === undefined ? sql`` : sql`, kept as (${keeps})`}
-      select id from settled`),
-  )
+      ), logged as (${logs})${keeps === undefined ? sql`` : sql`, kept as (${keeps})`}`
 }
 
 /**

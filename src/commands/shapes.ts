@@ -223,7 +223,8 @@ export const StandingShape = z.object({
   ...all(z.boolean(), 'is_active', 'stale', 'reauth_required'),
   ...all(moment.nullable(), 'switched_off_at', 'last_synced_at'),
   circuit: z.enum(['closed', 'open', 'half_open', 'forced_open', 'forced_closed', 'disabled']),
-  ...all(z.int(), 'failed_items', 'waiting_items', 'requests_24h'),
+  ...all(z.int(), 'failed_items', 'waiting_items'),
+  requests_24h: z.int().nullable().describe('Null with `traffic=false`.'),
   last_run: lastRun.nullable(),
   error_rate_24h: z.number().nullable().describe('Percent; null without traffic.'),
 })

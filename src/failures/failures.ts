@@ -1,4 +1,5 @@
 /** Failures of the last hours, the same ones together. Rule: docs/behaviour/failures.md. */
+import { setImmediate } from 'node:timers/promises'
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import { belongsToThem } from '../db/integrations-of.ts'
@@ -63,6 +64,8 @@ const MAX_GROUPS = 500
 
 /** Of each kind, the newest. */
 const MAX_SCANNED = 4_000
+/** Texts that are normalised at a time, some milliseconds: nothing else of the process runs meanwhile. */
+const AT_A_TIME = 250
 
 /** @throws InvalidArgumentException */
 export async function listFailures(framework: Framework, given: ListFailures = {}): Promise<Failures> {
@@ -125,8 +128,12 @@ async function scan(
   const byError = new Map<string, Failure[]>()
   for (const failure of found.slice(0, MAX_SCANNED)) {
     const [, , , text] = failure
-    const error = normalised.get(text) ?? normalisedError(text)
-    normalised.set(text, error)
+    let error = normalised.get(text)
+    if (error === undefined) {
+      if (normalised.size % AT_A_TIME === AT_A_TIME - 1) await setImmediate()
+      error = normalisedError(text)
+      normalised.set(text, error)
+    }
     const same = byError.get(error)
     if (same === undefined) byError.set(error, [failure])
     else same.push(failure)

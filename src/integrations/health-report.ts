@@ -37,13 +37,13 @@ export interface HealthReport extends IntegrationSummary {
   readonly elevatedSince: Date | null
   /** The open one. */
   readonly incident: IncidentSummary | null
-  /** Failed requests of the last 24 hours. */
-  readonly failures24h: Readonly<Record<FailureClass, number>>
+  /** Failed requests of the last 24 hours; null: the traffic was not asked for. */
+  readonly failures24h: Readonly<Record<FailureClass, number>> | null
   /** Of the last 24 hours, whole milliseconds; null without requests. */
   readonly meanMs24h: number | null
   readonly p95Ms24h: number | null
-  /** The most frequent of the last 24 hours, three at most. */
-  readonly topErrors24h: readonly { readonly error: string; readonly requests: number }[]
+  /** The most frequent of the last 24 hours, three at most; null: the traffic was not asked for. */
+  readonly topErrors24h: readonly { readonly error: string; readonly requests: number }[] | null
   /** Asked for at most once an hour; null where the provider has no identity, or it could not be asked. */
   readonly identity: Omit<AuthenticatedUser, 'raw'> | null
 }
@@ -51,23 +51,22 @@ export interface HealthReport extends IntegrationSummary {
 export interface HealthReportOptions {
   /** False: no call is made, and `identity` is null. Default true. */
   readonly asksProvider?: boolean
+  /** False: the request log is not read, and the figures of 24 hours are null. Default true. */
+  readonly traffic?: boolean
 }
 
 /** @throws IntegrationNotFound */
 export async function healthReport(
   framework: Framework,
   id: number,
-  { asksProvider = true }: HealthReportOptions = {},
+  { asksProvider = true, traffic: withTraffic = true }: HealthReportOptions = {},
 ): Promise<HealthReport> {
-  const { db, tables } = framework
   const row = await requireIntegration(framework, id)
-  const period = { hours: 24, nowMs: givenNowMs(framework) }
-  const traffic = await trafficFigures(db, tables, { integrationId: id }, period)
-  const { requests, failures } = traffic
-  const failed = Object.values(failures).reduce((sum, count) => sum + count, 0)
-  const [summary] = await summariesOf(framework, [row], new Map([[id, { requests, failed }]]))
+  const { counts, ...figures } = withTraffic ? await trafficOf(framework, id) : NO_TRAFFIC
+  const [summary] = await summariesOf(framework, [row], counts)
   return {
     ...(summary as IntegrationSummary),
+    ...figures,
     consecutiveFailures: row.consecutiveFailures,
     consecutiveSyncFailures: row.consecutiveSyncFailures,
     lastErrorAt: row.lastErrorAt,
@@ -75,11 +74,23 @@ export async function healthReport(
     streams: await streamStandings(framework, row),
     elevatedSince: row.anomalyAlertedAt,
     incident: await openIncident(framework, id),
-    failures24h: failures,
-    meanMs24h: traffic.meanMs === null ? null : Math.round(traffic.meanMs),
-    p95Ms24h: traffic.p95Ms,
-    topErrors24h: await mostFrequentErrors(db, tables, id, { ...period, limit: TOP_ERRORS }),
     identity: asksProvider ? await identityOf(framework, row) : null,
+  }
+}
+
+const NO_TRAFFIC = { counts: null, failures24h: null, meanMs24h: null, p95Ms24h: null, topErrors24h: null }
+
+async function trafficOf(framework: Framework, id: number) {
+  const { db, tables } = framework
+  const period = { hours: 24, nowMs: givenNowMs(framework) }
+  const { requests, failures, meanMs, p95Ms } = await trafficFigures(db, tables, { integrationId: id }, period)
+  const failed = Object.values(failures).reduce((sum, count) => sum + count, 0)
+  return {
+    counts: new Map([[id, { requests, failed }]]),
+    failures24h: failures,
+    meanMs24h: meanMs === null ? null : Math.round(meanMs),
+    p95Ms24h: p95Ms,
+    topErrors24h: await mostFrequentErrors(db, tables, id, { ...period, limit: TOP_ERRORS }),
   }
 }
 

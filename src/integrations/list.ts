@@ -14,7 +14,7 @@ import { syncStandings } from '../syncs/standing-queries.ts'
 import { integrationHandle } from './handle.ts'
 import type { IntegrationFilter } from './queries.ts'
 import { pageOfIntegrations } from './queries.ts'
-import { checkOwnerFilter, HealthStatus } from './rules.ts'
+import { checkOwnerFilter, HealthStatus, percentOf } from './rules.ts'
 
 export interface ListIntegrations extends IntegrationFilter {
   /** Ids greater than this one. */
@@ -74,7 +74,8 @@ export interface IntegrationSummary extends SyncStanding {
   /** A person has to authorize it again. */
   readonly reauthRequired: boolean
   readonly lastSyncedAt: Date | null
-  readonly requests24h: number
+  /** Null: the traffic was not asked for. */
+  readonly requests24h: number | null
   /** Percent, 0 to 100, to one decimal; null without traffic. */
   readonly errorRate24h: number | null
 }
@@ -97,17 +98,17 @@ async function* summaries(
   }
 }
 
-/** @param traffic of the last 24 hours, by the integration's id */
+/** @param traffic of the last 24 hours, by the integration's id; null: not asked for */
 export async function summariesOf(
   framework: Framework,
   rows: readonly IntegrationRow[],
-  traffic: ReadonlyMap<number, Traffic>,
+  traffic: ReadonlyMap<number, Traffic> | null,
 ): Promise<IntegrationSummary[]> {
   const work = await openWork(framework, rows)
   const circuits = await circuitsOf(framework, rows)
   return rows.map((row) => {
     const circuit = circuits.get(row.id)
-    const { requests, failed } = traffic.get(row.id) ?? { requests: 0, failed: 0 }
+    const { requests, failed } = traffic?.get(row.id) ?? { requests: 0, failed: 0 }
     return {
       id: row.id,
       name: row.name,
@@ -120,7 +121,7 @@ export async function summariesOf(
       stale: row.syncStaleAlertedAt !== null,
       lastSyncedAt: row.lastSyncedAt,
       ...work(row.id),
-      requests24h: requests,
+      requests24h: traffic === null ? null : requests,
       errorRate24h: percentOf(failed, requests),
     }
   })
@@ -137,9 +138,4 @@ export async function openWork(
   // An integration that was made since then has no standing.
   const none: SyncStanding = { failedItems: 0, waitingItems: 0, lastRun: null }
   return (id) => ({ reauthRequired: marks.has(id), ...(standings.get(id) ?? none) })
-}
-
-/** To one decimal; null when the whole is 0. */
-export function percentOf(part: number, whole: number): number | null {
-  return whole === 0 ? null : Math.round((part / whole) * 1_000) / 10
 }

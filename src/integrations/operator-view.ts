@@ -48,6 +48,12 @@ export interface NewestIntegrations extends IntegrationFilter {
   readonly after?: number | undefined
 }
 
+export interface ListedIntegrations extends NewestIntegrations {
+  readonly limit?: number | undefined
+  /** False: the request log is not read, and the figures of 24 hours are null. Default true. */
+  readonly traffic?: boolean | undefined
+}
+
 /** A change that a person made over HTTP, or by a command. */
 export interface OperatorAct {
   /** The token's name; of a command `cli:<user>`. */
@@ -97,13 +103,14 @@ export function operatorView(framework: Framework) {
     },
 
     /** The same, one at a time, with the traffic of the last 24 hours. @throws InvalidArgumentException at once */
-    list({ limit, after, ...filter }: NewestIntegrations & { readonly limit?: number | undefined } = {}) {
+    list({ limit, after, traffic = true, ...filter }: ListedIntegrations = {}) {
       checkIntegrationFilter(filter)
       return newestFirst(
         async ({ below, limit }) =>
           listed(
             framework,
             await pageOfIntegrations(db, tables, filter, { order: 'newest first', after: below, limit }),
+            traffic,
           ),
         { after, limit },
       )
@@ -252,10 +259,15 @@ async function detailsOf(framework: Framework, rows: readonly IntegrationRow[]):
   return rows.map((row) => ({ ...withoutCredentials(framework, row), ...work(row.id) }))
 }
 
-async function listed(framework: Framework, rows: readonly IntegrationRow[]): Promise<ListedIntegration[]> {
+async function listed(
+  framework: Framework,
+  rows: readonly IntegrationRow[],
+  withTraffic: boolean,
+): Promise<ListedIntegration[]> {
   if (rows.length === 0) return []
   const ids = rows.map(({ id }) => id)
-  const summaries = await summariesOf(framework, rows, await trafficOfLastDay(framework.db, framework.tables, ids))
+  const traffic = withTraffic ? await trafficOfLastDay(framework.db, framework.tables, ids) : null
+  const summaries = await summariesOf(framework, rows, traffic)
   return rows.map((row, at) => ({ ...withoutCredentials(framework, row), ...(summaries[at] as IntegrationSummary) }))
 }
 

@@ -84,3 +84,8 @@ export const ALLOWED_PROVIDER_IDENTIFIERS = 'an identifier is 1 to 64 of a-z, 0-
 export function isProviderIdentifier(text: string): boolean {
   return PROVIDER_IDENTIFIER.test(text)
 }
+
+/** To one decimal; null when the whole is 0. */
+export function percentOf(part: number, whole: number): number | null {
+  return whole === 0 ? null : Math.round((part / whole) * 1_000) / 10
+}

@@ -3,7 +3,7 @@
 import type { Framework } from '../framework/context.ts'
 import { checkChoice, checkTexts } from '../framework/list-filter.ts'
 import { givenNowMs } from '../framework/logger.ts'
-import { percentOf } from '../integrations/list.ts'
+import { percentOf } from '../integrations/rules.ts'
 import { RUN_STATUSES } from '../syncs/run-rules.ts'
 import { WEBHOOK_STATUSES } from '../webhooks/rules.ts'
 import { syncRunsByStatus, trafficFigures, webhooksByStatus } from './traffic-queries.ts'

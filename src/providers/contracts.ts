@@ -236,7 +236,13 @@ export interface ReconcilesWebhooks extends HandlesWebhooks {
   /** Oldest first, `since` inclusive, `until` exclusive. Its calls go through `integration.request()`. */
   missedWebhooks(
     integration: Integration,
-    window: { readonly since: Date; readonly until: Date; readonly signal: AbortSignal },
+    window: {
+      readonly since: Date
+      readonly until: Date
+      /** The provider's id of the webhook that is registered for the integration (`ManagesWebhooks`); null or left out: none is. */
+      readonly subscriptionId?: string | null
+      readonly signal: AbortSignal
+    },
   ): AsyncIterable<MissedWebhook | ListedWebhook>
 }
 

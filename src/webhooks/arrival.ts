@@ -72,7 +72,7 @@ export type Arrival =
   | { readonly kind: 'bad signature'; readonly answer?: SentAnswer | undefined }
   | { readonly kind: 'unavailable' }
 
-interface Accepted {
+export interface Accepted {
   readonly answer?: SentAnswer | undefined
   /** Of a delivery that brings several events. */
   readonly parts?: ArrivedParts | undefined

@@ -6,12 +6,13 @@
  * Rule: docs/behaviour/webhook-order.md.
  */
 import { createHash } from 'node:crypto'
+import type { SQL } from 'drizzle-orm'
 import { and, eq, inArray, ne, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
-import { quotedName } from '../db/sql-functions.ts'
+import { functionNamed } from '../db/sql-functions.ts'
 import type { Framework } from '../framework/context.ts'
 
 /** Column `ordering_key` is varchar(255). */
@@ -42,62 +43,30 @@ export function orderingOf(given: unknown): Ordering | null {
   }
 }
 
-/** Until the transaction ends. All take them in the same order. */
-export async function lockKeys(tx: Transaction, { webhooks }: Tables, keys: readonly OrderedKey[]): Promise<void> {
-  const table = quotedName(webhooks)
-  const names = [...new Set(keys.map(({ integrationId, key }) => `${table}:${integrationId}:${key}`))].sort()
-  await tx.execute(sql`
-    select pg_advisory_xact_lock(hashtextextended(name, 0)) from jsonb_array_elements_text(${jsonText(names)}::jsonb) as k (name)`)
+/** Until the transaction ends. */
+export async function lockKeys(tx: Transaction, tables: Tables, keys: readonly OrderedKey[]): Promise<void> {
+  await tx.execute(sql`select ${lockingKeys(tables, keys)}`)
 }
 
+/** The call that locks keys, for a statement: `void`. */
+export const lockingKeys = (tables: Tables, keys: readonly OrderedKey[]): SQL =>
+  sql`${functionNamed(tables, 'lock_keys')}(${listed(keys)}::jsonb)`
+
+/** The call that passes their turns on, for a statement: how many rows have got one. The keys are locked. */
+export const passingTurns = (tables: Tables, keys: readonly OrderedKey[]): SQL =>
+  sql`${functionNamed(tables, 'pass_turns')}(${listed(keys)}::jsonb)`
+
+const listed = (keys: readonly OrderedKey[]): string =>
+  jsonText(keys.map(({ integrationId, key }) => [integrationId, key]))
+
 /**
- * Gives the turn to the first row that waits, of each key of which no row has it. Of rows that coalesce, up to the first that does not, it
- * is the newest: the others are settled, without a run.
+ * Gives the turn to the next row of each key of which no row has it.
  *
  * @param keys locked
  * @returns how many rows have got it
  */
 export async function passTurns(tx: Transaction, tables: Tables, keys: readonly OrderedKey[]): Promise<number> {
-  const { webhooks, logs } = tables
-  const given = [...new Set(keys.map(({ integrationId, key }) => jsonText([integrationId, key])))]
-  const waits = sql`w.integration_id = k.integration_id and w.ordering_key = k.ordering_key and w.key_turn is false`
-  const [row] = await tx.execute<{ passed: number }>(sql`
-    with keys as (
-      select (e ->> 0)::bigint as integration_id, e ->> 1 as ordering_key
-      from jsonb_array_elements(${`[${given.join(',')}]`}::jsonb) e
-    ), head as (
-      select k.integration_id, k.ordering_key, first.id, first.coalesces
-      from keys k cross join lateral (
-        select w.id, w.coalesces from ${webhooks} w where ${waits} order by w.id limit 1
-      ) first
-      where not exists (
-        select 1 from ${webhooks} h
-        where h.integration_id = k.integration_id and h.ordering_key = k.ordering_key and h.key_turn
-      )
-    ), next as (
-      select k.*, case when k.coalesces then (
-        select w.id from ${webhooks} w
-        where ${waits} and w.id < coalesce((
-          select w.id from ${webhooks} w where ${waits} and not w.coalesces order by w.id limit 1
-        ), 9223372036854775807)
-        order by w.id desc limit 1
-      ) else k.id end as turn
-      from head k
-    ), superseded as (
-      update ${webhooks} w
-      set status = 'processed', error = null, claim = null, key_turn = null, processed_at = clock_timestamp(), updated_at = clock_timestamp()
-      from next k
-      where k.turn > k.id and ${waits} and w.id >= k.id and w.id < k.turn
-      returning w.id, w.integration_id, w.delivery_id, w.replay_attempt
-    ), logged as (
-      insert into ${logs} (integration_id, operation, direction, status, external_id, result_data, duration_ms, origin)
-      select integration_id, case when replay_attempt is null then 'webhook' else 'webhook_replay' end, 'inbound', 'success',
-             delivery_id, '{"status":"coalesced"}'::jsonb, 0, 'webhook:' || id
-      from superseded order by id
-    ), passed as (
-      update ${webhooks} w set key_turn = true, updated_at = clock_timestamp() from next k where w.id = k.turn returning w.id
-    )
-    select count(*)::int as passed from passed`)
+  const [row] = await tx.execute<{ passed: number }>(sql`select ${passingTurns(tables, keys)} as passed`)
   return row?.passed ?? 0
 }
 

@@ -4,7 +4,7 @@
  * Rule: docs/behaviour/webhook-parts.md.
  */
 import { createHash } from 'node:crypto'
-import { inArray } from 'drizzle-orm'
+import { eq } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { HandlesWebhooks, WebhookPart } from '../providers/contracts.ts'
@@ -74,28 +74,13 @@ function bytesOf(payload: WebhookPart['payload']): Uint8Array {
   return Buffer.from(text)
 }
 
-/** The row as its handler gets it: a part has the headers of the whole. */
-export async function withDeliveryHeaders<Row extends Headed>(db: Database, tables: Tables, row: Row): Promise<Row> {
-  const [headed = row] = await withWholeHeaders(db, tables, [row])
-  return headed
-}
-
-type Headed = Pick<WebhookRow, 'partOf' | 'headers'>
-
-/** The same for many: one look for all their deliveries, none for rows that came alone. */
-export async function withWholeHeaders<Row extends Headed>(
+/** The row as its handler gets it: a part has the headers of the whole. A pump's claim brings them itself (claim_webhooks.sql). */
+export async function withDeliveryHeaders<Row extends Pick<WebhookRow, 'partOf' | 'headers'>>(
   db: Database,
   { deliveries }: Tables,
-  rows: readonly Row[],
-): Promise<readonly Row[]> {
-  const ids = new Set(rows.flatMap(({ partOf }) => (partOf === null ? [] : [partOf])))
-  if (ids.size === 0) return rows
-  const wholes = await db
-    .select({ id: deliveries.id, headers: deliveries.headers })
-    .from(deliveries)
-    .where(inArray(deliveries.id, [...ids]))
-  const headers = new Map(wholes.map((whole) => [whole.id, whole.headers]))
-  return rows.map((row) =>
-    row.partOf === null ? row : { ...row, headers: { ...headers.get(row.partOf), ...row.headers } },
-  )
+  row: Row,
+): Promise<Row> {
+  if (row.partOf === null) return row
+  const [whole] = await db.select({ headers: deliveries.headers }).from(deliveries).where(eq(deliveries.id, row.partOf))
+  return { ...row, headers: { ...whole?.headers, ...row.headers } }
 }

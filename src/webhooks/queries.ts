@@ -8,7 +8,7 @@ import { MAX_SMALLINT } from '../db/schema/columns.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import { functionNamed } from '../db/sql-functions.ts'
 import type { Json } from '../framework/json.ts'
-import { withDeliveryHeaders, withWholeHeaders } from './parts.ts'
+import { withDeliveryHeaders } from './parts.ts'
 
 /** The state in which one row is claimed. */
 export type ClaimableFrom =
@@ -168,7 +168,7 @@ export const claimedWebhooks = ({ webhooks, logs }: Tables): ClaimedRows<Tables[
 
 /**
  * Claims the next `pending` rows of many integrations, by id. Rows of integrations that their health disabled stay. So do rows that have
- * lost a worker: they get a workflow of their own.
+ * lost a worker: they get a workflow of their own. Parts have the headers of their wholes.
  */
 export async function claimNextWebhooks(
   db: Database,
@@ -178,7 +178,7 @@ export async function claimNextWebhooks(
 ): Promise<Claimed<WebhookRow>> {
   const call = sql`${functionNamed(tables, 'claim_webhooks')}(${claimArguments(claim, room)})`
   const { rows, ...walk } = await claimNext<WebhookRow>(db, tables.webhooks, { call, row: 'webhook' })
-  return { rows: (await withWholeHeaders(db, tables, rows)).toSorted((a, b) => a.id - b.id), ...walk }
+  return { rows: rows.toSorted((a, b) => a.id - b.id), ...walk }
 }
 
 /** Rows that were set apart a while ago and have no workflow: it could not be started. It touches them, so that one pump gets them. */

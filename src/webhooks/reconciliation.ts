@@ -145,10 +145,21 @@ class Reconciliation {
     this.integration = integration
   }
 
+  async #subscriptionId(): Promise<string | null> {
+    const { db, tables } = this.#framework
+    const { webhookSubscriptions: subscriptions } = tables
+    const [row] = await db
+      .select({ id: subscriptions.subscriptionId })
+      .from(subscriptions)
+      .where(eq(subscriptions.integrationId, this.integration.id))
+    return row?.id ?? null
+  }
+
   async list(provider: ReconcilesWebhooks, { since, until }: ReconciliationWindow, signal: AbortSignal): Promise<void> {
     let page: FoundDelivery[] = []
     let bytes = 0
-    const listed = provider.missedWebhooks(this.integration, { since, until, signal })
+    const subscriptionId = await this.#subscriptionId()
+    const listed = provider.missedWebhooks(this.integration, { since, until, subscriptionId, signal })
     for await (const missed of listedUntilAborted(listed, signal)) {
       signal.throwIfAborted()
       const found = foundDelivery(missed, this.#framework.config.webhook.max_payload_bytes)

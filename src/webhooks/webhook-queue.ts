@@ -1,6 +1,6 @@
 /** The queue of stored webhooks: how a claimed row is run, and what is said of its outcome. Rule: docs/behaviour/webhooks.md, "The pump". */
 import { START_WINDOW_MS } from '../claims/batch.ts'
-import { settle } from '../claims/claimed-rows.ts'
+import { settle, settleAround } from '../claims/claimed-rows.ts'
 import type { LossRule, PumpedQueue } from '../claims/claimed-work.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import type { WebhookRow } from '../db/schema/tables.ts'
@@ -10,7 +10,7 @@ import type { IntegrationContext } from '../integrations/integration-contexts.ts
 import { IntegrationContexts } from '../integrations/integration-contexts.ts'
 import { guardedBy, runWebhook } from './handling.ts'
 import type { OrderedKey } from './order.ts'
-import { lockKeys, passTurns } from './order.ts'
+import { lockingKeys, passingTurns } from './order.ts'
 import type { WebhookOutcome } from './queries.ts'
 import { claimedWebhooks, claimNextWebhooks, WEBHOOK_LOSS, webhookOutcome } from './queries.ts'
 import { HandledVersions } from './stale-guard.ts'
@@ -91,17 +91,16 @@ export function webhookQueue(framework: Framework): WebhookQueue {
 const isTriedAgain = ({ status, attempts }: WebhookOutcome, { webhook }: Framework['config']): boolean =>
   status === 'failed' && attempts < webhook.max_attempts
 
-/** The turn goes on in the transaction that settles the row. */
+/** The turn goes on in the statement that settles the row. */
 async function settleInOrder(
   { db, tables, workflows }: Framework,
   settlements: readonly WebhookOutcome[],
   keys: readonly OrderedKey[],
 ): Promise<Set<number>> {
-  const { settled, passed } = await despiteDeadlocks(() =>
-    db.transaction(async (tx) => {
-      await lockKeys(tx, tables, keys)
-      const settled = await settle(tx, claimedWebhooks(tables), settlements)
-      return { settled, passed: await passTurns(tx, tables, keys) }
+  const { settled, after: passed } = await despiteDeadlocks(() =>
+    settleAround(db, claimedWebhooks(tables), settlements, {
+      before: lockingKeys(tables, keys),
+      after: passingTurns(tables, keys),
     }),
   )
   // No pump may look where a workflow of its own ran the row.

@@ -149,7 +149,7 @@ describe('a sign-in', () => {
         body: new URLSearchParams({ csrf_token: csrf }),
       })
     const { id } = await test.integrations.create({ provider: 'plain', name: 'of a person', credentials: {} })
-    expect((await post(`/operator/integrations/${id}/disable`)).status).toBe(303)
+    expect((await post(`/operator/do/post/integrations/${id}/disable`)).status).toBe(303)
     expect(await acts(before)).toEqual([
       { by: 'ada@example.com', action: 'sign-in', detail: `operate, by ${settings().issuer}`, from: ADDRESS },
       { by: 'ada@example.com', action: 'disable', detail: null, from: ADDRESS },

@@ -69,7 +69,7 @@ describe('the list', () => {
     expect(ids(first)).toEqual([rows[2]?.id, rows[1]?.id])
     const columns = await test.sql`select * from integration_webhooks limit 1`
     const { payload: _payload, headers: _headers, ...shown } = columns[0] ?? {}
-    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual(Object.keys(shown).sort())
+    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual([...Object.keys(shown), 'has_payload'].sort())
     expect(first.next).toBe(rows[1]?.id)
     const second = await json(await get(`${only}&after=${first.next}`))
     expect([ids(second), second.next]).toEqual([[rows[0]?.id], null])
@@ -115,7 +115,7 @@ describe('one webhook', () => {
     const row = await failed({ payload: `{"token":"${TOKEN}"}`, headers: { 'x-secret': [SECRET] } })
     const shown = (await (await get(`/webhooks/${row.id}`)).json()) as Record<string, unknown>
     const columns = await test.sql`select * from integration_webhooks where id = ${row.id}`
-    expect(Object.keys(shown).sort()).toEqual([...Object.keys(columns[0] ?? {}), 'encoding'].sort())
+    expect(Object.keys(shown).sort()).toEqual([...Object.keys(columns[0] ?? {}), 'encoding', 'has_payload'].sort())
     expect(shown).toMatchObject({
       id: row.id,
       integration_id: integration.id,
@@ -146,7 +146,7 @@ describe('a replay of one', () => {
   it.each<[string, Parameters<typeof makeWebhook>[2], string]>([
     ['pending', {}, 'is pending'],
     ['processing', { status: 'processing', claim: 'x:1' }, 'is processing'],
-    ['erased', { status: 'failed', error: 'erased', payload: '', headers: {} }, 'has been erased'],
+    ['erased', { status: 'failed', error: 'erased', payload: '', headers: {} }, 'was erased or pruned'],
   ])('of what is %s is a 409', async (_, values, detail) => {
     const { id } = await makeWebhook(test, integration.id, values)
     expect(await problemOf(await post(`/webhooks/${id}/replay`))).toMatchObject({

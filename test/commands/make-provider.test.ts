@@ -106,8 +106,27 @@ describe('--like', () => {
     expect(json()).toMatchObject({ with: ['webhooks'] })
     const text = await read('acme.ts')
     expect(text).toContain("header: 'x-xero-signature',")
-    expect(text).toContain('// TODO: a delivery with a bad signature is to be answered by 401')
+    expect(text).toContain('badSignature: { status: 401 },')
+    expect(text).toContain("const events = valueAt(request.json(), 'events')")
     expect(text).toContain('https://developer.xero.com/documentation/webhooks/configuring-your-server')
+  })
+
+  it.each([
+    ['slack', 'return repeated === null ? null : { json: { challenge: repeated } }'],
+    ['zoom', "const encryptedToken = createHmac('sha256', secret).update(plainToken).digest('hex')"],
+    ['meta', "query.get('hub.verify_token') === token"],
+    ['asana', "{ headers: { 'x-hook-secret': storeSecret }, storeSecret }"],
+    ['notion', "const storeSecret = textAt(request.json(), 'verification_token')"],
+    ['okta', '{ json: { verification: repeated } }'],
+    ['trello', "methods: ['HEAD', 'POST'],"],
+    ['azure-event-grid', "headers: { 'webhook-allowed-origin': origin, allow: 'OPTIONS, POST' }"],
+    ['adyen', "accepted: { text: '[accepted]' },"],
+    ['sendgrid', "id: textAt(event, 'sg_event_id'),"],
+    // Before the signature nobody may be believed, and whose topic it is only its owner can say.
+    ['amazon-sns', '// TODO: before the first delivery: a delivery whose SubscribeURL must be visited'],
+  ])('%s writes its answers as code', async (like, code) => {
+    await make('acme', '--like', like, '--with', 'none')
+    expect(await read('acme.ts')).toContain(code)
   })
 
   it('is one of the doors, and nothing else', async () => {

@@ -258,6 +258,11 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'webhook_not_replayable',
     says: ['42', 'is pending', 'processed or failed'],
   },
+  ForwardFailed: {
+    error: new exported.ForwardFailed('app.example.com', 'answered with 503', 30),
+    code: 'forward_failed',
+    says: ['app.example.com', 'answered with 503'],
+  },
   WorkflowFailed: {
     error: new exported.WorkflowFailed('integrations:prune', 'RangeError', 'RangeError: bad', {}),
     code: 'workflow_failed',

@@ -176,9 +176,15 @@ describe.each(rowsOf(STANDINGS).map(([state = '', ...rest]) => ({ state, rest })
     expect(line).toMatch(new RegExp(`${state.health} +${active} `))
 
     const page = await (await send('GET', `/operator?after=${id + 1}`)).text()
-    const shown = page.split('<tr>').find((text) => text.includes(`/integrations/${id}/`)) ?? ''
-    expect(shown).toContain(`<td>${state.health}</td><td>${active}</td>`)
-    const offered = ['enable', 'disable'].filter((act) => shown.includes(`/integrations/${id}/${act}"`))
+    const shown =
+      page
+        .split('<tr>')
+        .slice(1)
+        .find((text) => text.includes(`/integrations/${id}"`)) ?? ''
+    expect(shown).toContain(`>${state.health}</span>`)
+    expect(shown).toContain(`<td>${active}</td>`)
+    const own = await (await send('GET', `/operator/integrations/${id}`)).text()
+    const offered = ['enable', 'disable'].filter((act) => own.includes(`/integrations/${id}/${act}"`))
     expect(offered.join(' ')).toBe(buttons)
   })
 })

@@ -90,6 +90,7 @@ describe('the plans of charts', () => {
     ['a week of an owner', () => charts().series({ window: '7d', owner: { type: 'team', id: 7 } })],
     ['the busiest of a day', () => charts().busiest({ window: '24h', by: 'calls' })],
     ['the busiest of a month', () => charts().busiest({ window: '30d', by: 'failures' })],
+    ['the busiest of a month by either', () => charts().busiest({ window: '30d', by: 'either' })],
     ['sparklines', () => charts().sparklines(Array.from({ length: 50 }, (_, n) => n + 1))],
     ['marks', () => charts().marks({ from: new Date(Date.now() - 30 * DAY_MS), to: new Date() })],
   ])('reads no large table as a whole for %s', async (_, work) => {

@@ -454,6 +454,7 @@ describe('roll-ups', () => {
     expect(await idsOf({ window: '30d', by: 'calls' })).toEqual([b, a, c])
     expect(await idsOf({ window: '24h', by: 'failures' })).toEqual([b, c])
     expect(await idsOf({ window: '7d', by: 'calls', provider: 'acme', limit: 1 })).toEqual([a])
+    expect(await idsOf({ window: '7d', by: 'either', provider: 'acme', limit: 1 })).toEqual([a, c])
     await expect(busiest({ window: '7d', by: 'calls', limit: 101 })).rejects.toMatchObject({ argument: 'limit' })
   })
 })

@@ -73,6 +73,18 @@ describe('the catalogue', () => {
     expect(await judge(bare)).toMatchObject({ kind: 'refused' })
   })
 
+  it.each(doors.filter(([, { batch }]) => batch !== undefined))(
+    '%s splits its sample into events, which have the ids and types that it says',
+    (_, { batch = '', batchEvent = {}, sample }) => {
+      const at = (value: unknown, path: string) =>
+        path === '' ? value : path.split('.').reduce((found, key) => (found as Record<string, unknown>)?.[key], value)
+      const events = at(JSON.parse(sample.body), batch)
+      expect(events).toEqual(expect.arrayContaining([expect.anything()]))
+      for (const event of events as unknown[])
+        for (const path of Object.values(batchEvent)) expect(String(at(event, path))).toMatch(/^(?!undefined)./)
+    },
+  )
+
   it.each(doors)('%s names the id and the type of its sample, where it has them', (_, door) => {
     const request = received(bench(door).signed())
     for (const place of [door.deliveryId, door.eventType])

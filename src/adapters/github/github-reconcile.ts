@@ -49,13 +49,23 @@ export class GitHubDeliveriesCutShort extends IntegrationsError {
   }
 }
 
-/** Oldest first. Without `hook_id` in the metadata the webhook is unknown, and there are none. */
+/** Oldest first. With neither `hook_id` in the metadata nor a registered webhook it is unknown where to look, and there are none. */
 export async function* missedWebhooks(
   integration: Integration,
-  { since, until, signal }: { readonly since: Date; readonly until: Date; readonly signal: AbortSignal },
+  {
+    since,
+    until,
+    subscriptionId,
+    signal,
+  }: {
+    readonly since: Date
+    readonly until: Date
+    readonly subscriptionId?: string | null
+    readonly signal: AbortSignal
+  },
 ): AsyncGenerator<ListedWebhook> {
-  const { hook_id: hook } = GitHubMetadata.parse(integration.metadata)
-  if (hook === undefined) return
+  const hook = GitHubMetadata.parse(integration.metadata).hook_id ?? subscriptionId ?? null
+  if (hook === null) return
   const hookId = Number(hook)
   const within: Delivery[] = []
   for await (const { items } of deliveryPages(integration, hookId, signal)) {

@@ -20,7 +20,7 @@ import { problemOf, problemPanel } from './problem-page.ts'
 export type Deliver = (request: Request, env: unknown) => Response | Promise<Response>
 
 /** Integrations that the form names; any other is given by its id in the address. */
-const MOST_NAMED = 200
+const MOST_NAMED = 50
 /** Rows that are looked at for the one that was just stored. */
 const MOST_NEW = 20
 const MAX_ANSWER = 300

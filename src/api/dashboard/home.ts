@@ -16,14 +16,10 @@ import type { Markup } from './markup.ts'
 import { pre, tableOf, time } from './markup.ts'
 import { ask } from './operation-door.ts'
 import { rowLink } from './record-links.ts'
-import { runDoctor } from './system-pages.ts'
+import { lookedAt, runDoctor, SHARED_LOOK } from './system-pages.ts'
 import type { Trouble, TroubleGroup } from './troubles.ts'
 import { troubleGroups, troubleSummary } from './troubles.ts'
 
-/** A look costs some dozen statements and questions to Temporal: all visitors of this long share one. */
-const LOOK_SECONDS = 15
-/** Longer the page does not wait for the doctor: it shows what the last look has found. */
-const PATIENCE_MS = 150
 const INTEGRATIONS = '50'
 /** Incidents that are named here; the list has all. */
 const INCIDENTS = 20
@@ -35,11 +31,12 @@ export async function homePage(integrations: Integrations, context: Context<Acce
   const { root } = reader
   const given = givenFilter(context)
   const [diagnosis, incidents, listed] = await Promise.all([
-    integrations.admin.diagnosis({ maxAgeSeconds: LOOK_SECONDS, patienceMs: PATIENCE_MS }),
+    integrations.admin.diagnosis(SHARED_LOOK),
     ask<Incidents>(integrations, context, 'get /incidents', { status: 'open', limit: String(INCIDENTS) }),
     ask<{ data: readonly Standing[]; next: number | null }>(integrations, context, 'get /integrations', {
       ...given,
       limit: INTEGRATIONS,
+      traffic: 'false',
     }),
   ])
   const groups = troubleGroups((diagnosis?.findings ?? []).map(columns), incidents.data)
@@ -49,7 +46,7 @@ export async function homePage(integrations: Integrations, context: Context<Acce
     isLive: true,
     main: html`<section aria-labelledby="wrong"><h2 id="wrong">What is wrong now</h2>
 ${diagnosis === null && groups.length === 0 ? '' : troubleSummary(groups)}
-<p class="quiet">${diagnosis === null ? 'The doctor is looking: this page shows what it finds in some seconds.' : html`The doctor looked at ${time(diagnosis.lookedAt)}, at most once in ${LOOK_SECONDS} s. <a href="${root}/doctor">All that it looks at</a>`}</p>
+<p class="quiet">${lookedAt(diagnosis)}${diagnosis === null ? '' : html` <a href="${root}/doctor">All that it looks at</a>`}</p>
 ${runDoctor(root)}
 ${groups.map((group) => groupOf(integrations, reader, group))}
 ${incidents.next === null ? '' : html`<p><a href="${root}/incidents?status=open">All open incidents</a></p>`}</section>

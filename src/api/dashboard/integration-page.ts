@@ -2,6 +2,8 @@
 import { html } from 'hono/html'
 import type { z } from 'zod'
 import type { CircuitState, IntegrationShape, StreamShape } from '../../commands/shapes.ts'
+import { percentOf } from '../../integrations/rules.ts'
+import type { Figures } from '../../rollups/series.ts'
 import type { Act } from './acts.ts'
 import { buttons } from './acts.ts'
 import type { Asking, Detail } from './detail-page.ts'
@@ -44,23 +46,25 @@ type Health = Standing & {
   readonly last_error_at: Date | null
   readonly elevated_since: Date | null
   readonly incident: { readonly id: number; readonly reason: string; readonly opened_at: Date } | null
-  readonly failures_24h: Readonly<Record<string, number>>
-  readonly mean_ms_24h: number | null
-  readonly p95_ms_24h: number | null
-  readonly top_errors_24h: readonly { readonly error: string; readonly requests: number }[]
 }
+type Failures = { readonly data: readonly { readonly error: string; readonly count: number }[] }
 
 /** Rows of each list. */
 const SHOWN = '8'
+/** The most frequent. */
+const ERRORS = '3'
 
 export async function integrationDetail(asking: Asking): Promise<Detail> {
   const { integrations, context, reader, id } = asking
   const words = { id: String(id) }
   const of = <Answer>(key: string, more: Readonly<Record<string, string>> = {}) =>
     ask<Answer>(integrations, context, key, { ...words, ...more })
-  const [integration, health, circuit, limit, lists] = await Promise.all([
+  const [integration, health, day, failures, circuit, limit, lists] = await Promise.all([
     of<Integration>('get /integrations/:id'),
-    of<Health>('get /integrations/:id/health', { identity: 'false' }),
+    // Its day comes from the sums behind the charts: a busy one has tens of thousands of rows in it.
+    of<Health>('get /integrations/:id/health', { identity: 'false', traffic: 'false' }),
+    integrations.admin.charts.series({ window: '24h', integrationId: id }),
+    ask<Failures>(integrations, context, 'get /failures', { integration: String(id), kind: 'request', limit: ERRORS }),
     of<Circuit>('get /integrations/:id/circuit'),
     of<RateLimit>('get /integrations/:id/rate-limit'),
     Promise.all(LISTS.map((list) => newest(asking, list))),
@@ -112,7 +116,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
       Changed: time(integration.updated_at),
     },
     parts: [
-      part('Health', healthOf(health)),
+      part('Health', healthOf(health, day.total, failures)),
       part(
         'Circuit breaker',
         html`${facts({
@@ -227,27 +231,31 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
   }
 }
 
-function healthOf(health: Health): Markup {
-  const { error_rate_24h: rate, failures_24h: failures } = health
+function healthOf(
+  health: Health,
+  { calls, failures, byClass, durationMs }: Figures,
+  { data: errors }: Failures,
+): Markup {
+  const rate = percentOf(failures, calls)
   return html`${facts({
     'Failures in a row': health.consecutive_failures,
     'Last failure': time(health.last_error_at),
     'Failing more than usual': health.elevated_since === null ? undefined : html`since ${time(health.elevated_since)}`,
-    'Requests of 24 h': html`${health.requests_24h}${rate === null ? '' : `, ${rate} % failed`}`,
-    'Failed, by class': Object.entries(failures)
+    'Requests of 24 h': html`${calls}${rate === null ? '' : `, ${rate} % failed`}`,
+    'Failed, by class': Object.entries(byClass)
       .map(([word, count]) => `${count} ${word}`)
       .join(', '),
-    'Mean and 95th': health.mean_ms_24h === null ? undefined : `${health.mean_ms_24h} ms, ${health.p95_ms_24h} ms`,
+    'Median and 95th': durationMs.p50 === null ? undefined : `about ${durationMs.p50} ms, ${durationMs.p95} ms`,
   })}${
-    health.top_errors_24h.length === 0
+    errors.length === 0
       ? ''
       : tableOf({
           caption: 'The most frequent errors of 24 h',
           columns: [
-            { head: 'Error', cell: ({ error }: { error: string; requests: number }) => error },
-            { head: 'Requests', isNumber: true, cell: ({ requests }) => requests },
+            { head: 'Error', cell: ({ error }: Failures['data'][number]) => error },
+            { head: 'Requests', isNumber: true, cell: ({ count }) => count },
           ],
-          rows: health.top_errors_24h,
+          rows: errors,
           none: '',
         })
   }`

@@ -16,8 +16,8 @@ import { ask, operationOf } from './operation-door.ts'
 
 /** Rows on a page. */
 const PAGE = 50
-/** Fields that page through a list, and are no filters. */
-const PAGING = new Set(['after', 'limit'])
+/** Fields that say how much of a list is given, and are no filters. */
+const PAGING = new Set(['after', 'limit', 'traffic'])
 
 export interface ListingPage<Row> {
   /** Its path below the root, too. */
@@ -25,6 +25,8 @@ export interface ListingPage<Row> {
   readonly title: string
   /** Of the API: `get /webhooks`. */
   readonly operation: string
+  /** Given to it whatever the address says, by the fields' names in snake_case. */
+  readonly words?: Readonly<Record<string, string>>
   readonly columns: (
     reader: Reader,
     integrations: Integrations,
@@ -37,7 +39,7 @@ export interface ListingPage<Row> {
 export async function listingPage<Row>(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
-  { section, title, operation: key, columns, acts = [] }: ListingPage<Row>,
+  { section, title, operation: key, words = {}, columns, acts = [] }: ListingPage<Row>,
 ): Promise<Response> {
   const reader = readerOf(integrations, context)
   const { root } = reader
@@ -45,6 +47,7 @@ export async function listingPage<Row>(
   const { data, next } = await ask<{ data: readonly Row[]; next: number | null }>(integrations, context, key, {
     limit: String(PAGE),
     ...given,
+    ...words,
   })
   const { after, ...filter } = given
   const older = new URLSearchParams({ ...filter, after: String(next) })

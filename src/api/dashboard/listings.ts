@@ -17,6 +17,7 @@ export const LISTINGS: readonly ListingPage<any>[] = [
     section: 'integrations',
     title: 'Integrations',
     operation: 'get /integrations',
+    words: { traffic: 'false' },
     columns: (reader, integrations, rows) => standingColumns(integrations, reader, rows),
     acts: [{ operation: 'post /integrations', label: 'Make one' }],
   },

@@ -18,6 +18,7 @@ import {
 } from '../caller.ts'
 import { operatorRoot, requireCsrfToken, sameOrigin } from '../middleware.ts'
 import { plainPage } from './frame.ts'
+import { clearNotice } from './notice.ts'
 
 /** Enough for a token and a path. The caller is not known yet, so no more is read. */
 const MAX_LOGIN_BYTES = 16_384
@@ -117,6 +118,7 @@ export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment>
 
   function signedOut(context: Context): Response {
     clearSessionCookie(integrations, context)
+    clearNotice(integrations, context)
     return context.redirect(`${root}/login`, 303)
   }
 

@@ -16,6 +16,9 @@ export function leaveNotice(integrations: Integrations, context: Context, text: 
 export function takeNotice(integrations: Integrations, context: Context): string | null {
   const value = readCookie(integrations, context, NOTICE)
   if (value === undefined) return null
-  clearCookie(integrations, context, NOTICE)
+  clearNotice(integrations, context)
   return Buffer.from(value, 'base64url').toString()
 }
+
+export const clearNotice = (integrations: Integrations, context: Context): void =>
+  clearCookie(integrations, context, NOTICE)

@@ -100,9 +100,9 @@ export const STATE_CHARTS = {
     title: 'An incident',
     states: { open: [0, 0], closed: [1, 0] },
     arrows: [
-      ['*', 'open', 'health not healthy, circuit opens, sync becomes stale'],
+      ['*', 'open', 'health not healthy, circuit opens, sync becomes stale, webhook not registered, tokens refused'],
       ['open', 'open', 'worse (escalated)'],
-      ['open', 'closed', 'all three are well again'],
+      ['open', 'closed', 'all are well again'],
       ['closed', '*', 'pruned'],
     ],
   },

@@ -1,6 +1,7 @@
 /** Pages about the deployment: the doctor, notifications, schedules, the configuration in force, encryption keys. */
 import type { Context } from 'hono'
 import { html } from 'hono/html'
+import { columns } from '../../commands/command.ts'
 import type { Integrations } from '../../create-integrations.ts'
 import type { AccessEnvironment } from '../caller.ts'
 import { buttons } from './acts.ts'
@@ -21,7 +22,23 @@ interface Page {
   main(answer: any, reader: Reader): Markup
   /** It has filters. */
   readonly isFiltered?: true
+  /** Reads the answer, where the operation itself takes too long for a page. */
+  read?(integrations: Integrations): Promise<unknown>
+  /** It changes while it is looked at. */
+  readonly isLive?: boolean
 }
+
+/** A look of the doctor costs some dozen statements and questions to Temporal: visitors within 15 s share one. */
+const LOOK_SECONDS = 15
+/** Longer than `patienceMs` a page does not wait for the doctor: it shows what the last look has found. */
+export const SHARED_LOOK = { maxAgeSeconds: LOOK_SECONDS, patienceMs: 75 }
+
+type Diagnosis = Awaited<ReturnType<Integrations['admin']['diagnosis']>>
+
+export const lookedAt = (diagnosis: Diagnosis): Markup =>
+  diagnosis === null
+    ? html`The doctor is looking: this page shows what it finds in some seconds.`
+    : html`The doctor looked at ${time(diagnosis.lookedAt)}, at most once in ${LOOK_SECONDS} s.`
 
 export interface Finding {
   readonly check: string
@@ -92,7 +109,10 @@ export const SYSTEM_PAGES: readonly Page[] = [
     section: 'doctor',
     title: 'Doctor',
     operation: 'get /doctor',
-    main: ({ findings }: { findings: readonly Finding[] }, { root }) => html`${runDoctor(root)}
+    read: ({ admin }) => admin.diagnosis(SHARED_LOOK),
+    isLive: true,
+    main: (diagnosis: Diagnosis, { root }) => html`<p class="quiet">${lookedAt(diagnosis)}</p>
+${runDoctor(root)}
 ${tableOf<Finding>({
   caption: 'What the doctor has looked at, the worst first',
   columns: [
@@ -103,8 +123,8 @@ ${tableOf<Finding>({
     { head: 'Integration', cell: ({ integration_id: of }) => rowLink(root, 'integrations', of) },
     { head: 'What mends it', cell: ({ remedy }) => (remedy === null ? '' : pre(remedy, 'Command')) },
   ],
-  rows: [...findings].sort((a, b) => ORDER.indexOf(a.status) - ORDER.indexOf(b.status)),
-  none: 'Nothing.',
+  rows: (diagnosis?.findings ?? []).map(columns).sort((a, b) => ORDER.indexOf(a.status) - ORDER.indexOf(b.status)),
+  none: 'Nothing yet.',
 })}`,
   },
   {
@@ -214,14 +234,15 @@ ${tableOf<Keys['keys'][number]>({
 export async function systemPage(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
-  { section, title, operation, main, isFiltered }: Page,
+  { section, title, operation, main, isFiltered, read, isLive = false }: Page,
 ): Promise<Response> {
   const reader = readerOf(integrations, context)
   const given = isFiltered ? givenFilter(context) : {}
-  const answer = await ask(integrations, context, operation, given)
+  const answer = read === undefined ? await ask(integrations, context, operation, given) : await read(integrations)
   return dashboardPage(integrations, context, {
     title,
     section,
+    isLive,
     main: html`${isFiltered ? filterForm(reader.root, section, operation, given) : ''}${main(answer, reader)}`,
   })
 }

@@ -23,6 +23,7 @@ export const list = listing({
     active: only('those that are switched on'),
     inactive: flag('only those that are switched off'),
     stale: only('those whose syncs are overdue'),
+    traffic: yesOrNo('false: the request log is not read, and the figures of 24 hours are null'),
   },
   path: '/integrations',
   row: IntegrationShape.extend(StandingShape.shape),

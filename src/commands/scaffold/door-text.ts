@@ -3,7 +3,8 @@ import type { DeliveryPlace } from '../../providers/signatures/scheme-rules.ts'
 import { signedPart } from '../../providers/signatures/scheme-rules.ts'
 import type { Handshake, WebhookDoor } from '../../webhooks/catalogue/door.ts'
 import { hmac } from '../../webhooks/catalogue/door.ts'
-import { lines } from './source-text.ts'
+import { answerMembers, isLeftToDo } from './door-answers-text.ts'
+import { lines, quoted } from './source-text.ts'
 
 const MAX_LINE_LENGTH = 120
 
@@ -43,6 +44,7 @@ export function doorMembers(door: WebhookDoor, isLike: boolean): string {
     ...remarks(door, isLike),
     ...(deliveryId === null ? [] : [reading('webhookDeliveryId', deliveryId)]),
     ...(eventType === null ? [] : [reading('resolveWebhookEvent', eventType)]),
+    ...answerMembers(door),
   ].join('\n\n')
 }
 
@@ -57,32 +59,13 @@ function read(place: DeliveryPlace): string {
   return `new URLSearchParams(request.text()).get(${quoted('form' in place ? place.form : place.field)})`
 }
 
-/** Whether the file needs {@link TEXT_AT}. */
-export function readsBody({ deliveryId, eventType }: WebhookDoor): boolean {
-  return [deliveryId, eventType].some((place) => place !== null && 'json' in place)
-}
-
-export const TEXT_AT = `/** A text or a number at a dot path; null where there is none. */
-function textAt(json: Json | undefined, path: string): string | null {
-  let found: Json | undefined = json
-  for (const key of path.split('.')) {
-    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key)) return null
-    found = (found as Record<string, Json>)[key]
-  }
-  return typeof found === 'string' || typeof found === 'number' ? String(found) : null
-}`
-
 /** What data can't say, each as a thing to do. */
-function remarks({ handshake, badSignatureStatus, batch, note, source }: WebhookDoor, isLike: boolean): string[] {
+function remarks({ handshake, note, source }: WebhookDoor, isLike: boolean): string[] {
   if (!isLike) return []
   const found = [
-    ...(handshake === undefined || handshake.kind === 'none'
-      ? []
-      : [`before the first delivery: ${handshakeText(handshake)}`]),
-    ...(badSignatureStatus === undefined
-      ? []
-      : [`a delivery with a bad signature is to be answered by ${badSignatureStatus}`]),
-    ...(batch === undefined ? [] : [`a delivery has a list of events${batch === '' ? '' : `, ${batch}`}`]),
+    ...(handshake !== undefined && isLeftToDo(handshake)
+      ? [`before the first delivery: ${handshakeText(handshake)}`]
+      : []),
     ...(note === undefined ? [] : [note]),
     source === 'unverified'
       ? 'written from memory: compare it with the provider’s page'
@@ -126,10 +109,6 @@ const PARTS = new Map<string, string>([
   ),
 ])
 
-export function usesSignedPart({ signature }: WebhookDoor): boolean {
-  return literal(signature, '').includes('signedPart.')
-}
-
 /**
  * As TypeScript, laid out as a formatter would: the outermost object over several lines.
  *
@@ -157,9 +136,4 @@ export function literal(value: unknown, indent: string, key: string | null = nul
 
 function broken(open: string, entries: readonly string[], close: string, indent: string): string {
   return [open, ...entries.map((entry) => `${indent}  ${entry},`), `${indent}${close}`].join('\n')
-}
-
-export function quoted(text: string): string {
-  const escaped = text.replace(/[\\\n\r]/g, (character) => JSON.stringify(character).slice(1, -1))
-  return escaped.includes("'") && !escaped.includes('"') ? `"${escaped}"` : `'${escaped.replaceAll("'", "\\'")}'`
 }

@@ -1,12 +1,14 @@
 /** The text of a new provider. What it may import and has to keep: docs/writing-a-provider.md. */
 import type { WebhookDoor } from '../../webhooks/catalogue/door.ts'
-import { doorMembers, readsBody, TEXT_AT, usesSignedPart, usualDoor } from './door-text.ts'
+import { keepsVerifyToken, readers } from './door-answers-text.ts'
+import { doorMembers, usualDoor } from './door-text.ts'
 import type { Part, ProviderNames } from './names.ts'
 import { blocks, classHead, importStatement, lines } from './source-text.ts'
 
 /** @param like a door of the catalogue; null: webhooks are invented */
 export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, like: WebhookDoor | null): string {
   const door = like ?? usualDoor(names.dashed)
+  const members = parts.has('webhooks') ? doorMembers(door, like !== null) : ''
   const reads = parts.has('sync') || parts.has('health') || parts.has('identity')
   return `${blocks(
     lines(
@@ -15,38 +17,43 @@ export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, lik
  *
  * How it goes on: docs/writing-a-provider.md of durable-integrations.
  */`,
-      ...imports(parts, reads, door),
+      ...imports(parts, reads, members),
     ),
     constants(names, parts, reads),
-    credentials(parts),
+    credentials(parts, door),
     (parts.has('health') || parts.has('identity')) && account(parts),
     parts.has('sync') && items(names),
     parts.has('webhooks') && webhookEvent(names),
-    providerClass(names, parts, { door, isLike: like !== null }),
+    providerClass(names, parts, members),
     parts.has('sync') && READING,
     reads && read(parts),
-    parts.has('webhooks') && readsBody(door) && TEXT_AT,
+    parts.has('webhooks') && readers(members),
   )}\n`
 }
 
-function imports(parts: ReadonlySet<Part>, reads: boolean, door: WebhookDoor): (string | false)[] {
+/** @param members of the class, about webhooks */
+function imports(parts: ReadonlySet<Part>, reads: boolean, members: string): (string | false)[] {
   const sync = parts.has('sync')
   const webhooks = parts.has('webhooks')
+  const named = (...names: readonly string[]) => names.filter((name) => members.includes(name))
   const types = [
     ...(reads || webhooks ? ['Integration'] : []),
     ...(reads ? ['RequestContext', 'RequestOptions'] : []),
     ...(sync ? ['HasIncrementalSync', 'SyncItemEventClass', 'SyncSession'] : []),
-    ...(webhooks ? ['HandlesWebhooks', 'Json', 'SignatureScheme', 'WebhookRequest'] : []),
+    ...(webhooks ? ['HandlesWebhooks', 'Json', 'SignatureScheme', 'WebhookContext', 'WebhookRequest'] : []),
+    ...named('WebhookDoor', 'WebhookPart'),
     ...(parts.has('oauth') ? ['OAuth2Client'] : []),
     ...(parts.has('identity') ? ['AuthenticatedUser', 'IdentifiesAuthenticatedUser'] : []),
     ...(isBare(parts) ? ['IntegrationProvider'] : []),
   ]
   const values = [
     ...(sync ? ['nextByCursor', 'paginate', 'RateLimit', 'reduceCheckpointsByMax', 'SyncItemEvent'] : []),
-    ...(webhooks ? ['ProviderEvent', ...(usesSignedPart(door) ? ['signedPart'] : [])] : []),
+    ...(webhooks ? ['ProviderEvent'] : []),
+    ...named('activeWebhookSecrets', 'signedPart'),
     ...(parts.has('oauth') ? ['OAuth2Provider', ...(reads ? ['ReauthRequiredException'] : [])] : []),
   ]
   return [
+    importStatement('import', named('createHmac'), 'node:crypto'),
     importStatement('import type', types, 'durable-integrations/provider'),
     importStatement('import', values, 'durable-integrations/provider'),
     importStatement('import', ['z'], 'zod'),
@@ -82,7 +89,7 @@ const PAGE_SIZE = 100
 const SYNC_INTERVAL_MINUTES = 15`
 
 /** With OAuth an integration is stored before it has a token. */
-function credentials(parts: ReadonlySet<Part>): string {
+function credentials(parts: ReadonlySet<Part>, door: WebhookDoor): string {
   const oauth = parts.has('oauth')
   return lines(
     !oauth && '// TODO: what it has to be given to be called.',
@@ -92,6 +99,9 @@ function credentials(parts: ReadonlySet<Part>): string {
       : '  token: z.string().min(1),',
     parts.has('webhooks') &&
       '  /** Without one no delivery is let in. */\n  webhook_secret: z.string().min(1).optional(),',
+    parts.has('webhooks') &&
+      keepsVerifyToken(door) &&
+      '  /** Made up, and given to the provider with the address of the webhook. */\n  webhook_verify_token: z.string().min(1).optional(),',
     '})',
   )
 }
@@ -132,12 +142,7 @@ export class ${prefix}WebhookReceived extends ProviderEvent {
   }
 }`
 
-interface Webhooks {
-  readonly door: WebhookDoor
-  readonly isLike: boolean
-}
-
-function providerClass(names: ProviderNames, parts: ReadonlySet<Part>, webhooksOf: Webhooks): string {
+function providerClass(names: ProviderNames, parts: ReadonlySet<Part>, members: string): string {
   const parent = parts.has('oauth') ? 'OAuth2Provider' : null
   const head = classHead(names.className, parent, isBare(parts) ? ['IntegrationProvider'] : contractsOf(parts))
   return `${head}
@@ -148,7 +153,7 @@ ${blocks(
   parts.has('health') && HEALTH,
   parts.has('identity') && IDENTITY,
   parts.has('sync') && sync(names),
-  parts.has('webhooks') && webhooks(names, webhooksOf),
+  parts.has('webhooks') && webhooks(names, members),
 )}
 }`
 }
@@ -226,12 +231,15 @@ const sync = ({ prefix }: ProviderNames): string => `  readonly reduceCheckpoint
     })
   }`
 
-function webhooks({ prefix }: ProviderNames, { door, isLike }: Webhooks): string {
-  const event = door.eventType === null ? "'unknown'" : "this.resolveWebhookEvent(request) ?? 'unknown'"
-  return `${doorMembers(door, isLike)}
+function webhooks({ prefix }: ProviderNames, members: string): string {
+  return `${members}
 
-  async handleWebhook(integration: Integration, request: WebhookRequest): Promise<{ event: string }> {
-    const event = ${event}
+  async handleWebhook(
+    integration: Integration,
+    request: WebhookRequest,
+    { eventType }: WebhookContext,
+  ): Promise<{ event: string }> {
+    const event = eventType ?? 'unknown'
     const payload = request.json() ?? null
     await integration.emit(new ${prefix}WebhookReceived(integration, event, payload))
     return { event }

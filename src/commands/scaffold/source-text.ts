@@ -40,4 +40,10 @@ export function classHead(name: string, parent: string | null, contracts: readon
   return [`export class ${name}`, ...clauses.map((clause) => `  ${clause}`), '{'].join('\n')
 }
 
+/** In single quotes, unless it has some and no double ones. */
+export function quoted(text: string): string {
+  const escaped = text.replace(/[\\\n\r]/g, (character) => JSON.stringify(character).slice(1, -1))
+  return escaped.includes("'") && !escaped.includes('"') ? `"${escaped}"` : `'${escaped.replaceAll("'", "\\'")}'`
+}
+
 const compare = (a: string, b: string): number => (a < b ? -1 : Number(a > b))

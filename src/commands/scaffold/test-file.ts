@@ -1,9 +1,9 @@
 /** The text of a new provider's tests: the conformance suite (docs/testing.md) on an API that the file plays. */
 import type { SignatureScheme } from '../../providers/signatures/scheme-rules.ts'
 import type { WebhookDoor } from '../../webhooks/catalogue/door.ts'
-import { literal, quoted, usualDoor } from './door-text.ts'
+import { literal, usualDoor } from './door-text.ts'
 import type { Part, ProviderNames } from './names.ts'
-import { blocks, importStatement, lines } from './source-text.ts'
+import { blocks, importStatement, lines, quoted } from './source-text.ts'
 
 /** @param like a door of the catalogue; null: webhooks are invented */
 export function testFile(names: ProviderNames, parts: ReadonlySet<Part>, like: WebhookDoor | null): string {

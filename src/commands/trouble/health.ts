@@ -24,10 +24,10 @@ const Report = StandingShape.extend({
   streams,
   elevated_since: moment.nullable().describe('Since when its failure rate counts as elevated.'),
   incident: anything.describe('The open incident, or null.'),
-  failures_24h: z.record(z.string(), z.int()).describe('Failed requests by class.'),
+  failures_24h: z.record(z.string(), z.int()).nullable().describe('Failed requests by class.'),
   mean_ms_24h: z.int().nullable(),
   p95_ms_24h: z.number().nullable(),
-  top_errors_24h: z.array(z.object({ error: z.string(), requests: z.int() })),
+  top_errors_24h: z.array(z.object({ error: z.string(), requests: z.int() })).nullable(),
   identity: anything.describe('Who the credentials belong to, or null.'),
 })
 const Overview = z.object({
@@ -67,11 +67,12 @@ export const health = command({
       fields: {
         id: id('of the integration'),
         identity: yesOrNo('false: its provider is not asked who the credentials belong to'),
+        traffic: yesOrNo('false: the request log is not read, and the figures of 24 hours are null'),
       },
       reach: 'integration',
       output: Report,
-      run: async ({ integrations }, { id, identity }) =>
-        reportOf(await integrations.admin.health(id, { asksProvider: identity ?? true })),
+      run: async ({ integrations }, { id, identity = true, traffic = true }) =>
+        reportOf(await integrations.admin.health(id, { asksProvider: identity, traffic })),
     }),
   ],
   check({ id, action, failOn }) {
@@ -165,7 +166,7 @@ function isFailure(
 /** A line for each field of an object and for each error; one where there is none. */
 function linesOf([field, value]: [string, unknown]): [string, unknown][] {
   if (field === 'top_errors_24h')
-    return (value as Health['topErrors24h']).map(({ error, requests }, n) => [
+    return (value as NonNullable<Health['topErrors24h']>).map(({ error, requests }, n) => [
       `top_error_${n + 1}`,
       `${requests} x ${error.slice(0, SHOWN_ERROR_LENGTH)}`,
     ])

@@ -19,7 +19,7 @@ const { integration, ...others } = many
 const Replayed = z.object({
   replayed: z.int(),
   integrations: z.int(),
-  span: z.tuple([rowId, rowId]).nullable().describe('the lowest and the highest id among them; null: none'),
+  span: z.array(rowId).length(2).nullable().describe('the lowest and the highest id among them; null: none'),
   more: z.boolean(),
 })
 const Preview = PreviewOfMany.extend({ waiting: z.int().describe('their integration is disabled by its health') })

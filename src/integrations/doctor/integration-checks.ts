@@ -111,7 +111,8 @@ const modelsTables: Check = {
   },
 }
 
-const PAGE = 1_000
+/** The breakers of a page are read at once: of more, nothing else of the process runs for tens of milliseconds. */
+const PAGE = 250
 /** By then the tries after ten minutes have failed, too. */
 const FAILING_MS = 3_600_000
 

@@ -50,6 +50,7 @@ export const COMMERCE_AND_SALES_DOORS = {
     deliveryIdSigned: true,
     eventType: null,
     batch: '',
+    batchEvent: { type: 'subscriptionType' },
     sample: { body: json([{ eventId: 1, subscriptionType: 'contact.creation' }]) },
     source: 'unverified',
     checkedBy: { package: '@hubspot/api-client', version: '13.5.0' },

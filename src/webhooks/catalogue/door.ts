@@ -4,6 +4,7 @@
  * Rule: docs/webhook-doors.md, which lists all of them.
  */
 import type { DeliveryPlace, HmacScheme, SignatureScheme } from '../../providers/signatures/scheme-rules.ts'
+import type { DoorAnswer } from '../../providers/webhook-door.ts'
 
 /** What the provider does to a new address before it sends deliveries there. */
 export type Handshake =
@@ -19,8 +20,8 @@ export type Handshake =
   | { readonly kind: 'head' }
   /** CloudEvents: OPTIONS with `WebHook-Request-Origin`, answered by `WebHook-Allowed-Origin`. */
   | { readonly kind: 'options' }
-  /** A delivery with a text that the answer holds signed by the secret. */
-  | { readonly kind: 'signed answer'; readonly path: string }
+  /** A delivery with a text that the answer repeats, and holds signed by the secret: HMAC-SHA256 in hex, under `signature`. */
+  | { readonly kind: 'signed answer'; readonly path: string; readonly signature: string }
   /** A delivery with a token that a person gives back to the provider. */
   | { readonly kind: 'token to keep'; readonly path: string }
   /** A delivery with an address that must be visited. */
@@ -41,10 +42,14 @@ export interface WebhookDoor {
   readonly deliveryIdSigned: boolean
   readonly eventType: DeliveryPlace | null
   readonly handshake?: Handshake
+  /** The answer to a delivery. Default: 200 and JSON. */
+  readonly accepted?: DoorAnswer
   /** Default: 403. */
   readonly badSignatureStatus?: number
   /** Dot path of the list of events in a delivery of many; empty: the body is the list. */
   readonly batch?: string
+  /** Where an event of a delivery of many has its own id, and its type: dot paths. */
+  readonly batchEvent?: { readonly id?: string; readonly type?: string }
   readonly sample: {
     readonly headers?: Readonly<Record<string, string>>
     readonly body: string

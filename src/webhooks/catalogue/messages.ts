@@ -53,7 +53,7 @@ export const MESSAGE_DOORS = {
     deliveryId: null,
     deliveryIdSigned: true,
     eventType: { json: 'event' },
-    handshake: { kind: 'signed answer', path: 'payload.plainToken' },
+    handshake: { kind: 'signed answer', path: 'payload.plainToken', signature: 'encryptedToken' },
     sample: { body: json({ event: 'meeting.started', event_ts: 1767225600000 }) },
     source: 'unverified',
   },
@@ -76,7 +76,7 @@ export const MESSAGE_DOORS = {
     eventType: { json: 'object' },
     handshake: { kind: 'echo query', name: 'hub.challenge', verify: 'hub.verify_token' },
     batch: 'entry',
-    sample: { body: json({ object: 'page', entry: [] }) },
+    sample: { body: json({ object: 'page', entry: [{ id: '1', time: 1767225600, changes: [{ field: 'feed' }] }] }) },
     source: seen('https://developers.facebook.com/docs/graph-api/webhooks/getting-started/'),
   },
   twilio: {
@@ -175,6 +175,7 @@ export const MESSAGE_DOORS = {
     deliveryIdSigned: true,
     eventType: null,
     batch: '',
+    batchEvent: { id: 'sg_event_id', type: 'event' },
     sample: { body: `${json([{ event: 'delivered', sg_event_id: 'ZGVsaXZlcmVk' }])}\r\n` },
     source: seen(
       'https://twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features',

@@ -119,6 +119,8 @@ export const PAYMENT_DOORS = {
     deliveryIdSigned: true,
     eventType: { json: `${ADYEN_ITEM}.eventCode` },
     batch: 'notificationItems',
+    batchEvent: { type: 'NotificationRequestItem.eventCode' },
+    accepted: { text: '[accepted]' },
     sample: {
       body: json({
         live: 'false',
@@ -137,7 +139,7 @@ export const PAYMENT_DOORS = {
         ],
       }),
     },
-    note: 'The answer’s body must be [accepted]. Only eight fields are signed, so believe no other one of the body.',
+    note: 'Only eight fields are signed, so believe no other one of the body.',
     source: seen('https://docs.adyen.com/pt/development-resources/webhooks/verify-hmac-signatures'),
   },
   'adyen-platforms': {
@@ -169,6 +171,7 @@ export const PAYMENT_DOORS = {
     eventType: null,
     badSignatureStatus: 498,
     batch: 'events',
+    batchEvent: { id: 'id', type: 'action' },
     sample: { body: json({ events: [{ id: 'EV1', action: 'paid_out' }], meta: { webhook_id: 'WB1' } }) },
     source: 'unverified',
   },
@@ -211,9 +214,17 @@ export const PAYMENT_DOORS = {
     eventType: null,
     handshake: { kind: 'probes' },
     badSignatureStatus: 401,
+    accepted: {},
     batch: 'events',
-    sample: { body: json({ events: [], firstEventSequence: 0, lastEventSequence: 0, entropy: 'S0m3r4Nd0mt3xt' }) },
-    note: 'The answer must have no body.',
+    batchEvent: { type: 'eventType' },
+    sample: {
+      body: json({
+        events: [{ resourceId: '717f2bfc', eventCategory: 'INVOICE', eventType: 'UPDATE' }],
+        firstEventSequence: 1,
+        lastEventSequence: 1,
+        entropy: 'S0m3r4Nd0mt3xt',
+      }),
+    },
     source: seen('https://developer.xero.com/documentation/webhooks/configuring-your-server'),
   },
   quickbooks: {

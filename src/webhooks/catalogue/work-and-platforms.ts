@@ -68,6 +68,7 @@ export const WORK_AND_PLATFORM_DOORS = {
     eventType: null,
     handshake: { kind: 'echo header', name: 'x-hook-secret' },
     batch: 'events',
+    batchEvent: { type: 'action' },
     sample: { body: json({ events: [{ action: 'changed', resource: { gid: '1337' } }] }) },
     source: seen('https://developers.asana.com/docs/establish-a-webhook'),
   },
@@ -212,7 +213,14 @@ export const WORK_AND_PLATFORM_DOORS = {
     eventType: { json: 'eventType' },
     handshake: { kind: 'echo header in json', name: 'x-okta-verification-challenge', path: 'verification' },
     batch: 'data.events',
-    sample: { body: json({ eventId: 'b5a1', eventType: 'com.okta.event_hook', data: { events: [] } }) },
+    batchEvent: { id: 'uuid', type: 'eventType' },
+    sample: {
+      body: json({
+        eventId: 'b5a1',
+        eventType: 'com.okta.event_hook',
+        data: { events: [{ uuid: 'a3d0', eventType: 'user.lifecycle.create' }] },
+      }),
+    },
     source: 'unverified',
   },
   clerk: {

@@ -68,6 +68,15 @@ const reconcile = ({ id }: Integration) => runActivity(test.activities.reconcile
 const stored = ({ id }: Integration) =>
   test.sql`select * from integration_webhooks where integration_id = ${id} order by id`
 
+it('asks the webhook that is registered where the metadata names none', async () => {
+  const integration = await against({})
+  await lost({ count: 2 })
+  await test.sql`
+    insert into integration_webhook_subscriptions (integration_id, is_wanted, subscription_id)
+    values (${integration.id}, true, ${String(HOOK_ID)})`
+  expect(await reconcile(integration)).toMatchObject({ seen: 2, inserted: 2 })
+})
+
 it('fetches those that are missing, each once, however often GitHub tried, and none that has arrived', async () => {
   const integration = await against()
   await lost({ count: 6 })

@@ -23,7 +23,7 @@ it('never sends more than the limit, serves all alike, and goes on when a proces
   const mean = living.reduce((sum, { calls }) => sum + calls, 0) / living.length
   expect(mean).toBeGreaterThan(20)
   // Rounds that a standstill of the machine or the kill has cost one of them. The long test holds a long run to 0.9 of the share.
-  expect(Math.min(...living.map(({ calls }) => calls))).toBeGreaterThanOrEqual(mean - 6)
+  expect(Math.min(...living.map(({ calls }) => calls))).toBeGreaterThanOrEqual(0.7 * mean)
 })
 
 it('serves quiet integrations at once beside a greedy one', async () => {

@@ -19,8 +19,23 @@ const PACKAGE = fileURLToPath(new URL('../../../', import.meta.url))
 
 /** Beside the usual ones, which the program itself writes. */
 const RUN: readonly (readonly Part[])[] = [PARTS, []]
-/** Of each kind of signature one. */
-const LIKE = ['shopify', 'twilio', 'sendgrid', 'google-pubsub', 'amazon-sns']
+/** Of each kind of signature one, and of each handshake, answer and list of events that is written as code. */
+const LIKE = [
+  ...[
+    'shopify',
+    'twilio',
+    'sendgrid',
+    'google-pubsub',
+    'amazon-sns',
+    'slack',
+    'zoom',
+    'meta',
+    'adyen',
+    'xero',
+    'asana',
+  ],
+  ...['trello', 'notion', 'dropbox', 'okta', 'azure-event-grid', 'hubspot', 'gocardless'],
+]
 
 let host: string
 let suites: Promise<ReadonlyMap<string, SuiteResult>>

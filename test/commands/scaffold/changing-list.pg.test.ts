@@ -2,7 +2,7 @@
  * A server that lists by id and changes while it is listed, and the provider that `make-provider` writes, but for the address: after
  * runs enough the host's table is what the server has.
  */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
@@ -91,6 +91,7 @@ let provider: { AcmeProvider: new () => HasIncrementalSync; AcmeItemSynced: type
 
 beforeAll(async () => {
   server = await startHttpServer()
+  await mkdir(join(PACKAGE, '.data'), { recursive: true })
   folder = await mkdtemp(join(PACKAGE, '.data', 'changing-list-'))
   const path = join(folder, await writeProvider(folder, ['sync']), 'acme.ts')
   const written = await readFile(path, 'utf8')

@@ -1,5 +1,5 @@
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Framework, ScheduleState, TemporalInspection, WedgedWorkflow } from '../../../src/framework/context.ts'
 import { BackendUnreachable } from '../../../src/framework/errors.ts'
 import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
@@ -126,7 +126,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(31)
+  expect(findings.length).toBe(33)
 })
 
 describe('models of the host', () => {
@@ -770,6 +770,46 @@ describe('rows that should have been pruned', () => {
       status: 'warning',
       message: expect.stringContaining('webhooks since'),
     })
+  })
+})
+
+describe('a table that grows for ever', () => {
+  const grown = async (table: string, rows: number) =>
+    test.sql`update pg_class set reltuples = ${rows} where oid = ${table}::regclass`
+  const found = async (pruning: Partial<typeof test.framework.config.pruning> = {}) => {
+    const { config } = test.framework
+    const findings = await runDoctor(
+      { ...test.framework, config: { ...config, pruning: { ...config.pruning, ...pruning } } },
+      probes,
+    )
+    return findings.filter(({ check }) => check === 'pruning.unbounded')
+  }
+  afterEach(async () => {
+    for (const table of ['integration_webhooks', 'integration_audit']) await grown(table, -1)
+  })
+
+  it('is a warning with the key that bounds it, from 100,000 rows on', async () => {
+    await grown('integration_webhooks', 99_999)
+    expect(await found()).toMatchObject([{ status: 'ok' }])
+    await grown('integration_webhooks', 100_000)
+    expect(await found()).toMatchObject([
+      {
+        status: 'warning',
+        message: expect.stringContaining(
+          'About 100000 webhooks are stored, and none is ever pruned: pruning.webhooks_days',
+        ),
+        remedy: 'integrations prune --dry-run',
+      },
+    ])
+  })
+
+  it('is none once its key is set; the audit has one by default', async () => {
+    await grown('integration_webhooks', 500_000)
+    await grown('integration_audit', 500_000)
+    expect(await found({ webhooks_days: 30 })).toMatchObject([{ status: 'ok' }])
+    expect(await found({ webhooks_days: 30, audit_days: null })).toMatchObject([
+      { status: 'warning', message: expect.stringContaining('pruning.audit_days') },
+    ])
   })
 })
 

@@ -1,0 +1,57 @@
+-- Gives the turn to the first row that waits, of each key of which no row has it. Of rows that coalesce, up to the first that does not, it
+-- is the newest: the others are settled, without a run. Returns how many rows have got it.
+-- The caller holds the keys' locks (lock_keys), and p_keys is the list that they were taken by. A function, so that its plan is kept, and
+-- so that the statement that settles a row can pass its turn on: what that statement has written is seen here.
+-- By indexes alone: with statistics from before a burst, Postgres would read all webhooks.
+-- Rule: docs/behaviour/webhook-order.md.
+CREATE OR REPLACE FUNCTION "__schema__"."__prefix___pass_turns"(p_keys jsonb) RETURNS int
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+	passed int;
+BEGIN
+	WITH keys AS (
+		SELECT DISTINCT (e ->> 0)::bigint AS integration_id, e ->> 1 AS ordering_key FROM jsonb_array_elements(p_keys) e
+	), head AS (
+		SELECT k.integration_id, k.ordering_key, first.id, first.coalesces
+		FROM keys k CROSS JOIN LATERAL (
+			SELECT w.id, w.coalesces FROM "__schema__"."__prefix___webhooks" w
+			WHERE w.integration_id = k.integration_id AND w.ordering_key = k.ordering_key AND w.key_turn IS FALSE
+			ORDER BY w.id LIMIT 1
+		) first
+		WHERE NOT EXISTS (
+			SELECT 1 FROM "__schema__"."__prefix___webhooks" h
+			WHERE h.integration_id = k.integration_id AND h.ordering_key = k.ordering_key AND h.key_turn
+		)
+	), next AS (
+		SELECT k.*, CASE WHEN k.coalesces THEN (
+			SELECT w.id FROM "__schema__"."__prefix___webhooks" w
+			WHERE w.integration_id = k.integration_id AND w.ordering_key = k.ordering_key AND w.key_turn IS FALSE
+				AND w.id < coalesce((
+					SELECT w.id FROM "__schema__"."__prefix___webhooks" w
+					WHERE w.integration_id = k.integration_id AND w.ordering_key = k.ordering_key AND w.key_turn IS FALSE AND NOT w.coalesces
+					ORDER BY w.id LIMIT 1
+				), 9223372036854775807)
+			ORDER BY w.id DESC LIMIT 1
+		) ELSE k.id END AS turn
+		FROM head k
+	), superseded AS (
+		UPDATE "__schema__"."__prefix___webhooks" w
+		SET status = 'processed', error = NULL, claim = NULL, key_turn = NULL, processed_at = clock_timestamp(), updated_at = clock_timestamp()
+		FROM next k
+		WHERE k.turn > k.id AND w.integration_id = k.integration_id AND w.ordering_key = k.ordering_key AND w.key_turn IS FALSE
+			AND w.id >= k.id AND w.id < k.turn
+		RETURNING w.id, w.integration_id, w.delivery_id, w.replay_attempt
+	), logged AS (
+		INSERT INTO "__schema__"."__prefix___logs"
+			(integration_id, operation, direction, status, external_id, result_data, duration_ms, origin)
+		SELECT integration_id, CASE WHEN replay_attempt IS NULL THEN 'webhook' ELSE 'webhook_replay' END, 'inbound', 'success',
+			delivery_id, '{"status":"coalesced"}'::jsonb, 0, 'webhook:' || id
+		FROM superseded ORDER BY id
+	), given AS (
+		UPDATE "__schema__"."__prefix___webhooks" w SET key_turn = true, updated_at = clock_timestamp() FROM next k WHERE w.id = k.turn
+		RETURNING w.id
+	)
+	SELECT count(*) INTO passed FROM given;
+	RETURN passed;
+END
+$$;
