@@ -100,7 +100,7 @@ export const STATE_CHARTS = {
     title: 'An incident',
     states: { open: [0, 0], closed: [1, 0] },
     arrows: [
-      ['*', 'open', 'health not healthy, circuit opens, sync becomes stale'],
+      ['*', 'open', 'health not healthy, circuit opens, sync becomes stale, webhook not registered'],
       ['open', 'open', 'worse (escalated)'],
       ['open', 'closed', 'all three are well again'],
       ['closed', '*', 'pruned'],
