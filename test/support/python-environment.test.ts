@@ -1,5 +1,6 @@
 /** Which environment is used, and what comes in its place. Its Python is played: `bin/python3` is a script of the shell. */
-import { chmod, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -66,8 +67,9 @@ describe('the kind of a Python', () => {
   it('is what it says of itself, and null when there is none', async () => {
     const python = join(parent, 'python3')
     expect(await pythonTag(python)).toBeNull()
-    await writeFile(python, '#!/bin/sh\necho cpython-313\n')
-    await chmod(python, 0o755)
+    // Written by another process: one that this one forks meanwhile would hold it open, and it could not be run (ETXTBSY).
+    const script = `printf '#!/bin/sh\\necho cpython-313\\n' > '${python}' && chmod 755 '${python}'`
+    execFileSync('/bin/sh', ['-c', script])
     expect(await pythonTag(python)).toBe('cpython-313')
   })
 })
