@@ -345,6 +345,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'integration_id, stream, status where stream is not null',
     'id where next_attempt_at is not null',
     "id where status = 'failed'",
+    "integration_id, id where status = 'failed'",
     "claim where status = 'processing'",
     'integration_id, external_id, id where external_id is not null',
     "completed_at where status = 'failed'",

@@ -63,6 +63,10 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
         .where(sql`${column.stream} is not null`),
       // What an operator has to look at, of all integrations.
       index(name('_sync_items_failed_idx')).on(column.id).where(sql`${column.status} = 'failed'`),
+      // The same of one integration, beside others with many.
+      index(name('_sync_items_own_failed_idx'))
+        .on(column.integrationId, column.id)
+        .where(sql`${column.status} = 'failed'`),
       // What has failed lately.
       index(name('_sync_items_failed_at_idx')).on(column.completedAt).where(sql`${column.status} = 'failed'`),
       // What waits for another attempt, of all integrations.
