@@ -1,4 +1,5 @@
 /** Runs the workflows and activities: one Temporal Worker per distinct task queue. */
+
 import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { WorkflowBundle } from '@temporalio/worker'
@@ -12,6 +13,7 @@ import { HANDOVER_MS } from './claims/pump.ts'
 import { createCommandRunner } from './commands/cli/in-worker.ts'
 import type { Integrations } from './create-integrations.ts'
 import { partsOf } from './create-integrations.ts'
+import type { Framework } from './framework/context.ts'
 import { errorLine } from './framework/logger.ts'
 import { redactLikely } from './framework/redaction.ts'
 import { noteRelease } from './rollups/releases.ts'
@@ -134,7 +136,6 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     throw isUnanswered(error) ? temporalUnreachable(where, error) : error
   }
   await reportModels()
-  await noteRelease(framework)
   logger.info({ event: 'worker.ready', task_queues: queues, pid: process.pid }, 'worker ready')
 
   let isAskedToStop = false
@@ -161,7 +162,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
       const endSweeps = [
         sweepPending(integrations),
         sweepStarts(rememberedStarts(framework), logger),
-        sweepRollUps(() => rollUp(framework), logger),
+        sweepRollUps(countAndNote(framework), logger),
       ]
       const hung = new Set<Worker>()
       const running = workers.map((worker, at) =>
@@ -355,4 +356,14 @@ function shown(name: string, value: unknown): unknown {
   if (typeof value === 'string') return redactLikely(value)
   if (name !== 'error' && !(value instanceof Error)) return value
   return value === undefined ? undefined : redactLikely(errorLine(value, MAX_READ)).slice(0, 300)
+}
+
+/** Counts for the charts. The first pass that reaches Postgres notes the release: a worker begins without Postgres, too. */
+function countAndNote(framework: Framework): () => Promise<unknown> {
+  let isNoted = false
+  return async () => {
+    if (!isNoted) await noteRelease(framework)
+    isNoted = true
+    return rollUp(framework)
+  }
 }
