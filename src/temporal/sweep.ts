@@ -64,16 +64,23 @@ const ROLLS_UP_EVERY_MS = 20_000
  * @param pass counts what has come since the last one. @returns ends it
  */
 export function sweepRollUps(pass: () => Promise<unknown>, logger: Logger): () => void {
-  return repeated(ROLLS_UP_EVERY_MS, async () => {
+  let isOver = false
+  const end = repeated(ROLLS_UP_EVERY_MS, async () => {
     try {
       await pass()
     } catch (error) {
+      // The worker stops, and Postgres is closed under the pass.
+      if (isOver) return
       logger.warn(
         { event: 'charts.roll_up_failed', error: errorLine(error, 300) },
         'rows could not be counted for the charts; the next pass takes them',
       )
     }
   })
+  return () => {
+    isOver = true
+    end()
+  }
 }
 
 /** @param look never throws. @returns ends it */
