@@ -243,6 +243,8 @@ export class Pump<Row extends PumpedRow, Outcome> {
     const room = this.#queues.room()
     const beganAt = performance.now()
     const after = this.#after
+    // While it holds rows, the claim leaves out those that run alone. They may have settled before its answer.
+    const wasHolding = this.#known.size > 0
     const { rows, walked, upto } = await source.claim({ ...room, after })
     const reachedEnd = walked < room.integrations
     this.#after = reachedEnd ? 0 : upto
@@ -254,7 +256,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
     // Also those whose rest is over.
     for (const queue of this.#queues.waiting()) this.#startRows(queue)
     if (after === 0) this.#round = { beganAt, isEmpty: true }
-    const isIdle = rows.length === 0 && this.#queues.held === 0 && this.#goingBack === 0
+    const isIdle = rows.length === 0 && !wasHolding && this.#queues.held === 0 && this.#goingBack === 0
     if (!isIdle || room.isPartial) this.#round.isEmpty = false
     if (!reachedEnd || !this.#round.isEmpty || this.#mustRescue) return false
     if (standing === undefined) return true
