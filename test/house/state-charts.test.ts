@@ -1,7 +1,7 @@
 /** The dashboard draws the charts of docs/states.md. */
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { STATE_CHARTS } from '../../src/api/dashboard/state-charts.ts'
+import { STATE_CHARTS } from '../../src/api/dashboard/charts/state-charts.ts'
 
 const page = readFileSync(new URL('../../docs/states.md', import.meta.url), 'utf8')
 

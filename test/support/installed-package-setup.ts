@@ -60,7 +60,7 @@ function install(): string {
   // What these import by its path in the clone.
   compile('dev', isSource, join(release, 'dev'))
   symlinkSync('dist', join(release, 'src'))
-  const assets = 'api/dashboard/assets'
+  const assets = 'api/dashboard/frame/assets'
   cpSync(join(PACKAGE, 'src', assets), join(release, 'dist', assets), { recursive: true })
   cpSync(join(PACKAGE, 'drizzle'), join(release, 'drizzle'), { recursive: true })
   cpSync(join(PACKAGE, 'package.json'), join(release, 'package.json'))

@@ -17,8 +17,8 @@ import {
   writeSessionCookie,
 } from '../caller.ts'
 import { operatorRoot, requireCsrfToken, sameOrigin } from '../middleware.ts'
-import { plainPage } from './frame.ts'
-import { clearNotice } from './notice.ts'
+import { plainPage } from './frame/frame.ts'
+import { clearNotice } from './frame/notice.ts'
 
 /** Enough for a token and a path. The caller is not known yet, so no more is read. */
 const MAX_LOGIN_BYTES = 16_384

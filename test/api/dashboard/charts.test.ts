@@ -1,9 +1,9 @@
 /** Charts as text: what is drawn, said and escaped, whatever the figures are. */
 import { describe, expect, it } from 'vitest'
-import { STYLE } from '../../../src/api/dashboard/assets.ts'
-import type { ChartInput } from '../../../src/api/dashboard/charts.ts'
-import { chart, sparkline } from '../../../src/api/dashboard/charts.ts'
-import { figureChart } from '../../../src/api/dashboard/figure-charts.ts'
+import type { ChartInput } from '../../../src/api/dashboard/charts/charts.ts'
+import { chart, sparkline } from '../../../src/api/dashboard/charts/charts.ts'
+import { figureChart } from '../../../src/api/dashboard/charts/figure-charts.ts'
+import { STYLE } from '../../../src/api/dashboard/frame/assets.ts'
 import type { ChartPoint } from '../../../src/rollups/series.ts'
 
 const START_MS = Date.UTC(2026, 2, 15, 10)

@@ -1,7 +1,7 @@
 /** Every page of the dashboard over a database with one of everything: for who may read and who may operate, with hostile texts and secrets. */
 import { Parser } from 'htmlparser2'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SCRIPTS } from '../../../src/api/dashboard/assets.ts'
+import { SCRIPTS } from '../../../src/api/dashboard/frame/assets.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
 import type { Everything } from '../../support/one-of-everything.ts'

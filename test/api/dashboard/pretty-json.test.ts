@@ -1,6 +1,6 @@
 /** JSON as it was written, with a line for each value. */
 import { describe, expect, it } from 'vitest'
-import { prettyJson } from '../../../src/api/dashboard/pretty-json.ts'
+import { prettyJson } from '../../../src/api/dashboard/frame/pretty-json.ts'
 
 describe('pretty JSON', () => {
   it.each([

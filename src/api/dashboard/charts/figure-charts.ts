@@ -1,6 +1,6 @@
 /** The charts of a page, from the figures of a window. Rule: docs/behaviour/charts.md, "Figures". */
-import type { ChartMark } from '../../rollups/marks.ts'
-import type { ChartPoint, ChartSeries } from '../../rollups/series.ts'
+import type { ChartMark } from '../../../rollups/marks.ts'
+import type { ChartPoint, ChartSeries } from '../../../rollups/series.ts'
 import type { ChartInput, ChartLine } from './charts.ts'
 import { chart } from './charts.ts'
 

@@ -1,15 +1,15 @@
 /** After an act on many: how far its rows are now. The address says which rows, so the page can be kept and sent on. */
 import type { Context } from 'hono'
 import { html } from 'hono/html'
-import { safeNextPath } from '../../access/rules.ts'
-import type { Integrations } from '../../create-integrations.ts'
-import { MAX_SPANS } from '../../failures/failure-rules.ts'
-import { invalid, queryGiven } from '../body.ts'
-import type { AccessEnvironment } from '../caller.ts'
-import type { Operation } from '../command-routes.ts'
+import { safeNextPath } from '../../../access/rules.ts'
+import type { Integrations } from '../../../create-integrations.ts'
+import { MAX_SPANS } from '../../../failures/failure-rules.ts'
+import { invalid, queryGiven } from '../../body.ts'
+import type { AccessEnvironment } from '../../caller.ts'
+import type { Operation } from '../../command-routes.ts'
+import { dashboardPage, readerOf } from '../frame/frame.ts'
+import { badge, tableOf } from '../frame/markup.ts'
 import { n } from './act-words.ts'
-import { dashboardPage, readerOf } from './frame.ts'
-import { badge, tableOf } from './markup.ts'
 
 /** The clocks of this process and of the database differ by less, and a reader seldom does two such acts within it. */
 const CLOCKS_DIFFER_MS = 2_000

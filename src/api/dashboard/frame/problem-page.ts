@@ -1,10 +1,10 @@
 /** A refusal or a failure, as a page: the same words as the API's problem document. */
 import type { Context } from 'hono'
 import { html } from 'hono/html'
-import type { Integrations } from '../../create-integrations.ts'
-import type { AccessEnvironment } from '../caller.ts'
-import { operatorRoot } from '../middleware.ts'
-import { problemHandler } from '../problem.ts'
+import type { Integrations } from '../../../create-integrations.ts'
+import type { AccessEnvironment } from '../../caller.ts'
+import { operatorRoot } from '../../middleware.ts'
+import { problemHandler } from '../../problem.ts'
 import { dashboardPage, plainPage, readerOf } from './frame.ts'
 import type { Markup } from './markup.ts'
 

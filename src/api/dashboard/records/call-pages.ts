@@ -1,11 +1,11 @@
 /** The pages of a call to a provider, and of an idempotency key. */
 import { html } from 'hono/html'
 import type { z } from 'zod'
-import type { IdempotencyKeyRow, RequestRow } from '../../commands/shapes.ts'
+import type { IdempotencyKeyRow, RequestRow } from '../../../commands/shapes.ts'
+import { ask } from '../acts/operation-door.ts'
+import { badge, body, json, tableOf, time } from '../frame/markup.ts'
 import type { Asking, Detail } from './detail-page.ts'
 import { part } from './detail-page.ts'
-import { badge, body, json, tableOf, time } from './markup.ts'
-import { ask } from './operation-door.ts'
 import { originLink, rowLink } from './record-links.ts'
 
 type Attempt = z.infer<typeof RequestRow>

@@ -1,9 +1,9 @@
 /** What is wrong now, from the doctor's findings and the open incidents, each with what mends it. Rule: docs/dashboard.md, "Home". */
 import { html } from 'hono/html'
 import type { z } from 'zod'
-import type { IncidentRow } from '../../commands/shapes.ts'
-import type { Act } from './acts.ts'
-import type { Markup } from './markup.ts'
+import type { IncidentRow } from '../../../commands/shapes.ts'
+import type { Act } from '../acts/acts.ts'
+import type { Markup } from '../frame/markup.ts'
 import type { Finding } from './system-pages.ts'
 
 type Incident = z.infer<typeof IncidentRow>

@@ -1,14 +1,14 @@
 /** The pages of a sync run and of a sync item. */
 import { html } from 'hono/html'
 import type { z } from 'zod'
-import type { SyncItemRow, SyncRun } from '../../commands/shapes.ts'
-import type { Json } from '../../framework/json.ts'
+import type { SyncItemRow, SyncRun } from '../../../commands/shapes.ts'
+import type { Json } from '../../../framework/json.ts'
+import { ask } from '../acts/operation-door.ts'
+import type { Markup } from '../frame/markup.ts'
+import { badge, facts, json, NOTHING, tableOf, time } from '../frame/markup.ts'
+import { problemOf, problemPanel } from '../frame/problem-page.ts'
 import type { Asking, Detail } from './detail-page.ts'
 import { part } from './detail-page.ts'
-import type { Markup } from './markup.ts'
-import { badge, facts, json, NOTHING, tableOf, time } from './markup.ts'
-import { ask } from './operation-door.ts'
-import { problemOf, problemPanel } from './problem-page.ts'
 import { rowLink } from './record-links.ts'
 
 type Run = z.infer<typeof SyncRun>

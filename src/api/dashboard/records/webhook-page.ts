@@ -1,12 +1,12 @@
 /** The page of a webhook: what was delivered, what became of it. */
 import { html } from 'hono/html'
 import type { z } from 'zod'
-import type { WebhookRow } from '../../commands/shapes.ts'
-import type { Json } from '../../framework/json.ts'
+import type { WebhookRow } from '../../../commands/shapes.ts'
+import type { Json } from '../../../framework/json.ts'
+import { ask } from '../acts/operation-door.ts'
+import { badge, body, tableOf, time } from '../frame/markup.ts'
 import type { Asking, Detail } from './detail-page.ts'
 import { part } from './detail-page.ts'
-import { badge, body, tableOf, time } from './markup.ts'
-import { ask } from './operation-door.ts'
 import { rowLink } from './record-links.ts'
 
 type Webhook = z.infer<typeof WebhookRow> & {

@@ -1,14 +1,14 @@
 /** Failures of items, webhooks and calls, the same ones together, each group with what tries it again. */
 import type { Context } from 'hono'
 import { html } from 'hono/html'
-import type { Integrations } from '../../create-integrations.ts'
-import type { AccessEnvironment } from '../caller.ts'
-import { buttons } from './acts.ts'
-import { dashboardPage, readerOf } from './frame.ts'
-import { filterForm, givenFilter, shared } from './listing-page.ts'
-import { NOTHING, tableOf, time } from './markup.ts'
-import { ask } from './operation-door.ts'
-import { originLink } from './record-links.ts'
+import type { Integrations } from '../../../create-integrations.ts'
+import type { AccessEnvironment } from '../../caller.ts'
+import { buttons } from '../acts/acts.ts'
+import { ask } from '../acts/operation-door.ts'
+import { dashboardPage, readerOf } from '../frame/frame.ts'
+import { NOTHING, tableOf, time } from '../frame/markup.ts'
+import { filterForm, givenFilter, shared } from '../lists/listing-page.ts'
+import { originLink } from '../records/record-links.ts'
 
 interface Group {
   readonly group: string

@@ -1,12 +1,12 @@
 /** How an integration stands, in words: on its own page, in the list of all, and at home. */
 import { html } from 'hono/html'
-import { basePathOf } from '../../access/rules.ts'
-import type { Integrations } from '../../create-integrations.ts'
-import { activeText, percentOf, switchedOffBy } from '../../integrations/rules.ts'
-import { sparkline } from './charts.ts'
-import type { Reader } from './frame.ts'
-import type { Column, Markup } from './markup.ts'
-import { badge, time } from './markup.ts'
+import { basePathOf } from '../../../access/rules.ts'
+import type { Integrations } from '../../../create-integrations.ts'
+import { activeText, percentOf, switchedOffBy } from '../../../integrations/rules.ts'
+import { sparkline } from '../charts/charts.ts'
+import type { Reader } from '../frame/frame.ts'
+import type { Column, Markup } from '../frame/markup.ts'
+import { badge, time } from '../frame/markup.ts'
 import { rowLink } from './record-links.ts'
 
 /** What a list has of an integration. */

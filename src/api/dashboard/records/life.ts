@@ -1,11 +1,11 @@
 /** A record's life as `explain` tells it: where it comes from, what happened to it, what it caused. */
 import type { Context } from 'hono'
 import { html } from 'hono/html'
-import type { Integrations } from '../../create-integrations.ts'
-import type { AccessEnvironment } from '../caller.ts'
-import type { Markup } from './markup.ts'
-import { NOTHING, time } from './markup.ts'
-import { ask } from './operation-door.ts'
+import type { Integrations } from '../../../create-integrations.ts'
+import type { AccessEnvironment } from '../../caller.ts'
+import { ask } from '../acts/operation-door.ts'
+import type { Markup } from '../frame/markup.ts'
+import { NOTHING, time } from '../frame/markup.ts'
 import type { RecordRef } from './record-links.ts'
 import { recordLink } from './record-links.ts'
 

@@ -1,11 +1,11 @@
 /** The lists of the dashboard, each of an operation of the API. */
 import { html } from 'hono/html'
 import type { z } from 'zod'
-import type { TokenRow } from '../../commands/shapes.ts'
-import { buttons } from './acts.ts'
-import { standingColumns } from './integration-standing.ts'
+import type { TokenRow } from '../../../commands/shapes.ts'
+import { buttons } from '../acts/acts.ts'
+import { badge, time } from '../frame/markup.ts'
+import { standingColumns } from '../records/integration-standing.ts'
 import type { ListingPage } from './listing-page.ts'
-import { badge, time } from './markup.ts'
 import type { Row } from './row-columns.ts'
 import { ROW_COLUMNS } from './row-columns.ts'
 

@@ -1,12 +1,12 @@
 /** The browser's door to the table of commands: a page reads and acts through the same operations as the HTTP API. */
 import type { Context } from 'hono'
-import { snakeCase } from '../../commands/command.ts'
-import type { Fields, Values } from '../../commands/fields.ts'
-import type { Integrations } from '../../create-integrations.ts'
-import { invalid } from '../body.ts'
-import type { AccessEnvironment } from '../caller.ts'
-import type { Operation } from '../command-routes.ts'
-import { contextOf, operations, parametersOf, valuesFor } from '../command-routes.ts'
+import { snakeCase } from '../../../commands/command.ts'
+import type { Fields, Values } from '../../../commands/fields.ts'
+import type { Integrations } from '../../../create-integrations.ts'
+import { invalid } from '../../body.ts'
+import type { AccessEnvironment } from '../../caller.ts'
+import type { Operation } from '../../command-routes.ts'
+import { contextOf, operations, parametersOf, valuesFor } from '../../command-routes.ts'
 
 const ALL = operations()
 

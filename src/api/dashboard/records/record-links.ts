@@ -1,7 +1,7 @@
 /** Where a record of ours is seen. */
 import { html } from 'hono/html'
-import type { Section } from './frame.ts'
-import type { Markup } from './markup.ts'
+import type { Section } from '../frame/frame.ts'
+import type { Markup } from '../frame/markup.ts'
 
 /** A record, as `explain` names it. */
 export interface RecordRef {

@@ -1,12 +1,12 @@
 /** The pages of an incident, a durable event, an operation and a mapping. */
 import { html } from 'hono/html'
 import type { z } from 'zod'
-import type { EventRow, IncidentRow, LogRow, MappingRow } from '../../commands/shapes.ts'
+import type { EventRow, IncidentRow, LogRow, MappingRow } from '../../../commands/shapes.ts'
+import { ask } from '../acts/operation-door.ts'
+import type { Markup } from '../frame/markup.ts'
+import { badge, json, NOTHING, tableOf, time } from '../frame/markup.ts'
 import type { Asking, Detail } from './detail-page.ts'
 import { part } from './detail-page.ts'
-import type { Markup } from './markup.ts'
-import { badge, json, NOTHING, tableOf, time } from './markup.ts'
-import { ask } from './operation-door.ts'
 import { originLink, rowLink } from './record-links.ts'
 
 type Incident = z.infer<typeof IncidentRow>

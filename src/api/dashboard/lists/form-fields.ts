@@ -1,9 +1,9 @@
 /** Inputs made of a command's fields: for filters and for acts. */
 import { html } from 'hono/html'
-import { snakeCase } from '../../commands/command.ts'
-import type { Field } from '../../commands/fields.ts'
-import { isRequired } from '../../commands/fields.ts'
-import type { Markup } from './markup.ts'
+import { snakeCase } from '../../../commands/command.ts'
+import type { Field } from '../../../commands/fields.ts'
+import { isRequired } from '../../../commands/fields.ts'
+import type { Markup } from '../frame/markup.ts'
 
 /** What is typed there is not shown, and not shown again. */
 const SECRET = /secret|credential|token/i

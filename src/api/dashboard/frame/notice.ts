@@ -1,8 +1,8 @@
 /** One line on the page after a change: what became of it. A cookie, which no other site can set, shown once. */
 import type { Context } from 'hono'
-import type { Integrations } from '../../create-integrations.ts'
-import type { Cookie } from '../caller.ts'
-import { clearCookie, readCookie, writeCookie } from '../caller.ts'
+import type { Integrations } from '../../../create-integrations.ts'
+import type { Cookie } from '../../caller.ts'
+import { clearCookie, readCookie, writeCookie } from '../../caller.ts'
 
 const NOTICE: Cookie = { name: 'notice', sameSite: 'Strict' }
 const MAX_CHARACTERS = 500

@@ -1,17 +1,17 @@
 /** Pages about the deployment: the doctor, notifications, schedules, the configuration in force, encryption keys. */
 import type { Context } from 'hono'
 import { html } from 'hono/html'
-import { columns } from '../../commands/command.ts'
-import type { Integrations } from '../../create-integrations.ts'
-import type { AccessEnvironment } from '../caller.ts'
-import { buttons } from './acts.ts'
-import type { Reader, Section } from './frame.ts'
-import { dashboardPage, readerOf } from './frame.ts'
-import { filterForm, givenFilter } from './listing-page.ts'
-import type { Markup } from './markup.ts'
-import { badge, facts, pre, tableOf, time } from './markup.ts'
-import { ask } from './operation-door.ts'
-import { rowLink } from './record-links.ts'
+import { columns } from '../../../commands/command.ts'
+import type { Integrations } from '../../../create-integrations.ts'
+import type { AccessEnvironment } from '../../caller.ts'
+import { buttons } from '../acts/acts.ts'
+import { ask } from '../acts/operation-door.ts'
+import type { Reader, Section } from '../frame/frame.ts'
+import { dashboardPage, readerOf } from '../frame/frame.ts'
+import type { Markup } from '../frame/markup.ts'
+import { badge, facts, pre, tableOf, time } from '../frame/markup.ts'
+import { filterForm, givenFilter } from '../lists/listing-page.ts'
+import { rowLink } from '../records/record-links.ts'
 
 interface Page {
   readonly section: Section

@@ -1,9 +1,9 @@
 /** Columns of lists of records: on their own pages, and in parts of an integration's page. */
 import { html } from 'hono/html'
-import type { Section } from './frame.ts'
-import type { Column, Markup } from './markup.ts'
-import { badge, time } from './markup.ts'
-import { originLink, rowLink } from './record-links.ts'
+import type { Section } from '../frame/frame.ts'
+import type { Column, Markup } from '../frame/markup.ts'
+import { badge, time } from '../frame/markup.ts'
+import { originLink, rowLink } from '../records/record-links.ts'
 
 /** A row as a list of the API has it. */
 export type Row = Readonly<Record<string, unknown>> & { readonly id: number }

@@ -1,7 +1,7 @@
 /** A state chart as SVG made on the server, with the same in words: arrows have numbers, and a list says when each is taken. */
 import { html } from 'hono/html'
-import type { Markup } from './markup.ts'
-import { badge, time } from './markup.ts'
+import type { Markup } from '../frame/markup.ts'
+import { badge, time } from '../frame/markup.ts'
 import type { ChartName, StateChart } from './state-charts.ts'
 import { OUTSIDE, STATE_CHARTS } from './state-charts.ts'
 
