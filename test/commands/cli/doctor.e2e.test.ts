@@ -203,7 +203,7 @@ describe('a healthy stack', () => {
 
   it('is told in one line', async () => {
     const { exitCode, out } = await run('integrations doctor')
-    expect(out).toMatch(/^All is well: \d+ checks without a finding\.\n/)
+    expect(out).toContain('All is well: 33 checks without a finding.')
     expect(exitCode).toBe(0)
   })
 })
