@@ -167,15 +167,11 @@ export interface Command<F extends Fields = Fields, Result = unknown> extends De
   document?(result: Result): unknown
   /** For a person; default: its fields, one a line. */
   show?(result: Result, context: CommandContext): string
-  /** Of a list: what a person sees of a row, by the heads of the table, and what is said where there is none. */
-  readonly shows?: Shows
+  /** Of a list: said where nothing is found. */
   readonly none?: string
   /** Whether a part failed, so that the command ends with 1. */
   hasFailed?(result: Result): boolean
 }
-
-/** Names of a row's columns, or what is made of the row, by the heads of a table. */
-export type Shows = Readonly<Record<string, string | ((row: Record<string, unknown>) => unknown)>>
 
 /** A command that neither needs nor loads the host. */
 export interface HostlessCommand<F extends Fields = Fields, Result = unknown> extends Described<F> {

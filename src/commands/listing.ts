@@ -1,7 +1,7 @@
 /** Commands that list rows, the newest first, a page at a time. */
 import { z } from 'zod'
 import { table } from './cli/table.ts'
-import type { Command, CommandContext, RecordKind, Route, Shows, Topic } from './command.ts'
+import type { Command, CommandContext, RecordKind, Route, Topic } from './command.ts'
 import { columns, fieldLines, kebab, route } from './command.ts'
 import type { Field, Fields, Values } from './fields.ts'
 import { id, optional, whole, withDefault } from './fields.ts'
@@ -33,7 +33,7 @@ export interface Listing<F extends Fields, Row extends { readonly id: number }> 
   /** Of a row, as {@link columns} writes it. */
   readonly row: z.ZodType
   /** What a person sees of a row: the heads of the table, and the column of each. */
-  readonly shows: Shows
+  readonly shows: Readonly<Record<string, string | ((row: Record<string, unknown>) => unknown)>>
   /** Said where there is nothing. */
   readonly none: string
   readonly reach?: Command['reach']
@@ -115,7 +115,6 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
     ...(one === undefined ? {} : { places: ['id'] as never }),
     fields: paged,
     reach,
-    shows,
     none,
     output: one === undefined ? z.array(row) : z.union([z.array(row), one.output]),
     routes: [http, ...ofOne],

@@ -7,7 +7,6 @@ import { actProgressPage } from './acts/act-progress-page.ts'
 import { actRoutes } from './acts/acts.ts'
 import type { Section } from './frame/frame.ts'
 import { problemPage, wantsPage } from './frame/problem-page.ts'
-import { listingPage } from './lists/listing-page.ts'
 import { LISTINGS } from './lists/listings.ts'
 import type { LiveOptions } from './live.ts'
 import { liveRoutes } from './live.ts'
@@ -17,7 +16,7 @@ import { consoleRoutes } from './pages/console-page.ts'
 import { failuresPage } from './pages/failures-page.ts'
 import { homePage } from './pages/home.ts'
 import { payloadSearchPage, searchPage } from './pages/search-page.ts'
-import { SYSTEM_PAGES, systemPage } from './pages/system-pages.ts'
+import { SYSTEM_PAGES } from './pages/system-pages.ts'
 import { keyDetail, requestDetail } from './records/call-pages.ts'
 import type { DetailOf } from './records/detail-page.ts'
 import { detailPage } from './records/detail-page.ts'
@@ -34,9 +33,8 @@ export function dashboardRoutes(
   routes.onError((error, context) => problemPage(integrations, context, error))
   routes.get('/', (context) => homePage(integrations, context))
   routes.get('/charts', (context) => chartsPage(integrations, context))
-  for (const listing of LISTINGS)
-    routes.get(`/${listing.section}`, (context) => listingPage(integrations, context, listing))
-  for (const page of SYSTEM_PAGES) routes.get(`/${page.section}`, (context) => systemPage(integrations, context, page))
+  for (const { section, serve } of [...LISTINGS, ...SYSTEM_PAGES])
+    routes.get(`/${section}`, (context) => serve(integrations, context))
   routes.get('/failures', (context) => failuresPage(integrations, context))
   routes.get('/search', (context) => searchPage(integrations, context))
   routes.get('/search/payloads', (context) => payloadSearchPage(integrations, context))

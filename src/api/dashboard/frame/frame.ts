@@ -46,6 +46,13 @@ export function sectionName(section: Section): string {
   return pages[section] ?? section
 }
 
+/** A page that needs nothing but its address. */
+export interface ServedPage {
+  /** Its path below the root. */
+  readonly section: Section
+  serve(integrations: Integrations, context: Context<AccessEnvironment>): Promise<Response>
+}
+
 export interface PageParts {
   readonly title: string
   /** Null: a page of none, such as the search. */

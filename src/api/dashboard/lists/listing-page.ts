@@ -8,7 +8,7 @@ import type { AccessEnvironment } from '../../caller.ts'
 import type { Act } from '../acts/acts.ts'
 import { buttons } from '../acts/acts.ts'
 import { ask, operationOf } from '../acts/operation-door.ts'
-import type { Reader, Section } from '../frame/frame.ts'
+import type { Reader, Section, ServedPage } from '../frame/frame.ts'
 import { dashboardPage, readerOf } from '../frame/frame.ts'
 import type { Column, Markup } from '../frame/markup.ts'
 import { NOTHING, tableOf } from '../frame/markup.ts'
@@ -36,7 +36,12 @@ export interface ListingPage<Row> {
   readonly acts?: readonly Omit<Act, 'words'>[]
 }
 
-export async function listingPage<Row>(
+export const listing = <Row>(page: ListingPage<Row>): ServedPage => ({
+  section: page.section,
+  serve: (integrations, context) => listingPage(integrations, context, page),
+})
+
+async function listingPage<Row>(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
   { section, title, operation: key, words = {}, columns, acts = [] }: ListingPage<Row>,

@@ -6,24 +6,23 @@ import type { Integrations } from '../../../create-integrations.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import { buttons } from '../acts/acts.ts'
 import { ask } from '../acts/operation-door.ts'
-import type { Reader, Section } from '../frame/frame.ts'
+import type { Reader, Section, ServedPage } from '../frame/frame.ts'
 import { dashboardPage, readerOf } from '../frame/frame.ts'
 import type { Markup } from '../frame/markup.ts'
 import { badge, facts, pre, tableOf, time } from '../frame/markup.ts'
 import { filterForm, givenFilter } from '../lists/listing-page.ts'
 import { rowLink } from '../records/record-links.ts'
 
-interface Page {
+interface Page<Answer> {
   readonly section: Section
   readonly title: string
   /** Of the API. */
   readonly operation: string
-  // biome-ignore lint/suspicious/noExplicitAny: the answer of its operation; each page says what it has.
-  main(answer: any, reader: Reader): Markup
+  main(answer: Answer, reader: Reader): Markup
   /** It has filters. */
   readonly isFiltered?: true
   /** Reads the answer, where the operation itself takes too long for a page. */
-  read?(integrations: Integrations): Promise<unknown>
+  read?(integrations: Integrations): Promise<Answer>
   /** It changes while it is looked at. */
   readonly isLive?: boolean
 }
@@ -104,8 +103,8 @@ export const runDoctor = (root: string): Markup =>
 
 const word = (value: boolean): string => (value ? 'yes' : 'no')
 
-export const SYSTEM_PAGES: readonly Page[] = [
-  {
+export const SYSTEM_PAGES: readonly ServedPage[] = [
+  systemPage<Diagnosis>({
     section: 'doctor',
     title: 'Doctor',
     operation: 'get /doctor',
@@ -126,8 +125,8 @@ ${tableOf<Finding>({
   rows: (diagnosis?.findings ?? []).map(columns).sort((a, b) => ORDER.indexOf(a.status) - ORDER.indexOf(b.status)),
   none: 'Nothing yet.',
 })}`,
-  },
-  {
+  }),
+  systemPage<Notifications>({
     section: 'notifications',
     title: 'Notifications',
     operation: 'get /notifications',
@@ -155,8 +154,8 @@ ${tableOf<Notifications['given_up'][number]>({
   rows: givenUp,
   none: 'Nothing was given up within seven days.',
 })}`,
-  },
-  {
+  }),
+  systemPage<Schedules>({
     section: 'schedules',
     title: 'Schedules',
     operation: 'get /schedules',
@@ -187,8 +186,8 @@ ${tableOf<Schedules['search_attributes'][number]>({
   rows: attributes,
   none: 'There is none.',
 })}`,
-  },
-  {
+  }),
+  systemPage<Configuration>({
     section: 'configuration',
     title: 'Configuration',
     operation: 'get /configuration',
@@ -207,8 +206,8 @@ ${tableOf<Schedules['search_attributes'][number]>({
         rows: data,
         none: 'Nothing of the kind.',
       }),
-  },
-  {
+  }),
+  systemPage<Keys>({
     section: 'keys',
     title: 'Encryption keys',
     operation: 'get /keys',
@@ -228,17 +227,22 @@ ${tableOf<Keys['keys'][number]>({
   rows: keys,
   none: 'There is none.',
 })}`,
-  },
+  }),
 ]
 
-export async function systemPage(
+function systemPage<Answer>(page: Page<Answer>): ServedPage {
+  return { section: page.section, serve: (integrations, context) => answered(integrations, context, page) }
+}
+
+async function answered<Answer>(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
-  { section, title, operation, main, isFiltered, read, isLive = false }: Page,
+  { section, title, operation, main, isFiltered, read, isLive = false }: Page<Answer>,
 ): Promise<Response> {
   const reader = readerOf(integrations, context)
   const given = isFiltered ? givenFilter(context) : {}
-  const answer = read === undefined ? await ask(integrations, context, operation, given) : await read(integrations)
+  const answer =
+    read === undefined ? await ask<Answer>(integrations, context, operation, given) : await read(integrations)
   return dashboardPage(integrations, context, {
     title,
     section,
