@@ -59,7 +59,7 @@ export type ServeDashboard = (
     readonly host: string
     /** 0: a free one. */
     readonly port: number
-    /** Signs in whoever opens the second address. */
+    /** The second address signs a browser in. */
     readonly token: string
     readonly signal: AbortSignal
     readonly onReady: (address: string, login: string) => void

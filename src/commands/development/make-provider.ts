@@ -49,7 +49,7 @@ export const makeProvider = hostlessCommand({
     force: flag('overwrite what is there'),
   },
   async runWithoutHost(_, { identifier, dir, with: wanted, like: named, force }) {
-    // Whoever names a door wants its webhooks.
+    // A provider like a door of the catalogue takes webhooks.
     const chosen = new Set<Part>(named === undefined ? wanted : [...wanted, 'webhooks'])
     const door = named === undefined ? null : (WEBHOOK_DOORS[named] ?? null)
     const names = providerNames(identifier)

@@ -12,7 +12,7 @@ const TOKEN_MS = 8 * 3_600_000
 export const dashboard = command({
   name: 'dashboard',
   topic: 'Set up',
-  summary: 'Serves the dashboard alone, on this machine, and signs in whoever opens the address it prints.',
+  summary: 'Serves the dashboard alone, on this machine, and signs a browser in by the address that it prints.',
   examples: [
     'integrations dashboard',
     'DATABASE_URL=postgres://reader@db.internal/app integrations dashboard --port 0',

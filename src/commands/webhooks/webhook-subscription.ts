@@ -6,7 +6,11 @@ import { all, moment, rowId } from '../shapes.ts'
 
 export const SubscriptionShape = z.object({
   integration_id: rowId,
-  is_wanted: z.boolean().describe('While the integration is switched off, there is none all the same'),
+  is_wanted: z
+    .boolean()
+    .describe(
+      'Whether a person has asked for one. While the integration is switched off, the provider has no subscription',
+    ),
   subscription_id: z.string().nullable().describe('The provider’s id; null: none is known'),
   url: z.string().nullable(),
   ...all(moment.nullable(), 'expires_at', 'renewed_at', 'checked_at', 'next_check_at', 'failing_since'),

@@ -280,7 +280,7 @@ function rowsIn(counts: unknown): string {
 
 type Test = { readonly host: string; readonly ok: boolean; readonly error: string | null }
 function testsSaid(tests: readonly Test[]): string {
-  if (tests.length === 0) return 'Nobody to tell: notifications.targets is empty.'
+  if (tests.length === 0) return 'There is no target to notify: notifications.targets is empty.'
   return tests.map(({ host, ok, error }) => `${host}: ${ok ? 'received' : error}`).join('; ')
 }
 

@@ -17,7 +17,7 @@ export function operationOf(key: string): Operation {
   return found
 }
 
-/** The operation of a method and a path with values in it, and those values. Null: there is none. */
+/** The operation of a method and a path with values in it, and those values. Null where no operation fits. */
 export function operationAt(
   method: string,
   path: string,

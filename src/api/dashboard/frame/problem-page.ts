@@ -44,7 +44,7 @@ export async function problemPage(
   })
 }
 
-/** A browser, and not a program: below the API's root nobody gets a page. */
+/** Whether a browser asks. Below the API's root every caller gets JSON. */
 export function wantsPage({ req }: Context): boolean {
   return (req.header('accept') ?? '').includes('text/html') && !req.path.includes('/api/v1')
 }

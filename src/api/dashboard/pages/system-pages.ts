@@ -173,7 +173,7 @@ ${tableOf<Notifications['given_up'][number]>({
         { head: 'Next run', cell: (row) => time(row.next_run_at) },
       ],
       rows: schedules,
-      none: 'There is none: schedules.enabled is false, and the host keeps the timing.',
+      none: 'No Schedules: schedules.enabled is false, and the host keeps the timing.',
     })}
 <h2>Search attributes</h2>
 ${tableOf<Schedules['search_attributes'][number]>({
@@ -184,7 +184,7 @@ ${tableOf<Schedules['search_attributes'][number]>({
     { head: 'Standing', cell: ({ standing }) => badge(standing === 'registered' ? 'ok' : 'warning', standing) },
   ],
   rows: attributes,
-  none: 'There is none.',
+  none: 'No search attributes.',
 })}`,
   }),
   systemPage<Configuration>({
@@ -225,7 +225,7 @@ ${tableOf<Keys['keys'][number]>({
     { head: 'Removable', cell: ({ removable }) => word(removable) },
   ],
   rows: keys,
-  none: 'There is none.',
+  none: 'No keys.',
 })}`,
   }),
 ]

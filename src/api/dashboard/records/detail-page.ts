@@ -19,7 +19,7 @@ export interface Detail {
   readonly title: string
   readonly facts: Readonly<Record<string, unknown>>
   readonly acts?: readonly Act[]
-  /** To other systems; null: there is none. */
+  /** To other systems; a link that is null is left out. */
   readonly links?: Readonly<Record<string, string | null>>
   readonly parts?: readonly Markup[]
   readonly states?: readonly StateNow[]

@@ -35,7 +35,7 @@ export function recordLink(root: string, ref: RecordRef): Markup {
   return html`<a href="${recordPath(root, ref)}">${ref.kind} ${ref.id}</a>`
 }
 
-/** A link to a row of a list; null: there is none. */
+/** A link to a row of a list; null without an id. */
 export function rowLink(root: string, section: Section, id: unknown, text: unknown = id): Markup | null {
   return id === null || id === undefined ? null : html`<a href="${root}/${section}/${id}">${text}</a>`
 }

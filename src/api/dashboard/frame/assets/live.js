@@ -75,7 +75,7 @@ function nameOf(node) {
   return node.id || null
 }
 
-/** The old child that a new one is, from here on. One of many is none behind a named one, which would be lost. @param {Node | null} at @param {Node} child @param {(node: Node) => Node | null} after */
+/** Finds the old child that a new one updates. One without a name never matches beyond one with a name, which would be lost. @param {Node | null} at @param {Node} child @param {(node: Node) => Node | null} after */
 function sameAs(at, child, after) {
   const name = nameOf(child)
   for (let node = at; node !== null; node = after(node)) {
