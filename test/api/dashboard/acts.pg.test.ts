@@ -1,24 +1,22 @@
 /** What a person changes in the dashboard. Rule: docs/behaviour/dashboard.md, "Acts". */
 import type { Hono } from 'hono'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createApi } from '../../../src/api/app.ts'
 import { operations } from '../../../src/api/command-routes.ts'
 import { spansOf } from '../../../src/api/dashboard/acts/act-progress-page.ts'
 import { ACT_WORDS } from '../../../src/api/dashboard/acts/act-words.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
-import type { TestDatabase } from '../../support/database.ts'
-import { createTestDatabase } from '../../support/database.ts'
+import type { Dashboard } from '../../support/dashboard.ts'
+import { openDashboard } from '../../support/dashboard.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
-import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
 import type { SignedIn } from '../../support/operators.ts'
-import { BASE_URL, from, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS } from '../../support/operators.ts'
+import { BASE_URL, from } from '../../support/operators.ts'
 import { CREDENTIALS, incrementalProvider, webhookProvider } from '../../support/providers.ts'
 import { makeIntegration, makeWebhook, webhookOf } from '../../support/rows.ts'
 
 const ADDRESS = '203.0.113.7'
 const CANARY = 'canary-4f1e-secret-of-a-person'
 
-let database: TestDatabase
+let dashboard: Dashboard
 let test: TestIntegrations
 let api: Hono
 let reader: SignedIn
@@ -26,9 +24,7 @@ let operator: SignedIn
 let integration: Integration
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  test = testIntegrations(database.url, {
-    encryptionKeys: encryptionKey('shared'),
+  dashboard = await openDashboard({
     providers: {
       acme: webhookProvider(),
       plain: incrementalProvider(
@@ -36,19 +32,12 @@ beforeAll(async () => {
         () => {},
       ),
     },
-    baseUrl: BASE_URL,
-    config: { operator: { tokens: [...TOKENS] } },
   })
-  api = createApi(test.integrations)
-  reader = await signIn(test.integrations, READ_TOKEN)
-  operator = await signIn(test.integrations, OPERATE_TOKEN)
+  ;({ test, api, reader, operator } = dashboard)
   integration = await makeIntegration(test, 'acme', { name: 'Acme <b>north</b>', credentials: CREDENTIALS })
 })
 
-afterAll(async () => {
-  await test.close()
-  await database.drop()
-})
+afterAll(() => dashboard.close())
 
 const get = (path: string, { cookie } = operator, headers: Record<string, string> = {}) =>
   api.request(`/operator${path}`, { headers: { accept: 'text/html', cookie, ...headers } })
@@ -132,6 +121,15 @@ describe('an act on one record', () => {
       target: `webhook:${webhook?.id}`,
       from: ADDRESS,
     })
+  })
+
+  it('is told on the next page, once', async () => {
+    const [webhook] = await failed(1)
+    const answer = await post(`/do/post/webhooks/${webhook?.id}/dismiss`)
+    const [cookie = ''] = answer.headers.getSetCookie().filter((each) => each.includes('notice'))
+    const told = await get('/webhooks', { ...operator, cookie: `${operator.cookie}; ${cookie.split(';')[0]}` })
+    expect(await told.text()).toContain(`role="status">Webhook ${webhook?.id} is dismissed.`)
+    expect(told.headers.getSetCookie().find((each) => each.includes('notice'))).toMatch(/Max-Age=0/)
   })
 
   it('without a place to lead back to leads to the record', async () => {

@@ -3,20 +3,18 @@ import type { Hono } from 'hono'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GitHubProvider } from '../../../src/adapters/github/index.ts'
 import { StripeProvider } from '../../../src/adapters/stripe/index.ts'
-import { createApi } from '../../../src/api/app.ts'
-import type { TestDatabase } from '../../support/database.ts'
-import { createTestDatabase } from '../../support/database.ts'
+import type { Dashboard } from '../../support/dashboard.ts'
+import { openDashboard } from '../../support/dashboard.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
-import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
 import type { SignedIn } from '../../support/operators.ts'
-import { BASE_URL, from, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS } from '../../support/operators.ts'
+import { BASE_URL, from } from '../../support/operators.ts'
 import { webhookProvider } from '../../support/providers.ts'
 import { makeIntegration, makeWebhook } from '../../support/rows.ts'
 import { workOff } from '../../support/work-off.ts'
 
 const SECRET = 'whsec_canary-of-the-console'
 
-let database: TestDatabase
+let dashboard: Dashboard
 let test: TestIntegrations
 let api: Hono
 let operator: SignedIn
@@ -26,20 +24,14 @@ let stripe: number
 let plain: number
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  test = testIntegrations(database.url, {
-    encryptionKeys: encryptionKey('shared'),
+  dashboard = await openDashboard({
     providers: {
       github: new GitHubProvider(),
       stripe: new StripeProvider(),
       acme: webhookProvider({ verifyWebhookSignature: () => true }),
     },
-    baseUrl: BASE_URL,
-    config: { operator: { tokens: [...TOKENS] } },
   })
-  api = createApi(test.integrations)
-  operator = await signIn(test.integrations, OPERATE_TOKEN)
-  reader = await signIn(test.integrations, READ_TOKEN)
+  ;({ test, api, reader, operator } = dashboard)
   const repository = { owner: 'acme', repo: 'widgets' }
   github = (
     await makeIntegration(test, 'github', { credentials: { token: 't', webhook_secret: SECRET }, metadata: repository })
@@ -48,10 +40,7 @@ beforeAll(async () => {
   plain = (await makeIntegration(test, 'acme')).id
 })
 
-afterAll(async () => {
-  await test.close()
-  await database.drop()
-})
+afterAll(() => dashboard.close())
 
 const get = (path: string, { cookie } = operator) => api.request(path, { headers: { accept: 'text/html', cookie } })
 const send = (fields: Record<string, string>, { cookie, csrfToken } = operator) =>

@@ -5,41 +5,30 @@ import type { AccessEnvironment } from '../../../src/api/caller.ts'
 import { callerOf } from '../../../src/api/caller.ts'
 import { liveRoutes } from '../../../src/api/dashboard/live.ts'
 import { operatorRoutes } from '../../../src/api/operator-routes.ts'
-import type { TestDatabase } from '../../support/database.ts'
-import { createTestDatabase } from '../../support/database.ts'
+import type { Dashboard } from '../../support/dashboard.ts'
+import { openDashboard } from '../../support/dashboard.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
-import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
 import type { SignedIn } from '../../support/operators.ts'
-import { BASE_URL, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS } from '../../support/operators.ts'
+import { OPERATE_TOKEN, signIn } from '../../support/operators.ts'
 import { webhookProvider } from '../../support/providers.ts'
 import { makeIntegration, makeWebhook } from '../../support/rows.ts'
 
-let database: TestDatabase
+let dashboard: Dashboard
 let test: TestIntegrations
 let reader: SignedIn
 let operator: SignedIn
 const left: AbortController[] = []
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  test = testIntegrations(database.url, {
-    encryptionKeys: encryptionKey('shared'),
-    providers: { acme: webhookProvider() },
-    baseUrl: BASE_URL,
-    config: { operator: { tokens: [...TOKENS] } },
-  })
-  reader = await signIn(test.integrations, READ_TOKEN)
-  operator = await signIn(test.integrations, OPERATE_TOKEN)
+  dashboard = await openDashboard({ providers: { acme: webhookProvider() } })
+  ;({ test, reader, operator } = dashboard)
 })
 
 afterEach(() => {
   for (const each of left.splice(0)) each.abort()
 })
 
-afterAll(async () => {
-  await test.close()
-  await database.drop()
-})
+afterAll(() => dashboard.close())
 
 /** The routes, with a short time between two looks. */
 function apiOf({ stopping = new AbortController().signal, longestMs = 60_000 } = {}) {
