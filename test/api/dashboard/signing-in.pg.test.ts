@@ -172,7 +172,7 @@ it('the page allows our own style and script, and is neither framed, kept nor to
   const [, nonce = ''] = /<script nonce="([^"]+)"/.exec(page) ?? []
   expect(Object.fromEntries(answer.headers)).toMatchObject({
     'content-type': 'text/html; charset=UTF-8',
-    'content-security-policy': `default-src 'none'; style-src 'self'; script-src 'nonce-${nonce}' 'strict-dynamic'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; object-src 'none'; require-trusted-types-for 'script'; trusted-types dashboard`,
+    'content-security-policy': `default-src 'none'; style-src 'self'; img-src 'self'; script-src 'nonce-${nonce}' 'strict-dynamic'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; object-src 'none'; require-trusted-types-for 'script'; trusted-types dashboard`,
     // Under no-referrer a browser would send "Origin: null" with these very forms.
     'referrer-policy': 'same-origin',
     'x-content-type-options': 'nosniff',

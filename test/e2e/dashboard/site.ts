@@ -78,7 +78,8 @@ export async function startSite({
       const page = await context.newPage()
       const complaints: string[] = []
       page.on('console', (message) => {
-        if (['error', 'warning'].includes(message.type())) complaints.push(`${page.url()}: ${message.text()}`)
+        if (['error', 'warning'].includes(message.type()))
+          complaints.push(`${page.url()}: ${message.text()} ${message.location().url}`)
       })
       page.on('pageerror', (error) => complaints.push(`${page.url()}: ${error.message}`))
       page.on('dialog', (dialog) => {

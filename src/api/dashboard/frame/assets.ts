@@ -1,4 +1,4 @@
-/** The dashboard's style and scripts, as files of their own: kept by a browser for ever, under a name that changes with their bytes. */
+/** The dashboard's style, icon and scripts, as files of their own: kept by a browser for ever, under a name that changes with their bytes. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { Hono } from 'hono'
@@ -10,6 +10,7 @@ interface Asset {
 }
 
 export const STYLE = asset('dashboard.css', 'text/css')
+export const ICON = asset('icon.svg', 'image/svg+xml')
 /** In their order. */
 export const SCRIPTS = [asset('dashboard.js', 'text/javascript'), asset('live.js', 'text/javascript')]
 
@@ -22,7 +23,7 @@ function asset(file: string, type: string): Asset {
 /** Open to any caller: the sign-in page needs them, and they say nothing of anybody. */
 export function assetRoutes(): Hono {
   const routes = new Hono()
-  for (const { name, type, text } of [STYLE, ...SCRIPTS])
+  for (const { name, type, text } of [STYLE, ICON, ...SCRIPTS])
     routes.get(`/assets/${name}`, (context) =>
       context.body(text, 200, {
         'Content-Type': type,

@@ -6,7 +6,7 @@ import { hasScope } from '../../../access/rules.ts'
 import type { Integrations } from '../../../create-integrations.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import { CSRF_FIELD, operatorRoot } from '../../middleware.ts'
-import { SCRIPTS, STYLE } from './assets.ts'
+import { ICON, SCRIPTS, STYLE } from './assets.ts'
 import type { Markup } from './markup.ts'
 import { takeNotice } from './notice.ts'
 
@@ -92,7 +92,7 @@ function documentOf(
   const nonce = randomBytes(18).toString('base64')
   context.header(
     'Content-Security-Policy',
-    `default-src 'none'; style-src 'self'; script-src 'nonce-${nonce}' 'strict-dynamic'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; object-src 'none'; require-trusted-types-for 'script'; trusted-types dashboard`,
+    `default-src 'none'; style-src 'self'; img-src 'self'; script-src 'nonce-${nonce}' 'strict-dynamic'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; object-src 'none'; require-trusted-types-for 'script'; trusted-types dashboard`,
   )
   // `same-origin`, not `no-referrer`: a browser then sends `Origin: null` with our own forms, and we refuse those.
   context.header('Referrer-Policy', 'same-origin')
@@ -105,6 +105,7 @@ function documentOf(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${title} · Integrations</title>
+<link rel="icon" type="image/svg+xml" href="${root}/assets/${ICON.name}">
 <link rel="stylesheet" href="${root}/assets/${STYLE.name}">
 ${SCRIPTS.map(({ name }) => html`<script nonce="${nonce}" src="${root}/assets/${name}" defer></script>`)}
 </head>
