@@ -11,6 +11,6 @@ it.each(Object.values(STATE_CHARTS))('$title', ({ title, states, arrows }) => {
     [from, to, when].map((part) => (part === '[*]' ? '*' : part)),
   )
   expect(arrows).toEqual(drawn)
-  const named = new Set(arrows.flatMap(([from, to]) => [from, to]).filter((state) => state !== '*'))
+  const named = new Set(arrows.flatMap((arrow) => arrow.slice(0, 2)).filter((state) => state !== '*'))
   expect(Object.keys(states).sort()).toEqual([...named].sort())
 })
