@@ -21,8 +21,12 @@ export const all = <const Name extends string, Schema extends z.ZodType>(schema:
 /** Columns beyond those that are named. */
 const open = z.looseObject
 
+/** Which integration a row is of. */
+const ofIntegration = { integration_id: rowId, provider: z.string(), integration_name: z.string() }
+
 export const WebhookRow = open({
-  ...all(rowId, 'id', 'integration_id'),
+  id: rowId,
+  ...ofIntegration,
   ...all(z.string().nullable(), 'delivery_id', 'event_type', 'error'),
   status: z.enum(WEBHOOK_STATUSES),
   attempts: z.int(),
@@ -45,9 +49,6 @@ export const CircuitState = z.object({
   failures: z.int(),
   failure_rate: z.number().nullable(),
 })
-
-/** Of which integration a row is. */
-const ofIntegration = { integration_id: rowId, provider: z.string(), integration_name: z.string() }
 
 export const RequestRow = open({
   id: rowId,
@@ -135,7 +136,8 @@ export const TokenRow = z.object({
 const count = z.int().min(0)
 
 export const SyncRunRow = open({
-  ...all(rowId, 'id', 'integration_id'),
+  id: rowId,
+  ...ofIntegration,
   stream: streamName,
   operation: z.enum(['sync', 'backfill']),
   status: z.enum(RUN_STATUSES),
@@ -158,7 +160,8 @@ export const ChangedCursor = z.object({ integration_id: rowId, stream: streamNam
 export const AdvancedCursor = z.object({ runs: count, from: anything, to: anything, reclaimed: count })
 
 export const SyncItemRow = open({
-  ...all(rowId, 'id', 'integration_id'),
+  id: rowId,
+  ...ofIntegration,
   stream: streamName,
   ...all(rowId.nullable(), 'sync_log_id', 'made_up_for_by'),
   event_class: z.string(),

@@ -3,7 +3,7 @@
 import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, sql } from 'drizzle-orm'
 import type { Database } from './client.ts'
-import type { Tables } from './schema/tables.ts'
+import type { IntegrationRow, Tables } from './schema/tables.ts'
 
 /** All that is given must hold, of the integration as it is now. */
 export interface OfIntegrations {
@@ -35,6 +35,18 @@ export function belongsToThem(tables: Tables, column: SQL, of: OfIntegrations): 
   return isOne === undefined
     ? undefined
     : sql`${column} in (select ${integrations.id} from ${integrations} where ${isOne})`
+}
+
+/** Which integration a row is of, for a person. */
+export interface OfIntegration {
+  readonly provider: IntegrationRow['provider']
+  readonly integrationName: IntegrationRow['name']
+}
+
+/** Scalars, so that they are asked for the rows of a page alone, and a plan of before stays. @param id of the row's integration */
+export function integrationColumns({ integrations }: Tables, id: SQL) {
+  const of = (column: SQL) => sql<string>`(select ${column} from ${integrations} where ${integrations}.id = ${id})`
+  return { provider: of(sql`${integrations}.provider`), integrationName: of(sql`${integrations}.name`) }
 }
 
 /** Their ids, when they are few; null: they are many, or all. */

@@ -3,7 +3,8 @@
 import type { SQL } from 'drizzle-orm'
 import { and, count, desc, eq, getTableColumns, gte, isNotNull, lt, min, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
-import { belongsToThem } from '../db/integrations-of.ts'
+import type { OfIntegration } from '../db/integrations-of.ts'
+import { belongsToThem, integrationColumns } from '../db/integrations-of.ts'
 import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { SyncRunNotFound } from '../framework/errors.ts'
@@ -30,7 +31,9 @@ interface SyncRunFilter {
 }
 
 /** All but what only other operations write, and the direction, which is always `inbound`. */
-export type SyncRunSummary = Omit<LogRow, 'resultData' | 'attempt' | 'maxAttempts' | 'direction'>
+export interface SyncRunSummary
+  extends Omit<LogRow, 'resultData' | 'attempt' | 'maxAttempts' | 'direction'>,
+    OfIntegration {}
 
 export interface ListSyncRuns extends SyncRunFilter {
   readonly status?: (typeof RUN_STATUSES)[number] | undefined
@@ -124,7 +127,7 @@ export function runsWhere(
 ) {
   const { logs } = tables
   return db
-    .select({ ...runColumns(logs), metadata: metadataWithout(logs, 'request_ids', 'bookmark') })
+    .select({ ...runColumns(tables), metadata: metadataWithout(logs, 'request_ids', 'bookmark') })
     .from(logs)
     .where(
       and(
@@ -142,10 +145,11 @@ export function runsWhere(
     .limit(limit)
 }
 
-async function findSyncRun(db: Database, { logs }: Tables, id: number): Promise<SyncRunSummary | null> {
+async function findSyncRun(db: Database, tables: Tables, id: number): Promise<SyncRunSummary | null> {
+  const { logs } = tables
   const [row] = await db
     // A bookmark is a provider's text, such as the address of its next page.
-    .select({ ...runColumns(logs), metadata: metadataWithout(logs, 'bookmark') })
+    .select({ ...runColumns(tables), metadata: metadataWithout(logs, 'bookmark') })
     .from(logs)
     .where(and(eq(logs.id, id), sql`${logs.operation} in ('sync', 'backfill')`))
   return row ?? null
@@ -156,7 +160,8 @@ function metadataWithout({ metadata }: Tables['logs'], ...keys: readonly string[
   return sql<unknown>`case when jsonb_typeof(${metadata}) = 'object' then ${left} else ${metadata} end`
 }
 
-function runColumns(logs: Tables['logs']) {
+function runColumns(tables: Tables) {
+  const { logs } = tables
   const {
     resultData: _resultData,
     attempt: _attempt,
@@ -164,5 +169,5 @@ function runColumns(logs: Tables['logs']) {
     direction: _direction,
     ...columns
   } = getTableColumns(logs)
-  return columns
+  return { ...columns, ...integrationColumns(tables, sql`${logs}.integration_id`) }
 }

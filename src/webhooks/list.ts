@@ -4,8 +4,8 @@ import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import { storedSecrets } from '../credentials/integration-secrets.ts'
 import type { Database } from '../db/client.ts'
-import type { OfIntegrations } from '../db/integrations-of.ts'
-import { belongsToThem } from '../db/integrations-of.ts'
+import type { OfIntegration, OfIntegrations } from '../db/integrations-of.ts'
+import { belongsToThem, integrationColumns } from '../db/integrations-of.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { WebhookNotFound } from '../framework/errors.ts'
@@ -36,7 +36,7 @@ export interface WebhookFilter extends Omit<OfIntegrations, 'integrationId'> {
 }
 
 /** All but what was delivered: a payload may be of a megabyte. */
-export type WebhookSummary = Omit<WebhookRow, 'payload' | 'headers'> & {
+export interface WebhookSummary extends Omit<WebhookRow, 'payload' | 'headers'>, OfIntegration {
   /** False: what was delivered has been erased or pruned, and it is not replayed any more. */
   readonly hasPayload: boolean
 }
@@ -123,15 +123,23 @@ async function pageOfWebhooks(
   const { webhooks } = tables
   const { payload: _payload, headers: _headers, ...columns } = getTableColumns(webhooks)
   return db
-    .select({ ...columns, hasPayload: sql<boolean>`${isNotErased(webhooks)}` })
+    .select({
+      ...columns,
+      ...integrationColumns(tables, sql`${webhooks}.integration_id`),
+      hasPayload: sql<boolean>`${isNotErased(webhooks)}`,
+    })
     .from(webhooks)
     .where(and(...selected(tables, filter), below === undefined ? undefined : lt(webhooks.id, below)))
     .orderBy(desc(webhooks.id))
     .limit(limit)
 }
 
-async function findWebhook(db: Database, { webhooks }: Tables, id: number): Promise<WebhookRow | null> {
-  const [row] = await db.select().from(webhooks).where(eq(webhooks.id, id))
+async function findWebhook(db: Database, tables: Tables, id: number): Promise<(WebhookRow & OfIntegration) | null> {
+  const { webhooks } = tables
+  const [row] = await db
+    .select({ ...getTableColumns(webhooks), ...integrationColumns(tables, sql`${webhooks}.integration_id`) })
+    .from(webhooks)
+    .where(eq(webhooks.id, id))
   return row ?? null
 }
 

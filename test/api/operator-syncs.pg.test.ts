@@ -82,6 +82,9 @@ async function withWorkflows<T>(given: object, call: () => Promise<T>): Promise<
 
 const away = () => Promise.reject(new BackendUnreachable('Temporal', '127.0.0.1:1', { remedy: 'Start it.' }))
 
+const OF_INTEGRATION = ['integration_name', 'provider']
+const TOLD_OF_ITEMS = ['holds_cursor', 'made_up_for_by', ...OF_INTEGRATION]
+
 describe('the runs', () => {
   it('are listed with every column of theirs, newest first, page by page', async () => {
     const newer = await makeRun(test, id, { request_ids: [1] }, { operation: 'backfill' })
@@ -89,7 +92,7 @@ describe('the runs', () => {
     expect([ids(first), first.next]).toEqual([[newer.id], newer.id])
     const none = ['result_data', 'attempt', 'max_attempts', 'direction']
     const shown = (await columnsOf('integration_logs')).filter((column) => !none.includes(column))
-    const told = ['listed', 'succeeded', 'failed', 'skipped', 'cursor_before', 'cursor_after']
+    const told = ['listed', 'succeeded', 'failed', 'skipped', 'cursor_before', 'cursor_after', ...OF_INTEGRATION]
     expect(Object.keys(first.data[0] ?? {}).sort()).toEqual([...shown, ...told].sort())
     expect(first.data[0]?.metadata).not.toHaveProperty('request_ids')
     const second = await json(await get(`/sync-runs?integration=${id}&limit=1&after=${newer.id}`))
@@ -147,7 +150,7 @@ describe('the items', () => {
     const shown = (await columnsOf('integration_sync_items')).filter(
       (column) => !['payload', 'checkpoint_value', 'claim'].includes(column),
     )
-    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual([...shown, 'holds_cursor', 'made_up_for_by'].sort())
+    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual([...shown, ...TOLD_OF_ITEMS].sort())
     const second = await json(await get(`/sync-items?run=${run.id}&limit=1&after=${first.next}`))
     expect([ids(second), second.next]).toEqual([[rows[0]?.id], null])
   })
@@ -183,7 +186,7 @@ describe('the items', () => {
       attempts: 3,
     })
     const columns = (await columnsOf('integration_sync_items')).filter((column) => column !== 'claim')
-    expect(Object.keys(shown).sort()).toEqual([...columns, 'holds_cursor', 'made_up_for_by'].sort())
+    expect(Object.keys(shown).sort()).toEqual([...columns, ...TOLD_OF_ITEMS].sort())
   })
 
   it('are retried, which is started, not waited for, and written down', async () => {

@@ -61,6 +61,8 @@ const failed = (values: Parameters<typeof makeWebhook>[2] = {}): Promise<Webhook
 const acts = async (id = integration.id) => (await logsOf(test, id, 'operator')).map(({ metadata }) => metadata)
 const act = (action: string, target = `integration:${integration.id}`) => ({ token: 'operator', action, target })
 
+const TOLD = ['has_payload', 'integration_name', 'provider']
+
 describe('the list', () => {
   it('has every column but what was delivered, newest first, page by page', async () => {
     const rows = [await failed({ payload: TOKEN }), await failed(), await failed()]
@@ -69,7 +71,7 @@ describe('the list', () => {
     expect(ids(first)).toEqual([rows[2]?.id, rows[1]?.id])
     const columns = await test.sql`select * from integration_webhooks limit 1`
     const { payload: _payload, headers: _headers, ...shown } = columns[0] ?? {}
-    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual([...Object.keys(shown), 'has_payload'].sort())
+    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual([...Object.keys(shown), ...TOLD].sort())
     expect(first.next).toBe(rows[1]?.id)
     const second = await json(await get(`${only}&after=${first.next}`))
     expect([ids(second), second.next]).toEqual([[rows[0]?.id], null])
@@ -115,7 +117,7 @@ describe('one webhook', () => {
     const row = await failed({ payload: `{"token":"${TOKEN}"}`, headers: { 'x-secret': [SECRET] } })
     const shown = (await (await get(`/webhooks/${row.id}`)).json()) as Record<string, unknown>
     const columns = await test.sql`select * from integration_webhooks where id = ${row.id}`
-    expect(Object.keys(shown).sort()).toEqual([...Object.keys(columns[0] ?? {}), 'encoding', 'has_payload'].sort())
+    expect(Object.keys(shown).sort()).toEqual([...Object.keys(columns[0] ?? {}), 'encoding', ...TOLD].sort())
     expect(shown).toMatchObject({
       id: row.id,
       integration_id: integration.id,

@@ -217,6 +217,7 @@ describe('sync --watch', () => {
       run: {
         id: runId,
         integration_id: id,
+        ...{ provider: 'acme', integration_name: 'of a test' },
         operation: 'sync',
         status: 'success',
         listed: 10,

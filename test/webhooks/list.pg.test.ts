@@ -51,7 +51,7 @@ describe('the list', () => {
   it('has every column but what was delivered', async () => {
     const [newest] = await listed()
     const { payload: _payload, headers: _headers, ...columns } = rows[3] as WebhookRow
-    expect(newest).toEqual({ ...columns, hasPayload: true })
+    expect(newest).toEqual({ ...columns, provider: 'other', integrationName: 'of a test', hasPayload: true })
   })
 
   it.each<[string, () => Filter, readonly number[]]>([
@@ -122,7 +122,13 @@ describe('one webhook', () => {
   it('is, for code, what was delivered, byte by byte', async () => {
     const payload = `{ "token":  "${TOKEN}" }`
     const row = await makeWebhook(test, integration.id, { payload, headers: { 'x-token': [TOKEN] } })
-    expect(await test.integrations.webhooks.get(row.id)).toEqual({ ...row, hasPayload: true, encoding: 'text' })
+    expect(await test.integrations.webhooks.get(row.id)).toEqual({
+      ...row,
+      provider: 'acme',
+      integrationName: 'of a test',
+      hasPayload: true,
+      encoding: 'text',
+    })
   })
 
   it('says when the payload is in base64', async () => {

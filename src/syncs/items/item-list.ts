@@ -3,7 +3,8 @@
 import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import { storedSecrets } from '../../credentials/integration-secrets.ts'
 import type { Database } from '../../db/client.ts'
-import { belongsToThem } from '../../db/integrations-of.ts'
+import type { OfIntegration } from '../../db/integrations-of.ts'
+import { belongsToThem, integrationColumns } from '../../db/integrations-of.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { InvalidArgumentException, SyncItemNotFound } from '../../framework/errors.ts'
@@ -43,7 +44,10 @@ export interface SyncItemFilter {
 }
 
 /** Without what may hold a credential: the payload and the checkpoint. */
-export type SyncItemSummary = Omit<SyncItemRow, 'payload' | 'checkpointValue' | 'claim'> & ItemStanding
+export interface SyncItemSummary
+  extends Omit<SyncItemRow, 'payload' | 'checkpointValue' | 'claim'>,
+    OfIntegration,
+    ItemStanding {}
 
 export interface ItemStanding {
   /** Of a failed item: the one of a later run that made up for it. Null: none did, or it has not failed. */
@@ -115,7 +119,7 @@ export function listSyncItems(framework: Framework, given: ListSyncItems = {}): 
 }
 
 /** With its payload as stored; null once it is erased. */
-export type SyncItemDetail = Omit<SyncItemRow, 'claim'> & ItemStanding
+export interface SyncItemDetail extends Omit<SyncItemRow, 'claim'>, OfIntegration, ItemStanding {}
 
 /** The row with what was listed: for code, and not for a screen. @throws SyncItemNotFound */
 export async function getSyncItem({ db, tables }: Framework, id: number): Promise<SyncItemDetail> {
@@ -161,7 +165,7 @@ export function pageOfSyncItems(db: Database, tables: Tables, filter: SyncItemFi
     until,
   } = filter
   return db
-    .select({ ...columns, ...standing(tables) })
+    .select({ ...columns, ...beside(tables) })
     .from(syncItems)
     .where(
       and(
@@ -193,10 +197,14 @@ async function findSyncItem(db: Database, tables: Tables, id: number): Promise<S
   const { syncItems } = tables
   const { claim: _claim, ...columns } = getTableColumns(syncItems)
   const [row] = await db
-    .select({ ...columns, ...standing(tables) })
+    .select({ ...columns, ...beside(tables) })
     .from(syncItems)
     .where(eq(syncItems.id, id))
   return row ?? null
+}
+
+function beside(tables: Tables) {
+  return { ...integrationColumns(tables, sql`${tables.syncItems}.integration_id`), ...standing(tables) }
 }
 
 /** Rule: docs/behaviour/sync-cursor.md, "The cursor". Asked of failed rows alone: the others have nothing to make up for. */

@@ -74,7 +74,7 @@ export async function runDetail(asking: Asking): Promise<Detail> {
     },
     facts: {
       Status: badge(status),
-      Integration: rowLink(root, 'integrations', of),
+      Integration: rowLink(root, 'integrations', of, run.integration_name),
       Stream: stream ?? undefined,
       Error: run.error,
       Begun: time(run.created_at),
@@ -193,7 +193,7 @@ export async function itemDetail({ integrations, context, reader: { root }, id }
     },
     facts: {
       Status: badge(isWaiting ? 'waiting' : status),
-      Integration: rowLink(root, 'integrations', of),
+      Integration: rowLink(root, 'integrations', of, item.integration_name),
       Stream: item.stream ?? undefined,
       Run: rowLink(root, 'sync-runs', item.sync_log_id),
       Event: type,

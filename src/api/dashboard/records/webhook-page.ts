@@ -53,7 +53,7 @@ export async function webhookDetail({ integrations, context, reader, id }: Askin
     },
     facts: {
       Status: badge(status),
-      Integration: rowLink(reader.root, 'integrations', of),
+      Integration: rowLink(reader.root, 'integrations', of, webhook.integration_name),
       Event: type,
       Delivery: webhook.delivery_id,
       Attempts: webhook.attempts,
