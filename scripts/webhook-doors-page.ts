@@ -21,7 +21,7 @@ export function webhookDoorsPage(): string {
         door.label,
         signatureText(door.signature),
         door.secret.replace(/ \(whsec_…\)|; the whole text is the key/g, ''),
-        placeText(door.deliveryId) + (door.deliveryId === null || door.deliveryIdSigned ? '' : ', not signed'),
+        placeText(door.deliveryId) + (door.deliveryIdSigned === false ? ', not signed' : ''),
         placeText(door.eventType),
         door.handshake === undefined ? '' : handshakeText(door.handshake),
         door.badSignatureStatus === undefined ? '' : String(door.badSignatureStatus),
@@ -46,7 +46,7 @@ export function webhookDoorsPage(): string {
       ]),
     ),
     '## Checked by the makers’ code',
-    `The makers’ own code judges ${checked.length} doors. For each, \`npm run test:long\` makes 100,000 deliveries, right ones and spoilt ones: a bit, a byte, the time, header case, folded and repeated headers, bodies written anew, wrong secrets, lists cut off. Both must give the same answer, but for [these cases](behaviour/webhook-signatures.md#what-makers-code-does-otherwise). \`npm test\` has a few hundred of each whose code is at hand.`,
+    `The makers’ own code judges ${checked.length} doors. For each, \`npm run test:long\` makes 100,000 deliveries, right ones and spoilt ones: a bit, a byte, the time, header case, folded and repeated headers, bodies written again, wrong secrets, lists cut off. Both must give the same answer, but for [these cases](behaviour/webhook-signatures.md#what-makers-code-does-otherwise). \`npm test\` has a few hundred of each whose code is at hand.`,
   ]
   return `${blocks.join('\n\n')}\n`
 }

@@ -1,5 +1,5 @@
--- Gives the turn to the first row that waits, of each key of which no row has it. Of rows that coalesce, up to the first that does not, it
--- is the newest: the others are settled, without a run. Returns how many rows have got it.
+-- For each key without a row that has the turn: gives it to the first row that waits. Of rows that coalesce, up to the first that does
+-- not, the newest gets it: the others are settled, without a run. Returns how many rows have got it.
 -- The caller holds the keys' locks (lock_keys), and p_keys is the list that they were taken by. A function, so that its plan is kept, and
 -- so that the statement that settles a row can pass its turn on: what that statement has written is seen here.
 -- By indexes alone: with statistics from before a burst, Postgres would read all webhooks.

@@ -7,7 +7,7 @@ import { temporalSurroundings } from './surroundings.ts'
 export function subscriptionActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
     /**
-     * Compares the subscription with what is wanted and puts it right; null: nobody has asked for one. May be run twice, also at
+     * Compares the subscription with what is wanted and puts it right; null: no one has asked for one. May be run twice, also at
      * the same time: the later look takes the row from the earlier one, and what that has created is found in the provider's list.
      */
     async keepWebhookSubscription({ integrationId }: KeepSubscriptionInput): Promise<SubscriptionSight | null> {

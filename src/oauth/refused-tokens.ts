@@ -17,7 +17,7 @@ import { lockIntegration } from '../integrations/queries.ts'
 import type { Integration } from '../providers/integration.ts'
 import { providerErrorOf } from './rules.ts'
 
-/** So long no caller asks again: servers lock out a client that keeps failing. */
+/** For this time no caller asks again: servers lock out a client that keeps failing. */
 const QUIET_SECONDS = 60
 const REFUSED: IncidentCause = { source: 'oauth', reason: 'tokens_refused', severity: 'failing' }
 

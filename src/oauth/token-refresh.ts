@@ -222,7 +222,7 @@ function followLate(framework: Framework, fresh: Integration, work: Promise<Refr
     )
 }
 
-/** Nobody can authorize it again. What may pass is tried by the next caller. */
+/** No person can authorize it again. After a failure that may pass, the next caller tries. */
 async function notObtained(framework: Framework, fresh: Integration, error: unknown): Promise<Failed> {
   await settle(framework, fresh, 'the mark of a refresh could not be removed', () =>
     forgetRefreshBegun(framework, fresh.id),

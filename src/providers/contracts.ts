@@ -272,8 +272,8 @@ export interface WantedSubscription {
  * Rule: docs/behaviour/webhook-subscriptions.md.
  */
 export interface ManagesWebhooks extends HandlesWebhooks {
-  /** Who makes the secret that deliveries are signed with. `provider`: `createWebhookSubscription()` returns it. */
-  readonly webhookSecretFrom: 'us' | 'provider' | 'nobody'
+  /** Who makes the secret that deliveries are signed with. `provider`: `createWebhookSubscription()` returns it. `none`: there is no secret. */
+  readonly webhookSecretFrom: 'us' | 'provider' | 'none'
   createWebhookSubscription(
     integration: Integration,
     wanted: WantedSubscription,
@@ -588,7 +588,7 @@ const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
   reconcileLookbackSeconds: (value) => typeof value === 'number' && value > 0,
   streams: (value) => typeof value === 'object' && value !== null,
   signature: (value) => typeof value === 'object' && value !== null,
-  webhookSecretFrom: (value) => value === 'us' || value === 'provider' || value === 'nobody',
+  webhookSecretFrom: (value) => value === 'us' || value === 'provider' || value === 'none',
 }
 
 /** @param member `a or b`: either will do */

@@ -2,7 +2,9 @@
  * How tokens are obtained without a person: client credentials (RFC 6749, 4.4), a signed assertion (RFC 7523, 2.1), or a grant of
  * the server's own. Rule: docs/writing-a-provider.md, "Tokens without a person".
  */
-import { createPrivateKey, randomUUID, webcrypto } from 'node:crypto'
+import { createPrivateKey, randomUUID } from 'node:crypto'
+import type { CryptoKey } from 'jose'
+import { importPKCS8, SignJWT } from 'jose'
 import { z } from 'zod'
 import { InvalidArgumentException } from '../framework/errors.ts'
 
@@ -38,14 +40,7 @@ export function checkedGrant(given: unknown): OAuth2Grant {
 }
 
 /** RFC 7518, 3.1 and RFC 8037. */
-const ALGORITHMS = {
-  RS256: { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' },
-  PS256: { name: 'RSA-PSS', hash: 'SHA-256', saltLength: 32 },
-  ES256: { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' },
-  EdDSA: { name: 'Ed25519' },
-} as const
-
-export type OAuth2SigningAlgorithm = keyof typeof ALGORITHMS
+export type OAuth2SigningAlgorithm = 'RS256' | 'PS256' | 'ES256' | 'EdDSA'
 
 /** The private half of a key that the server knows the public half of. */
 export interface OAuth2PrivateKey {
@@ -61,7 +56,7 @@ export interface OAuth2PrivateKey {
 export interface OAuth2Assertion {
   readonly key: OAuth2PrivateKey
   readonly issuer: string
-  /** For whom the tokens are. Default: the issuer. */
+  /** The user that the tokens are for. Default: the issuer. */
   readonly subject?: string
   /** Default: the token endpoint. */
   readonly audience?: string
@@ -81,7 +76,7 @@ const DEFAULT_LIFE_SECONDS = 300
 const LONGEST_LIFE_SECONDS = 3_600
 
 export interface SigningKey {
-  readonly key: webcrypto.CryptoKey
+  readonly key: CryptoKey
   readonly algorithm: OAuth2SigningAlgorithm
   readonly kid: string | undefined
 }
@@ -103,12 +98,8 @@ export async function signingKey({ pem, algorithm, kid }: OAuth2PrivateKey): Pro
       'private key',
       `RSA for RS256 and PS256, P-256 for ES256, Ed25519 for EdDSA are allowed; ${curve ?? type} was given for ${algorithm ?? 'none of them'}`,
     )
-  const der = key.export({ type: 'pkcs8', format: 'der' })
-  return {
-    key: await webcrypto.subtle.importKey('pkcs8', der, ALGORITHMS[chosen], false, ['sign']),
-    algorithm: chosen,
-    kid,
-  }
+  const pkcs8 = key.export({ type: 'pkcs8', format: 'pem' }).toString()
+  return { key: await importPKCS8(pkcs8, chosen), algorithm: chosen, kid }
 }
 
 /** The assertion as a signed JWT. @param now whole seconds since 1970 */
@@ -122,8 +113,7 @@ export async function signedAssertion(
       `an integer from 1 to ${LONGEST_LIFE_SECONDS} is allowed, ${lifeSeconds} was given`,
     )
   const { key, algorithm, kid } = await signingKey(given)
-  const header = { alg: algorithm, typ: 'JWT', ...(kid === undefined ? {} : { kid }) }
-  const payload = {
+  return new SignJWT({
     ...claims,
     iss: issuer,
     sub: subject,
@@ -131,10 +121,7 @@ export async function signedAssertion(
     iat: now,
     exp: now + lifeSeconds,
     jti: randomUUID(),
-  }
-  const signed = `${encoded(header)}.${encoded(payload)}`
-  const signature = await webcrypto.subtle.sign(ALGORITHMS[algorithm], key, Buffer.from(signed))
-  return `${signed}.${Buffer.from(signature).toString('base64url')}`
+  })
+    .setProtectedHeader({ alg: algorithm, typ: 'JWT', ...(kid === undefined ? {} : { kid }) })
+    .sign(key)
 }
-
-const encoded = (part: object): string => Buffer.from(JSON.stringify(part)).toString('base64url')

@@ -125,7 +125,7 @@ function jsonWithoutMarkup(json: Json): string {
   return JSON.stringify(json).replace(/[<>&]/g, (found) => `\\u00${found.charCodeAt(0).toString(16)}`)
 }
 
-/** What is wrong with a door, for whoever registers its provider. */
+/** What is wrong with a door. The registry refuses its provider with these. */
 export function doorFaults(provider: object): string[] {
   const { webhookDoor: door } = provider as { webhookDoor?: unknown }
   if (door === undefined) return []
@@ -139,7 +139,7 @@ export function doorFaults(provider: object): string[] {
   else if (methods?.some((method) => !mayDeliver(method)) && handshake === undefined)
     faults.push('webhookDoor.methods has HEAD or OPTIONS, which only a handshake() answers')
   if (methods !== undefined && isMethodList && !methods.some(mayDeliver))
-    faults.push('webhookDoor.methods must have one by which deliveries come, such as POST')
+    faults.push('webhookDoor.methods must have one that can bring a delivery, such as POST')
   if (handshake !== undefined && typeof handshake !== 'function')
     faults.push('webhookDoor.handshake must be a function')
   for (const kind of ['accepted', 'duplicate', 'badSignature'] as const) {

@@ -12,12 +12,12 @@ import { findSubscription, setWanted } from './queries.ts'
 
 export interface SubscriptionView {
   readonly integrationId: number
-  /** Whether one is asked for; while the integration is switched off, there is none all the same. */
+  /** Whether one is asked for. While the integration is switched off, the provider has no subscription all the same. */
   readonly isWanted: boolean
   /** The provider's id; null: none is known. */
   readonly subscriptionId: string | null
   readonly url: string | null
-  /** Null: never, or there is none. */
+  /** Null: it never ends, or there is no subscription. */
   readonly expiresAt: Date | null
   readonly renewedAt: Date | null
   /** When it was compared with the provider last. */

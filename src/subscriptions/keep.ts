@@ -13,7 +13,7 @@ import { isSwitchedOffByPerson } from '../integrations/rules.ts'
 import type { ManagesWebhooks, WantedSubscription, WebhookSubscription } from '../providers/contracts.ts'
 import { managesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
-import { rotateWebhookSecret } from '../webhooks/secrets.ts'
+import { presentSecret, rotateWebhookSecret } from '../webhooks/secrets.ts'
 import { settleFailure, settleLook } from './outcome.ts'
 import { claimSubscription, storeLook } from './queries.ts'
 import type { Todo } from './rules.ts'
@@ -35,7 +35,7 @@ export interface Look {
 class ClaimLost extends Error {}
 
 /**
- * @returns null: nobody has asked for a subscription, or a later look has taken over
+ * @returns null: no one has asked for a subscription, or a later look has taken over
  * @throws what the database threw; the reason of an aborted `signal`
  */
 export async function keepSubscription(framework: Framework, id: number, signal: AbortSignal): Promise<Look | null> {
@@ -92,13 +92,13 @@ class LookAt {
     const { clock, config } = this.#framework
     const url = doorOf(this.#framework, first)
     const integration = await this.#withSecret(first, provider)
-    const secret = provider.webhookSecretFrom === 'us' ? presentSecret(integration) : null
+    const secret = provider.webhookSecretFrom === 'us' ? presentSecret(integration.credentialsArray()) : null
     const wanted: WantedSubscription = { url, secret, signal: this.#signal }
     const listed = await provider.webhookSubscriptions(integration, { signal: this.#signal })
     const plan = planFor(this.#row, ownSubscriptions(this.#row, listed, url), {
       url,
       canAdopt: provider.webhookSecretFrom !== 'provider',
-      hasSecret: provider.webhookSecretFrom === 'nobody' || this.#isMarked(presentSecret(integration)),
+      hasSecret: provider.webhookSecretFrom === 'none' || this.#isMarked(presentSecret(integration.credentialsArray())),
       now: clock.now(),
     })
     let { todo } = plan
@@ -120,7 +120,8 @@ class LookAt {
 
   /** A provider that signs with our secret needs one before it is asked. */
   async #withSecret(integration: Integration, provider: ManagesWebhooks): Promise<Integration> {
-    if (provider.webhookSecretFrom !== 'us' || presentSecret(integration) !== null) return integration
+    if (provider.webhookSecretFrom !== 'us' || presentSecret(integration.credentialsArray()) !== null)
+      return integration
     await rotateWebhookSecret(this.#framework, integration.id)
     this.integration = await integration.refresh()
     return this.integration
@@ -147,13 +148,14 @@ class LookAt {
     provider: ManagesWebhooks,
     { secret }: { readonly secret?: string },
   ): Promise<string | null> {
-    if (provider.webhookSecretFrom !== 'provider') return presentSecret(integration)
+    if (provider.webhookSecretFrom !== 'provider') return presentSecret(integration.credentialsArray())
     if (secret === undefined || secret === '')
       throw new SchemaDrift('createWebhookSubscription()', [
         { path: 'secret', message: 'the provider makes it, so a text of at least one character is allowed' },
       ])
     const fresh = await integration.refresh()
-    if (presentSecret(fresh) !== secret) await rotateWebhookSecret(this.#framework, integration.id, { secret })
+    if (presentSecret(fresh.credentialsArray()) !== secret)
+      await rotateWebhookSecret(this.#framework, integration.id, { secret })
     this.integration = await integration.refresh()
     return secret
   }
@@ -167,7 +169,7 @@ class LookAt {
     await this.#requireClaim()
     const renewed = await provider.renewWebhookSubscription(integration, subscription, wanted)
     if (renewed === null) return false
-    const secret = provider.webhookSecretFrom === 'us' ? wanted.secret : presentSecret(integration)
+    const secret = provider.webhookSecretFrom === 'us' ? wanted.secret : presentSecret(integration.credentialsArray())
     await this.#store(this.#known(renewed, wanted.url, secret))
     return true
   }
@@ -264,8 +266,3 @@ const DONE = { nothing: 'nothing', create: 'created', renew: 'renewed', replace:
 >
 
 const markOf = (integrationId: number): string => `webhook-subscription:${integrationId}`
-
-function presentSecret(integration: Integration): string | null {
-  const { webhook_secret: secret } = integration.credentialsArray()
-  return typeof secret === 'string' && secret !== '' ? secret : null
-}

@@ -1,5 +1,5 @@
 /** Statements over the webhook subscriptions. */
-import { and, eq, inArray, isNotNull, lt, or, sql } from 'drizzle-orm'
+import { and, eq, inArray, isNotNull, isNull, lt, lte, or, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import type { Tables, WebhookSubscriptionRow } from '../db/schema/tables.ts'
 import { acceptsWebhooks } from '../integrations/queries.ts'
@@ -15,7 +15,7 @@ export async function findSubscription(
   return row ?? null
 }
 
-/** Takes the row from an earlier look that may still be under way. Null: nobody has asked for a subscription. */
+/** Takes the row from an earlier look that may still be under way. Null: no one has asked for a subscription. */
 export async function claimSubscription(
   db: Database,
   { webhookSubscriptions: subscriptions }: Tables,
@@ -44,7 +44,7 @@ export async function storeLook(
   return row ?? null
 }
 
-/** Says whether a subscription is wanted, and that it is to be looked at. The row is made where there is none. */
+/** Says whether a subscription is wanted, and that it is to be looked at. Creates the row where it is missing. */
 export async function setWanted(
   db: Database | Transaction,
   { webhookSubscriptions: subscriptions }: Tables,
@@ -70,7 +70,7 @@ export async function wantIfUnsaid(
     .onConflictDoNothing({ target: subscriptions.integrationId })
 }
 
-/** Has it looked at soon. False: nobody has asked for one. */
+/** Has it looked at soon. False: no one has asked for one. */
 export async function makeDue(
   db: Database | Transaction,
   { webhookSubscriptions: subscriptions }: Tables,
@@ -89,44 +89,35 @@ export async function makeDue(
 export async function wantForAll(
   db: Database,
   tables: Tables,
-  { providers, now, limit }: { readonly providers: readonly string[]; readonly now: Date; readonly limit: number },
+  { providers, dueAt, limit }: { readonly providers: readonly string[]; readonly dueAt: Date; readonly limit: number },
 ): Promise<void> {
   const { integrations, webhookSubscriptions: subscriptions } = tables
-  const missing = db
-    .select({
-      integrationId: integrations.id,
-      isWanted: sql<boolean>`true`.as('is_wanted'),
-      nextCheckAt: sql<Date>`${now.toISOString()}::timestamptz`.as('next_check_at'),
-    })
+  const missing = await db
+    .select({ integrationId: integrations.id })
     .from(integrations)
     .leftJoin(subscriptions, eq(subscriptions.integrationId, integrations.id))
     .where(
-      and(
-        inArray(integrations.provider, [...providers]),
-        acceptsWebhooks(tables),
-        sql`${subscriptions.integrationId} is null`,
-      ),
+      and(inArray(integrations.provider, [...providers]), acceptsWebhooks(tables), isNull(subscriptions.integrationId)),
     )
     .orderBy(integrations.id)
     .limit(limit)
-  const rows = await missing
-  if (rows.length === 0) return
+  if (missing.length === 0) return
   await db
     .insert(subscriptions)
-    .values(rows.map(({ integrationId }) => ({ integrationId, isWanted: true, nextCheckAt: now })))
+    .values(missing.map(({ integrationId }) => ({ integrationId, isWanted: true, nextCheckAt: dueAt })))
     .onConflictDoNothing({ target: subscriptions.integrationId })
 }
 
-/** Integrations whose look is overdue: their workflow was not told, or is gone. */
+/** Integrations whose look was due by a moment: their workflow was not told, or is gone. */
 export async function overdueSubscriptions(
   db: Database,
   { webhookSubscriptions: subscriptions }: Tables,
-  { before, limit }: { readonly before: Date; readonly limit: number },
+  { by, limit }: { readonly by: Date; readonly limit: number },
 ): Promise<number[]> {
   const rows = await db
     .select({ id: subscriptions.integrationId })
     .from(subscriptions)
-    .where(and(isNotNull(subscriptions.nextCheckAt), lt(subscriptions.nextCheckAt, before)))
+    .where(and(isNotNull(subscriptions.nextCheckAt), lte(subscriptions.nextCheckAt, by)))
     .orderBy(subscriptions.nextCheckAt)
     .limit(limit)
   return rows.map(({ id }) => id)

@@ -11,7 +11,7 @@ export interface KnownSubscription {
 
 export interface Wanted {
   readonly url: string
-  /** Whether a subscription whose answer was lost can be used: its secret is ours, or there is none. */
+  /** Whether a subscription whose answer was lost can be used: its secret is ours, or it has no secret. */
   readonly canAdopt: boolean
   /** Whether the known subscription signs with the secret in force. */
   readonly hasSecret: boolean
@@ -23,7 +23,7 @@ export type Todo = 'nothing' | 'create' | 'renew' | 'replace'
 
 export interface Plan {
   readonly todo: Todo
-  /** The one to keep, renew or replace; null: there is none. */
+  /** The one to keep, renew or replace; null: there is no such one. */
   readonly subscription: WebhookSubscription | null
   /** Ours as well, and to be removed. */
   readonly surplus: readonly WebhookSubscription[]

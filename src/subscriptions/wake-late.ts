@@ -11,16 +11,12 @@ const MAX_WOKEN = 1_000
 /** Tells the workflows of those that are late; with `webhook.subscribe` integrations that have none get theirs. */
 export async function wakeSubscriptions(framework: Framework): Promise<number> {
   const { db, tables, clock, config, providers, workflows } = framework
-  const now = clock.now()
+  const lateBy = new Date(clock.now().getTime() - LATE_SECONDS * 1_000)
   const keys = providers.entries().flatMap(([key, provider]) => (managesWebhooks(provider) ? [key] : []))
   if (keys.length > 0 && config.webhook.subscribe)
-    await wantForAll(db, tables, {
-      providers: keys,
-      now: new Date(now.getTime() - LATE_SECONDS * 1_000),
-      limit: MAX_WOKEN,
-    })
-  const before = new Date(now.getTime() - LATE_SECONDS * 1_000 + 1)
-  const late = await overdueSubscriptions(db, tables, { before, limit: MAX_WOKEN })
+    // As if they were late already, so that they are found below.
+    await wantForAll(db, tables, { providers: keys, dueAt: lateBy, limit: MAX_WOKEN })
+  const late = await overdueSubscriptions(db, tables, { by: lateBy, limit: MAX_WOKEN })
   for (const id of late) workflows.keepWebhookSubscription(id)
   return late.length
 }

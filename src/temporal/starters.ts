@@ -5,6 +5,7 @@ import type {
   WorkflowHandle,
   WorkflowHandleWithFirstExecutionRunId,
   WorkflowResultType,
+  WorkflowSignalWithStartOptions,
   WorkflowStartOptions,
 } from '@temporalio/client'
 import type { PumpedQueue } from '../claims/pump-jobs.ts'
@@ -130,66 +131,59 @@ export function temporalStarters(
       'the outbox could not be woken; the rows are stored, it is tried again',
     ),
   )
-  const follower = (signal: string): WakeUps =>
+  /** Asks the workflow of an integration to look at its row: a signal with start. */
+  const follower = (
+    workflow: string,
+    startOf: (works: WorksFor) => WorkflowSignalWithStartOptions,
+    warn: (fields: object) => void,
+  ): WakeUps =>
     new WakeUps({
       async send(integrationId, aborted) {
         const asked = client()
-        const labels = await worksFor(integrationId)
-        const send = (attributes: StartLabels) =>
-          asked.workflow.signalWithStart(WORKFLOW.incident, {
-            workflowId: workflowId.incident(prefix, integrationId),
-            taskQueue: taskQueue(prefix, config.sync.queue),
-            args: [{ integrationId } satisfies FollowIncidentInput],
-            signal,
-            signalArgs: [],
-            ...startTexts.incident(integrationId),
-            ...attributes,
-          })
+        const works = await worksFor(integrationId)
+        const send = (labels: StartLabels) => asked.workflow.signalWithStart(workflow, { ...startOf(works), ...labels })
         return asked.withAbortSignal(aborted, () =>
-          withAnswerLimit(asked, () => withSearchAttributes(asked, labels, send)),
+          withAnswerLimit(asked, () => withSearchAttributes(asked, works, send)),
         )
       },
       onFailure(integrationId, error, waitMs) {
         metrics.wakeUpFailed()
         const fields = { retry_in_ms: waitMs, error: errorLine(error, 300) }
-        void providerOf(integrationId).then((provider) =>
-          logger.warn(
-            { event: 'incident.wake_failed', integration: integrationId, provider, ...fields },
-            'the workflow of an incident could not be told; the row is stored, it is tried again',
-          ),
-        )
+        void providerOf(integrationId).then((provider) => warn({ integration: integrationId, provider, ...fields }))
       },
     })
-  const subscriptions = new WakeUps({
-    async send(integrationId, aborted) {
-      const asked = client()
-      const labels = await worksFor(integrationId)
-      const send = (attributes: StartLabels) =>
-        asked.workflow.signalWithStart(WORKFLOW.webhookSubscription, {
-          workflowId: workflowId.webhookSubscription(prefix, integrationId),
-          taskQueue: webhookQueue,
-          args: [{ integrationId } satisfies KeepSubscriptionInput],
-          signal: SIGNAL.look,
-          signalArgs: [],
-          ...startTexts.webhookSubscription(integrationId, labels.provider ?? UNKNOWN_PROVIDER),
-          ...attributes,
-        })
-      return asked.withAbortSignal(aborted, () =>
-        withAnswerLimit(asked, () => withSearchAttributes(asked, labels, send)),
-      )
-    },
-    onFailure(integrationId, error, waitMs) {
-      metrics.wakeUpFailed()
-      const fields = { retry_in_ms: waitMs, error: errorLine(error, 300) }
-      void providerOf(integrationId).then((provider) =>
+  const incidents = (signal: string) =>
+    follower(
+      WORKFLOW.incident,
+      ({ integrationId }) => ({
+        workflowId: workflowId.incident(prefix, integrationId),
+        taskQueue: taskQueue(prefix, config.sync.queue),
+        args: [{ integrationId } satisfies FollowIncidentInput],
+        signal,
+        ...startTexts.incident(integrationId),
+      }),
+      (fields) =>
         logger.warn(
-          { event: 'webhook.subscription_wake_failed', integration: integrationId, provider, ...fields },
-          'the workflow of a webhook subscription could not be told; the row is stored, it is tried again',
+          { event: 'incident.wake_failed', ...fields },
+          'the workflow of an incident could not be told; the row is stored, it is tried again',
         ),
-      )
-    },
-  })
-  const followers = { escalate: follower(SIGNAL.escalate), recovered: follower(SIGNAL.recovered) }
+    )
+  const followers = { escalate: incidents(SIGNAL.escalate), recovered: incidents(SIGNAL.recovered) }
+  const subscriptions = follower(
+    WORKFLOW.webhookSubscription,
+    ({ integrationId, provider }) => ({
+      workflowId: workflowId.webhookSubscription(prefix, integrationId),
+      taskQueue: webhookQueue,
+      args: [{ integrationId } satisfies KeepSubscriptionInput],
+      signal: SIGNAL.look,
+      ...startTexts.webhookSubscription(integrationId, provider ?? UNKNOWN_PROVIDER),
+    }),
+    (fields) =>
+      logger.warn(
+        { event: 'webhook.subscription_wake_failed', ...fields },
+        'the workflow of a webhook subscription could not be told; the row is stored, it is tried again',
+      ),
+  )
 
   const startWebhookJob = async (input: ProcessWebhookInput, integrationId: number) =>
     startOnce<(input: ProcessWebhookInput) => Promise<ProcessWebhookResult>>(

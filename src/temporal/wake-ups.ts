@@ -1,5 +1,5 @@
 /**
- * Wakes the inbox, the outbox and the workflows of incidents. Each wake-up is tried until it succeeds; the rows are stored meanwhile.
+ * Wakes the inbox, the outbox and the workflows of incidents and webhook subscriptions. Each wake-up is tried until it succeeds; the rows are stored meanwhile.
  * Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
  */
 import { inTime } from '../framework/waiting.ts'

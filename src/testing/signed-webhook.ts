@@ -27,7 +27,10 @@ export interface DeliveryToSign {
   readonly deliveryId: string
 }
 
-/** How a provider signs: the headers of one delivery. Write one for a provider of your own. */
+/**
+ * How a provider signs: the headers of one delivery. `signerOf()` makes one of a provider's `signature`; write one for a provider with a
+ * check of its own.
+ */
 export type WebhookSigner = (delivery: DeliveryToSign) => Record<string, string>
 
 /** @param body text as it is, anything else as JSON */

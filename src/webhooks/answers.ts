@@ -69,8 +69,9 @@ export async function handshakeAnswer(
   if ('fault' in sent) return refused(framework, integration, sent.fault)
   if (holdsSecret(sent, integration, request)) return refused(framework, integration, HOLDS_SECRET)
   const { storeSecret } = answer
-  if (storeSecret === undefined || (await takeSecret(framework, integration, { storeSecret, isOwnRoute }))) return sent
-  return 'refused'
+  if (storeSecret === undefined) return sent
+  const fault = await takeSecret(framework, integration, { storeSecret, isOwnRoute })
+  return fault === null ? sent : refused(framework, integration, fault)
 }
 
 const HOLDS_SECRET = 'it holds something of the integration’s credentials that the request did not bring'
@@ -83,29 +84,26 @@ function refused(framework: Framework, integration: Integration, why: string): '
   return 'refused'
 }
 
-/** @returns whether the secret is in force */
+/** @returns why it is not taken; null: it is in force */
 async function takeSecret(
   framework: Framework,
   integration: Integration,
   { storeSecret, isOwnRoute }: { storeSecret: NonNullable<HandshakeAnswer['storeSecret']>; isOwnRoute: boolean },
-): Promise<boolean> {
-  if (!isOwnRoute)
-    return refused(framework, integration, 'a secret comes in on the route with the id only') !== 'refused'
+): Promise<string | null> {
+  if (!isOwnRoute) return 'a secret comes in on the route with the id only'
   // Sent again: the answer to the first one was lost.
-  if (integration.credentialsArray().webhook_secret === storeSecret) return true
-  if (!STORABLE_SECRET.test(storeSecret))
-    return refused(framework, integration, 'a secret has 8 to 255 printable characters') !== 'refused'
+  if (integration.credentialsArray().webhook_secret === storeSecret) return null
+  if (!STORABLE_SECRET.test(storeSecret)) return 'a secret has 8 to 255 printable characters'
   // Of two handshakes at once, one is expected.
   if ((await framework.cache.take(expectationKey(integration.id))) === undefined)
-    return (
-      refused(framework, integration, 'no handshake was expected; webhooks.expectHandshake() comes first') !== 'refused'
-    )
+    return 'no handshake was expected; webhooks.expectHandshake() comes first'
   try {
     await rotateWebhookSecret(framework, integration.id, { secret: storeSecret })
   } catch (error) {
+    // Another process has stored it meanwhile.
     if (!isIntegrationsError(error, 'invalid_argument')) throw error
   }
-  return true
+  return null
 }
 
 /** Whether an answer holds a text of the credentials. What the request itself brought tells its sender nothing. */

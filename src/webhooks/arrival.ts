@@ -283,12 +283,10 @@ function arrived(
     void framework.listeners.emit('WebhookReceived', { integration, provider, webhookId, deliveryId, eventType: type })
   const parts = row.parts === undefined ? undefined : partsThatArrived(row.parts, wanted.parts ?? [], stored)
   if (stored !== 'duplicate') {
-    const delivery = row.deliveryId
-    const fields = { integration: id, provider, delivery }
+    const fields = { integration: id, provider, delivery: row.deliveryId }
     if ('id' in stored) {
-      const { eventType: type } = row
       framework.logger.info(
-        { event: 'webhook.stored', integration: id, provider, webhook: stored.id, type, delivery },
+        { event: 'webhook.stored', ...fields, webhook: stored.id, type: row.eventType },
         'webhook stored',
       )
       emit(stored.id, row)
@@ -323,12 +321,8 @@ function unwanted(
 ): Arrival {
   const answer = constantAnswer(framework, handles, 'accepted', [integration])
   // A delivery without an event counts as one.
-  const counted = parts === undefined || parts.length === 0 ? undefined : parts.length
-  return {
-    kind: 'unwanted',
-    answer,
-    ...(counted === undefined ? {} : { parts: { stored: [], duplicates: 0, unwanted: counted } }),
-  }
+  const count = parts?.length ?? 0
+  return { kind: 'unwanted', answer, parts: count === 0 ? undefined : { stored: [], duplicates: 0, unwanted: count } }
 }
 
 function rowOf(

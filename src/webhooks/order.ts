@@ -60,7 +60,7 @@ const listed = (keys: readonly OrderedKey[]): string =>
   jsonText(keys.map(({ integrationId, key }) => [integrationId, key]))
 
 /**
- * Gives the turn to the next row of each key of which no row has it.
+ * For each key without a row that has the turn: gives it to the next row.
  *
  * @param keys locked
  * @returns how many rows have got it

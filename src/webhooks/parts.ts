@@ -23,7 +23,7 @@ export interface NewPart {
   readonly payload: string
   /** Only how the payload is encoded. */
   readonly headers: Readonly<Record<string, readonly string[]>>
-  /** Which of the delivery, from 1. */
+  /** Its number in the delivery, from 1. */
   readonly part: number
   readonly ordering?: Ordering
 }
@@ -49,7 +49,7 @@ export function partRequest(whole: WebhookRequest, part: Pick<NewPart, 'payload'
     ...whole,
     path,
     query,
-    rawBody: storedBody({ payload: part.payload, headers: part.headers }),
+    rawBody: storedBody(part),
   })
 }
 

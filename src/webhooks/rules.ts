@@ -126,7 +126,7 @@ export function routeOf<Handler>(
   return Object.hasOwn(handlers, type) ? (handlers[type] ?? 'ignored') : 'ignored'
 }
 
-/** In the integration's metadata: event types, of which no other is stored. */
+/** In the integration's metadata: the event types that are stored; no others are. */
 export const WANTED_EVENTS = 'webhook_events'
 const MAX_TYPES = 200
 const MAX_TYPE_LENGTH = 255

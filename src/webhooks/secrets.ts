@@ -77,7 +77,7 @@ function newSecret(): string {
   return `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 }
 
-function presentSecret({ webhook_secret: secret }: Credentials): string | null {
+export function presentSecret({ webhook_secret: secret }: Credentials): string | null {
   return typeof secret === 'string' && secret !== '' ? secret : null
 }
 

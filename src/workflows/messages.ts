@@ -93,7 +93,7 @@ export const incidentState = defineQuery<IncidentState>(QUERY.state)
 export const look = defineSignal(SIGNAL.look)
 
 export interface WebhookSubscriptionState {
-  /** Null: it has not been looked at yet, or nobody has asked for one. */
+  /** Null: it has not been looked at yet, or no one has asked for one. */
   readonly sight: SubscriptionSight | null
   /** ISO 8601: when it is looked at again without a signal. */
   readonly nextLookAt: string | null

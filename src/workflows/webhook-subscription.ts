@@ -50,7 +50,7 @@ export async function webhookSubscription({ integrationId }: KeepSubscriptionInp
 function tell(integrationId: number, { sight, nextLookAt }: WebhookSubscriptionState): void {
   const heading =
     sight === null
-      ? `Nobody has asked for a webhook subscription of integration ${integrationId}`
+      ? `No one has asked for a webhook subscription of integration ${integrationId}`
       : `Webhook subscription of integration ${integrationId}: ${sight.standing}`
   const facts = {
     'At the provider': sight?.subscriptionId,

@@ -638,9 +638,9 @@ describe("a provider's own answers", () => {
     [
       'no method for deliveries',
       { methods: ['HEAD'], handshake: () => null },
-      'must have one by which deliveries come',
+      'must have one that can bring a delivery',
     ],
-    ['a handshake that is none', { handshake: 'ok' }, 'webhookDoor.handshake must be a function'],
+    ['a handshake that is not a function', { handshake: 'ok' }, 'webhookDoor.handshake must be a function'],
   ])('that cannot be sent are refused at registration: %s', (_, webhookDoor, why) => {
     expect(() => newProvider({ webhookDoor: webhookDoor as WebhookDoor })).toThrow(why)
   })

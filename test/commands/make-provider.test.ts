@@ -122,7 +122,7 @@ describe('--like', () => {
     ['azure-event-grid', "headers: { 'webhook-allowed-origin': origin, allow: 'OPTIONS, POST' }"],
     ['adyen', "accepted: { text: '[accepted]' },"],
     ['sendgrid', "id: textAt(event, 'sg_event_id'),"],
-    // Before the signature nobody may be believed, and whose topic it is only its owner can say.
+    // Before the signature no caller may be believed, and only the owner of a topic can say that it is theirs.
     ['amazon-sns', '// TODO: before the first delivery: a delivery whose SubscribeURL must be visited'],
   ])('%s writes its answers as code', async (like, code) => {
     await make('acme', '--like', like, '--with', 'none')

@@ -44,7 +44,7 @@ describe('which subscriptions are ours', () => {
 
 describe('what is done', () => {
   it.each<[string, KnownSubscription, WebhookSubscription[], Partial<Wanted>, string, string | null, string[]]>([
-    ['there is none', nothing, [], {}, 'create', null, []],
+    ['the provider has no subscription', nothing, [], {}, 'create', null, []],
     ['it is as it should be', known, [a], {}, 'nothing', 'a', []],
     ['it is lost', known, [], {}, 'create', null, []],
     ['it has ended', known, [{ ...a, expiresAt: NOW }], {}, 'create', null, ['a']],

@@ -230,7 +230,7 @@ describe('a delivery of many events', () => {
     expect(await rowsOf(to)).toHaveLength(1)
   })
 
-  it('is changed for nobody whose owner has changed: it is verified again, and stored', async () => {
+  it('is verified again, and stored, where its owner has changed', async () => {
     const to = await makeIntegration(test, 'acme')
     await deliver(things('before', 1), 'before', { to })
     await test.sql`update integrations set name = 'changed' where id = ${to.id}`

@@ -113,7 +113,7 @@ describe('the workflow of a webhook subscription', () => {
     })
   })
 
-  it('waits for the database as long as it takes, and ends at once where nobody has asked for one', async () => {
+  it('waits for the database as long as it takes, and ends at once where no one has asked for one', async () => {
     let tries = 0
     const keepWebhookSubscription = async (): Promise<null> => {
       tries += 1

@@ -49,7 +49,7 @@ export class GitHubDeliveriesCutShort extends IntegrationsError {
   }
 }
 
-/** Oldest first. With neither `hook_id` in the metadata nor a registered webhook it is unknown where to look, and there are none. */
+/** Oldest first. With neither `hook_id` in the metadata nor a registered webhook it is unknown where to look: no delivery is listed. */
 export async function* missedWebhooks(
   integration: Integration,
   {

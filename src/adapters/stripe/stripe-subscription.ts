@@ -15,7 +15,7 @@ const PAGE_SIZE = 100
 const ALL_EVENTS = ['*'] as const
 type EnabledEvent = Stripe.WebhookEndpointCreateParams.EnabledEvent
 
-/** `metadata.webhook_events` of an integration; what is none of Stripe's names Stripe refuses. */
+/** `metadata.webhook_events` of an integration; Stripe refuses names that it does not know. */
 const Metadata = z.looseObject({ webhook_events: z.array(z.string().min(1)).min(1).optional() })
 
 function eventsOf({ integration }: StripeAccount): readonly EnabledEvent[] {

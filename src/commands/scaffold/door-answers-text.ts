@@ -34,7 +34,6 @@ interface Shaking {
 
 function shaking(handshake: Handshake): Shaking | null {
   switch (handshake.kind) {
-    case 'none':
     case 'probes':
     case 'visit':
     case 'ping':
@@ -113,7 +112,7 @@ function echoQuery(name: string, verify: string | undefined): string {
   )
 }
 
-/** Whoever asks has not signed yet: what it has signed must not pass for a delivery. */
+/** The caller has not signed yet: what this signs for it must not pass for a delivery. */
 function signedAnswer(path: string, signature: string): string {
   const name = path.split('.').at(-1) ?? path
   return member(

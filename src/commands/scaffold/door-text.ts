@@ -27,7 +27,7 @@ export function usualDoor(dashed: string): WebhookDoor {
 
 /** The members of the provider's class that say how a delivery is signed, named and typed. */
 export function doorMembers(door: WebhookDoor, isLike: boolean): string {
-  const { signature, deliveryId, deliveryIdSigned, eventType } = door
+  const { signature, deliveryId, deliveryIdSigned = true, eventType } = door
   return [
     lines(
       isLike ? `  /** Checked by \`webhook_secret\`: ${door.secret}. */` : '  // TODO: how its deliveries are signed.',
@@ -76,8 +76,6 @@ function remarks({ handshake, note, source }: WebhookDoor, isLike: boolean): str
 
 export function handshakeText(handshake: Handshake): string {
   switch (handshake.kind) {
-    case 'none':
-      return 'nothing'
     case 'echo query':
       return `GET, whose answer repeats the parameter ${handshake.name}${handshake.verify === undefined ? '' : `, if ${handshake.verify} is yours`}`
     case 'echo json':
@@ -103,11 +101,11 @@ export function handshakeText(handshake: Handshake): string {
   }
 }
 
-const PARTS = new Map<string, string>([
-  ...Object.entries(signedPart).flatMap(([name, part]): [string, string][] =>
+const PARTS = new Map<string, string>(
+  Object.entries(signedPart).flatMap(([name, part]): [string, string][] =>
     typeof part === 'function' ? [] : [[JSON.stringify(part), `signedPart.${name}`]],
   ),
-])
+)
 
 /**
  * As TypeScript, laid out as a formatter would: the outermost object over several lines.

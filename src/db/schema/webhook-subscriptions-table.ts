@@ -6,7 +6,7 @@ import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 
 /**
- * What is known of an integration's subscription at its provider. Without a row nobody has asked for one. Ours.
+ * What is known of an integration's subscription at its provider. Without a row no one has asked for one. Ours.
  *
  * Rule: docs/behaviour/webhook-subscriptions.md.
  */

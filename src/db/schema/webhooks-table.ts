@@ -53,7 +53,7 @@ export const webhooksTable = (
       isOwn: boolean('is_own'),
       /** The delivery that brought it beside other events; null: its own. That one has the headers, too. Ours, beyond the specification. */
       partOf: reference('part_of'),
-      /** Which of them it is, from 1; null: it came alone. Ours, beyond the specification. */
+      /** Its number in the delivery, from 1; null: it came alone. Ours, beyond the specification. */
       part: integer('part'),
       /** Webhooks of one key run one after the other; null: in any order. Ours, beyond the specification. */
       orderingKey: string('ordering_key'),

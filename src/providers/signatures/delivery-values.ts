@@ -74,7 +74,7 @@ function sole([value, ...further]: readonly string[]): Read {
   return further.length > 0 ? REPEATED : { value }
 }
 
-/** Null: no digest of so many bytes, or another spelling of one. Hex may be in capitals: these are the same bytes. */
+/** Null: it is not a digest of that length, or is spelled another way. Hex may be in capitals: these are the same bytes. */
 export function decodeDigest(text: string, encoding: DigestEncoding, bytes: number | null): Buffer | null {
   if (encoding === 'hex' && !/^([0-9a-f]{2})+$/i.test(text)) return null
   const decoded = Buffer.from(text, encoding)

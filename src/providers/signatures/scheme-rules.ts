@@ -73,7 +73,7 @@ interface Signed {
 interface Signature {
   /** Dot path of a list in a JSON body that must have exactly one entry: only the first one is signed. */
   readonly single?: string
-  /** Where the signature stands: one header, several of which any may hold it, or elsewhere. */
+  /** Where the signature stands: a header, any one of several headers, or elsewhere. */
   readonly header?: string | readonly string[]
   readonly query?: string
   readonly json?: string

@@ -50,7 +50,7 @@ export interface SignedDeliveryParts {
   readonly body: Uint8Array
 }
 
-/** @throws InvalidArgumentException for a key that is none, and a scheme that can't be signed for this delivery */
+/** @throws InvalidArgumentException for a text that is not a key, and a scheme that can't be signed for this delivery */
 export function signDelivery(scheme: SignatureScheme, given: UnsignedDelivery, by: SignWith): SignedDeliveryParts {
   const draft = new Draft(given)
   switch (scheme.scheme) {

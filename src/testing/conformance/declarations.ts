@@ -144,7 +144,7 @@ function areHandlers(value: unknown): boolean {
   })
 }
 
-/** What is signed by a provider's own certificate nobody else can sign. */
+/** Only the provider can sign by its own certificate. */
 function needsDeliveries(provider: IntegrationProvider): boolean {
   return handlesWebhooks(provider) && !(provider.signature !== undefined && 'certificate' in provider.signature)
 }

@@ -1,4 +1,4 @@
-/** `verifyWebhookSignature()`. Rule: docs/behaviour/webhook-signatures.md. */
+/** `signature`, or `verifyWebhookSignature()`. Rule: docs/behaviour/webhook-signatures.md. */
 import assert from 'node:assert/strict'
 import type { Credentials, Integration } from '../../providers/integration.ts'
 import type { Bench } from './bench.ts'
@@ -86,7 +86,7 @@ function refusals(fixture: SignedFixture, header: string): Check[] {
 function changedBody(fixture: SignedFixture): Check {
   const changed = (change: (body: Uint8Array) => Uint8Array) => (at: Date) =>
     withBody(delivery(fixture, { at }), change)
-  return refusal('a body of which a byte was changed', [
+  return refusal('a body with a changed byte', [
     ['another first byte', changed((body) => withByteAt(body, 0))],
     ['another byte in the middle', changed((body) => withByteAt(body, middle(body.length)))],
     ['another last byte', changed((body) => withByteAt(body, body.length - 1))],

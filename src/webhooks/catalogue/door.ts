@@ -8,7 +8,6 @@ import type { DoorAnswer } from '../../providers/webhook-door.ts'
 
 /** What the provider does to a new address before it sends deliveries there. */
 export type Handshake =
-  | { readonly kind: 'none' }
   /** GET with a parameter that the answer's body repeats. `verify`: a parameter that must hold a token of ours. */
   | { readonly kind: 'echo query'; readonly name: string; readonly verify?: string }
   /** A delivery with a member that the answer repeats. */
@@ -38,8 +37,8 @@ export interface WebhookDoor {
   readonly secret: string
   /** Null: the provider names no delivery; the body's digest is the id. */
   readonly deliveryId: DeliveryPlace | null
-  /** Whether the signature covers the id. */
-  readonly deliveryIdSigned: boolean
+  /** Whether the signature covers the id. Default true. */
+  readonly deliveryIdSigned?: boolean
   readonly eventType: DeliveryPlace | null
   readonly handshake?: Handshake
   /** The answer to a delivery. Default: 200 and JSON. */

@@ -75,7 +75,7 @@ describe('a certificate', () => {
     ['of another fingerprint', { fingerprints: ['00'.repeat(32)] }, made.pem, NOW],
     ['that has run out', {}, made.pem, new Date('2041-01-01T00:00:00Z')],
     ['that is not in force yet', {}, made.pem, new Date('2019-01-01T00:00:00Z')],
-  ])('%s is none', async (_, more, pem, now) => {
+  ])('%s is refused', async (_, more, pem, now) => {
     const { keys } = wire(() => pem)
     expect(await certifiedKey(keys, { ...SOURCE, ...more }, URL_OF_IT, now)).toBe('key_invalid')
   })
@@ -138,7 +138,7 @@ describe('a set of keys', () => {
     expect(asked).toHaveLength(2)
   })
 
-  it.each(['no JSON', '{}', '[]', '{"keys":7}'])('that is %s is none', async (text) => {
+  it.each(['no JSON', '{}', '[]', '{"keys":7}'])('that is %s is refused', async (text) => {
     const { keys } = wire(() => text)
     expect(await keysOfSet(keys, SET_URL, 'a')).toBeNull()
   })

@@ -44,7 +44,7 @@ describe('a signature', () => {
     ['no place', { ...HMAC, header: undefined, encoding: 'hex' }, 'signature'],
     ['two places', { ...HMAC, query: 'sig' }, 'exactly one of header, query, json, form is needed'],
     ['a stamp without a time', { ...HMAC, signed: [signedPart.timestamp] }, '`timestamp` is needed'],
-    ['a time that nobody signs', { ...HMAC, timestamp: { header: 'x-time' } }, '`signed` must name it'],
+    ['a time that is not signed', { ...HMAC, timestamp: { header: 'x-time' } }, '`signed` must name it'],
     [
       'a field without fields',
       { ...HMAC, timestamp: { field: 't' }, signed: [signedPart.timestamp] },

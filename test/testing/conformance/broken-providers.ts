@@ -438,7 +438,7 @@ const SIGNATURES = of(
   [
     'signs the parsed body, written anew',
     verifying({ body: (request) => JSON.stringify(request.json() ?? request.text()) }),
-    'refuses a body of which a byte was changed',
+    'refuses a body with a changed byte',
   ],
   [
     'takes any secret',
@@ -560,7 +560,7 @@ const DOORS = of(
     /null/,
   ],
   [
-    'tells its secret to whoever asks',
+    'tells its secret to any caller',
     but(() => ({
       webhookDoor: {
         handshake: (integration: Integration, { query }: WebhookRequest) =>

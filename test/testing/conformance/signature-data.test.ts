@@ -11,7 +11,7 @@ import { schemeKeys } from '../../support/scheme-keys.ts'
 /** One of each kind: a list with a time, form and address, several headers, a public key, a token, a JWT, a signature in the body. */
 const DOORS = ['stripe', 'twilio', 'box', 'discord', 'gitlab', 'netlify', 'mailgun']
 
-function providerOf({ signature, deliveryId, deliveryIdSigned, eventType }: WebhookDoor): HandlesWebhooks {
+function providerOf({ signature, deliveryId, deliveryIdSigned = true, eventType }: WebhookDoor): HandlesWebhooks {
   const read = (place: DeliveryPlace | null) => (request: WebhookRequest) => {
     const found = place === null ? null : readPlace(request, place)
     return found !== null && 'value' in found ? found.value : null

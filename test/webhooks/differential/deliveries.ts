@@ -101,7 +101,7 @@ const MUTATIONS = [
   'a byte of the body',
   'a byte more in the body',
   'a byte less in the body',
-  'body written anew',
+  'body written again',
   'byte-order mark',
   'body in Latin-1',
   'no body',
@@ -191,7 +191,7 @@ function spoil(sent: Spoilt, dice: Dice, scheme: SignatureScheme): Spoilt {
         const index = at(body.length)
         return Buffer.concat([body.subarray(0, index), body.subarray(index + 1)])
       })
-    case 'body written anew':
+    case 'body written again':
       return withBody((body) => Buffer.from(rewritten(body.toString())))
     case 'byte-order mark':
       return withBody((body) => Buffer.concat([Buffer.from('\uFEFF'), body]))

@@ -19,7 +19,7 @@ export type Judge = (delivery: Judged) => boolean | Promise<boolean>
 export interface Packages {
   /** By the name that a host imports it by; by a file's path, where the package is for `import` alone. */
   load(name: string): Promise<Record<string, never>>
-  /** A file that the package exports to nobody. */
+  /** A file that the package does not export. */
   file(path: string): Record<string, never>
 }
 

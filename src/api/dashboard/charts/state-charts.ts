@@ -100,7 +100,11 @@ export const STATE_CHARTS = {
     title: 'An incident',
     states: { open: [0, 0], closed: [1, 0] },
     arrows: [
-      ['*', 'open', 'health not healthy, circuit opens, sync becomes stale, webhook not registered, tokens refused'],
+      [
+        '*',
+        'open',
+        'health not healthy, circuit opens, sync becomes stale, echo loop, webhook not registered, tokens refused',
+      ],
       ['open', 'open', 'worse (escalated)'],
       ['open', 'closed', 'all are well again'],
       ['closed', '*', 'pruned'],
