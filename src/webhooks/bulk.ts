@@ -3,7 +3,7 @@ import type { SQL } from 'drizzle-orm'
 import { and, asc, gt, inArray, lte, sql } from 'drizzle-orm'
 import type { PgUpdateSetSource } from 'drizzle-orm/pg-core'
 import type { Database } from '../db/client.ts'
-import type { Tables } from '../db/schema/tables.ts'
+import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { checkIds } from '../framework/list-filter.ts'
 import { requireIntegration } from '../integrations/queries.ts'
@@ -76,6 +76,8 @@ export interface ChangedRow {
   readonly integrationId: number
 }
 
+type ChangedWebhook = ChangedRow & Pick<WebhookRow, 'orderingKey'>
+
 export interface Changed {
   readonly count: number
   /** How many of each integration, by its id. */
@@ -96,7 +98,7 @@ export async function changeMany(
   { db, tables }: Framework,
   { conditions, limit }: Meant,
   set: PgUpdateSetSource<Tables['webhooks']>,
-  onChunk: (rows: readonly ChangedRow[]) => void | Promise<void> = () => {},
+  onChunk: (rows: readonly ChangedWebhook[]) => void | Promise<void> = () => {},
 ): Promise<Changed> {
   const { webhooks } = tables
   const [highest] = await db.select({ id: sql<string | null>`max(${webhooks.id})` }).from(webhooks)
@@ -137,7 +139,7 @@ async function changeChunk(
   { webhooks }: Tables,
   { where, limit }: { readonly where: SQL | undefined; readonly limit: number },
   set: PgUpdateSetSource<Tables['webhooks']>,
-): Promise<ChangedRow[]> {
+): Promise<ChangedWebhook[]> {
   // A CTE is read once; a subquery in the condition may be read again by a nested loop, and take more than the limit.
   const next = db
     .$with('next')
@@ -155,6 +157,6 @@ async function changeChunk(
     .update(webhooks)
     .set(set)
     .where(inArray(webhooks.id, db.select({ id: next.id }).from(next)))
-    .returning({ id: webhooks.id, integrationId: webhooks.integrationId })
+    .returning({ id: webhooks.id, integrationId: webhooks.integrationId, orderingKey: webhooks.orderingKey })
   return rows.sort((a, b) => a.id - b.id)
 }

@@ -42,7 +42,7 @@ export async function dismissWebhook(
   { undo = false }: Dismissal = {},
 ): Promise<DismissedWebhook> {
   const { db, tables } = framework
-  const { integrationId, status } = await getWebhook(framework, id)
+  const { integrationId, orderingKey, status } = await getWebhook(framework, id)
   const [marked] = await db
     .update(tables.webhooks)
     .set(mark(tables, !undo))
@@ -50,7 +50,7 @@ export async function dismissWebhook(
     .returning({ dismissedAt: tables.webhooks.dismissedAt })
   // It has moved on since: a worker has it, for example.
   if (marked === undefined) throw new WebhookNotFailed(id, status === 'failed' ? 'processing' : status)
-  await passTurnsBehind(framework, [id])
+  await passTurnsBehind(framework, [{ integrationId, orderingKey }])
   return { webhookId: id, integrationId, dismissedAt: marked.dismissedAt }
 }
 
@@ -76,10 +76,7 @@ export async function dismissWebhooks(
 ): Promise<DismissedWebhooks> {
   const meant = await meantBy(framework, given, { undo })
   const changed = await changeMany(framework, meant, mark(framework.tables, !undo), (rows) =>
-    passTurnsBehind(
-      framework,
-      rows.map(({ id }) => id),
-    ),
+    passTurnsBehind(framework, rows),
   )
   const dismissed = changed.count
   const integrations = changed.integrations.map(({ id, count }) => ({ id, dismissed: count }))

@@ -7,8 +7,8 @@
  */
 import { createHash } from 'node:crypto'
 import type { SQL } from 'drizzle-orm'
-import { and, eq, inArray, ne, sql } from 'drizzle-orm'
-import type { Database, Transaction } from '../db/client.ts'
+import { and, eq, ne, sql } from 'drizzle-orm'
+import type { Transaction } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
@@ -70,8 +70,9 @@ export async function passTurns(tx: Transaction, tables: Tables, keys: readonly 
   return row?.passed ?? 0
 }
 
-/** The same in a transaction of its own. The inbox is woken where a row has got its turn. */
-export async function passTurnsOf(framework: Framework, keys: readonly OrderedKey[]): Promise<void> {
+/** The same for the keys of these rows, in a transaction of its own. The inbox is woken where a row has got its turn. */
+export async function passTurnsBehind(framework: Framework, rows: readonly OrderedRow[]): Promise<void> {
+  const keys = keysOfRows(rows)
   if (keys.length === 0) return
   const { db, tables, workflows } = framework
   const passed = await despiteDeadlocks(() =>
@@ -83,26 +84,16 @@ export async function passTurnsOf(framework: Framework, keys: readonly OrderedKe
   if (passed > 0) workflows.wakeInbox()
 }
 
-/** The same for the keys of these rows. */
-export async function passTurnsBehind(framework: Framework, ids: readonly number[]): Promise<void> {
-  const { db, tables } = framework
-  await passTurnsOf(framework, await keysOf(db, tables, ids))
-}
+type OrderedRow = Pick<WebhookRow, 'integrationId' | 'orderingKey'>
 
-async function keysOf(db: Database, { webhooks }: Tables, ids: readonly number[]): Promise<OrderedKey[]> {
-  if (ids.length === 0) return []
-  const { id, integrationId, orderingKey } = webhooks
-  const rows = await db
-    .selectDistinct({ integrationId, key: orderingKey })
-    .from(webhooks)
-    .where(inArray(id, [...ids]))
-  return rows.flatMap(({ integrationId, key }) => (key === null ? [] : [{ integrationId, key }]))
+export function keysOfRows(rows: readonly OrderedRow[]): OrderedKey[] {
+  return rows.flatMap(({ integrationId, orderingKey: key }) => (key === null ? [] : [{ integrationId, key }]))
 }
 
 /** The row that has the turn of a row's key; null: none has, or it is the row itself. */
 export async function turnBefore(
   { db, tables: { webhooks } }: Framework,
-  { id, integrationId, orderingKey }: Pick<WebhookRow, 'id' | 'integrationId' | 'orderingKey'>,
+  { id, integrationId, orderingKey }: OrderedRow & Pick<WebhookRow, 'id'>,
 ): Promise<number | null> {
   if (orderingKey === null) return null
   const [row] = await db
@@ -139,9 +130,9 @@ export async function mendOrder(framework: Framework): Promise<void> {
         select 1 from ${webhooks} h where h.integration_id = w.integration_id and h.ordering_key = w.ordering_key and h.key_turn
       )
       order by 1, 2 limit ${REPAIR_KEYS}`)
-    await passTurnsOf(
+    await passTurnsBehind(
       framework,
-      left.map((each) => ({ integrationId: Number(each.integration_id), key: each.key })),
+      left.map((each) => ({ integrationId: Number(each.integration_id), orderingKey: each.key })),
     )
     after = left.length < REPAIR_KEYS ? null : (left.at(-1) ?? null)
   }

@@ -106,15 +106,12 @@ export async function replayAmong(
 
 function replayMeant(framework: Framework, meant: Meant, onRows: (rows: readonly ChangedRow[]) => void = () => {}) {
   const waiting = { status: 'pending', error: null, processedAt: null, dismissedAt: null, claim: null } as const
-  // Each is the beginning of a replay.
   // A row with an ordering key takes its place again, by its id.
   const keyTurn = sql`case when ordering_key is not null then false end`
+  // Each is the beginning of a replay.
   const set = { ...waiting, keyTurn, replayAttempt: oneMore(framework.tables.webhooks) }
   return changeMany(framework, meant, set, async (rows) => {
-    await passTurnsBehind(
-      framework,
-      rows.map(({ id }) => id),
-    )
+    await passTurnsBehind(framework, rows)
     framework.workflows.wakeInbox()
     onRows(rows)
   })

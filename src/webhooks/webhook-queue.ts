@@ -10,7 +10,7 @@ import type { IntegrationContext } from '../integrations/integration-contexts.ts
 import { IntegrationContexts } from '../integrations/integration-contexts.ts'
 import { guardedBy, runWebhook } from './handling.ts'
 import type { OrderedKey } from './order.ts'
-import { lockingKeys, passingTurns } from './order.ts'
+import { keysOfRows, lockingKeys, passingTurns } from './order.ts'
 import type { WebhookOutcome } from './queries.ts'
 import { claimedWebhooks, claimNextWebhooks, WEBHOOK_LOSS, webhookOutcome } from './queries.ts'
 import { HandledVersions } from './stale-guard.ts'
@@ -59,9 +59,7 @@ export function webhookQueue(framework: Framework): WebhookQueue {
       const settlements = outcomes.map(({ row, settlement }) =>
         row.orderingKey === null ? settlement : { ...settlement, keepsTurn: isTriedAgain(settlement, config) },
       )
-      const keys = outcomes.flatMap(({ row: { integrationId, orderingKey: key } }) =>
-        key === null ? [] : [{ integrationId, key }],
-      )
+      const keys = keysOfRows(outcomes.map(({ row }) => row))
       return keys.length === 0
         ? settle(db, claimedWebhooks(tables), settlements)
         : settleInOrder(framework, settlements, keys)
