@@ -2,6 +2,7 @@
 import { handshakeText } from '../src/commands/scaffold/door-text.ts'
 import type { DeliveryPlace, SignatureScheme } from '../src/providers/signatures/scheme-rules.ts'
 import type { WebhookDoor } from '../src/webhooks/catalogue/door.ts'
+import { signsDeliveryId } from '../src/webhooks/catalogue/door.ts'
 import { WEBHOOK_DOORS } from '../src/webhooks/catalogue/index.ts'
 
 const doors = Object.entries(WEBHOOK_DOORS).sort(([a], [b]) => (a < b ? -1 : 1))
@@ -21,7 +22,7 @@ export function webhookDoorsPage(): string {
         door.label,
         signatureText(door.signature),
         door.secret.replace(/ \(whsec_…\)|; the whole text is the key/g, ''),
-        placeText(door.deliveryId) + (door.deliveryIdSigned === false ? ', not signed' : ''),
+        placeText(door.deliveryId) + (signsDeliveryId(door) ? '' : ', not signed'),
         placeText(door.eventType),
         door.handshake === undefined ? '' : handshakeText(door.handshake),
         door.badSignatureStatus === undefined ? '' : String(door.badSignatureStatus),
@@ -40,8 +41,8 @@ export function webhookDoorsPage(): string {
       ['door', 'page', 'seen', 'judged beside'],
       doors.map(([name, { source, checkedBy }]) => [
         code(name),
-        source === 'unverified' ? 'unverified' : source.page,
-        source === 'unverified' ? '' : source.seen,
+        source?.page ?? 'unverified',
+        source?.seen ?? '',
         checkedBy === undefined ? '' : `${code(checkedBy.package)} ${checkedBy.version}`,
       ]),
     ),
@@ -103,8 +104,8 @@ const WORDS: Readonly<Record<string, string>> = {
   crc32: 'CRC-32 of the body',
 }
 
-function placeText(place: DeliveryPlace | null): string {
-  if (place === null) return 'none'
+function placeText(place: DeliveryPlace | undefined): string {
+  if (place === undefined) return 'none'
   if ('header' in place) return code(place.header)
   return 'json' in place ? `body: ${code(place.json)}` : 'query' in place ? `query: ${code(place.query)}` : ''
 }

@@ -2,7 +2,7 @@
 import type { DeliveryPlace } from '../../providers/signatures/scheme-rules.ts'
 import { signedPart } from '../../providers/signatures/scheme-rules.ts'
 import type { Handshake, WebhookDoor } from '../../webhooks/catalogue/door.ts'
-import { hmac } from '../../webhooks/catalogue/door.ts'
+import { hmac, signsDeliveryId } from '../../webhooks/catalogue/door.ts'
 import { answerMembers, isLeftToDo } from './door-answers-text.ts'
 import { lines, quoted } from './source-text.ts'
 
@@ -15,25 +15,23 @@ export function usualDoor(dashed: string): WebhookDoor {
     signature: hmac(`x-${dashed}-signature`),
     secret: '',
     deliveryId: { header: `x-${dashed}-delivery` },
-    deliveryIdSigned: false,
     eventType: { header: `x-${dashed}-event` },
     sample: {
       headers: { [`x-${dashed}-delivery`]: '', [`x-${dashed}-event`]: 'item.updated' },
       body: '{"item":{"id":"1"}}',
     },
-    source: 'unverified',
   }
 }
 
 /** The members of the provider's class that say how a delivery is signed, named and typed. */
 export function doorMembers(door: WebhookDoor, isLike: boolean): string {
-  const { signature, deliveryId, deliveryIdSigned = true, eventType } = door
+  const { signature, deliveryId, eventType } = door
   return [
     lines(
       isLike ? `  /** Checked by \`webhook_secret\`: ${door.secret}. */` : '  // TODO: how its deliveries are signed.',
       `  readonly signature: SignatureScheme = ${literal(signature, '  ')}`,
     ),
-    ...(deliveryIdSigned
+    ...(signsDeliveryId(door)
       ? []
       : [
           lines(
@@ -42,8 +40,8 @@ export function doorMembers(door: WebhookDoor, isLike: boolean): string {
           ),
         ]),
     ...remarks(door, isLike),
-    ...(deliveryId === null ? [] : [reading('webhookDeliveryId', deliveryId)]),
-    ...(eventType === null ? [] : [reading('resolveWebhookEvent', eventType)]),
+    ...(deliveryId === undefined ? [] : [reading('webhookDeliveryId', deliveryId)]),
+    ...(eventType === undefined ? [] : [reading('resolveWebhookEvent', eventType)]),
     ...answerMembers(door),
   ].join('\n\n')
 }
@@ -67,7 +65,7 @@ function remarks({ handshake, note, source }: WebhookDoor, isLike: boolean): str
       ? [`before the first delivery: ${handshakeText(handshake)}`]
       : []),
     ...(note === undefined ? [] : [note]),
-    source === 'unverified'
+    source === undefined
       ? 'written from memory: compare it with the provider’s page'
       : `as of ${source.seen}: ${source.page}`,
   ]

@@ -194,9 +194,9 @@ function webhook({ signature, deliveryId, eventType, sample }: WebhookDoor): str
   const kind = kindOfKeys(signature)
   const { headers = {}, body } = sample
   const idHeader =
-    deliveryId !== null && 'header' in deliveryId && deliveryId.header in headers ? deliveryId.header : null
+    deliveryId !== undefined && 'header' in deliveryId && deliveryId.header in headers ? deliveryId.header : null
   const others = Object.entries(headers).filter(([name]) => name !== idHeader)
-  const event = eventType !== null && 'header' in eventType ? headers[eventType.header] : undefined
+  const event = eventType !== undefined && 'header' in eventType ? headers[eventType.header] : undefined
   return lines(
     '    webhook: {',
     `      body: ${quoted(body)},`,

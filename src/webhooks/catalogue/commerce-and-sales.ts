@@ -10,7 +10,6 @@ export const COMMERCE_AND_SALES_DOORS = {
     signature: hmac('x-shopify-hmac-sha256', { encoding: 'base64' }),
     secret: 'the client secret, of the app',
     deliveryId: { header: 'x-shopify-webhook-id' },
-    deliveryIdSigned: false,
     eventType: { header: 'x-shopify-topic' },
     badSignatureStatus: 401,
     sample: {
@@ -22,7 +21,6 @@ export const COMMERCE_AND_SALES_DOORS = {
       },
       body: json({ id: '820982911946154508' }),
     },
-    source: 'unverified',
     checkedBy: { package: '@shopify/shopify-api', version: '12.3.0' },
   },
   woocommerce: {
@@ -30,13 +28,11 @@ export const COMMERCE_AND_SALES_DOORS = {
     signature: hmac('x-wc-webhook-signature', { encoding: 'base64' }),
     secret: 'the secret of the webhook',
     deliveryId: { header: 'x-wc-webhook-delivery-id' },
-    deliveryIdSigned: false,
     eventType: { header: 'x-wc-webhook-topic' },
     sample: {
       headers: { 'x-wc-webhook-topic': 'order.created', 'x-wc-webhook-delivery-id': '137f2a98' },
       body: json({ id: 727 }),
     },
-    source: 'unverified',
   },
   hubspot: {
     label: 'HubSpot',
@@ -46,12 +42,9 @@ export const COMMERCE_AND_SALES_DOORS = {
       signed: [method, { part: 'url', decoded: ":/?@!$'()*,;" }, body, timestamp],
     }),
     secret: 'the client secret, of the app',
-    deliveryId: null,
-    eventType: null,
     batch: '',
     batchEvent: { type: 'subscriptionType' },
     sample: { body: json([{ eventId: 1, subscriptionType: 'contact.creation' }]) },
-    source: 'unverified',
     checkedBy: { package: '@hubspot/api-client', version: '13.5.0' },
   },
   pipedrive: {
@@ -61,7 +54,6 @@ export const COMMERCE_AND_SALES_DOORS = {
     deliveryId: { json: 'meta.id' },
     eventType: { json: 'meta.action' },
     sample: { body: json({ meta: { id: 'd2a', action: 'change' } }) },
-    source: 'unverified',
   },
   intercom: {
     label: 'Intercom',
@@ -71,7 +63,6 @@ export const COMMERCE_AND_SALES_DOORS = {
     eventType: { json: 'topic' },
     handshake: { kind: 'head' },
     sample: { body: json({ id: 'notif_1', topic: 'conversation.user.created' }) },
-    source: 'unverified',
   },
   zendesk: {
     label: 'Zendesk',
@@ -94,10 +85,8 @@ export const COMMERCE_AND_SALES_DOORS = {
       signed: [timestamp, '.', body],
     }),
     secret: 'the signing key of the webhook subscription',
-    deliveryId: null,
     eventType: { json: 'event' },
     sample: { body: json({ event: 'invitee.created' }) },
-    source: 'unverified',
   },
   typeform: {
     label: 'Typeform',
@@ -115,7 +104,6 @@ export const COMMERCE_AND_SALES_DOORS = {
       encoding: 'base64',
     }),
     secret: 'a Connect key of the account; the whole text is the key',
-    deliveryId: null,
     eventType: { json: 'event' },
     sample: { body: json({ event: 'envelope-completed' }) },
     source: seen(
@@ -129,7 +117,6 @@ export const COMMERCE_AND_SALES_DOORS = {
     deliveryId: { json: 'messageId' },
     eventType: { json: 'type' },
     sample: { body: json({ messageId: 'ajs-1', type: 'track' }) },
-    source: 'unverified',
   },
   'customer-io': {
     label: 'Customer.io',
@@ -141,6 +128,5 @@ export const COMMERCE_AND_SALES_DOORS = {
     deliveryId: { json: 'event_id' },
     eventType: { json: 'metric' },
     sample: { body: json({ event_id: '01E', metric: 'delivered' }) },
-    source: 'unverified',
   },
 } as const satisfies Record<string, WebhookDoor>

@@ -3,7 +3,7 @@
  *
  * Rule: docs/webhook-doors.md, which lists all of them.
  */
-import type { DeliveryPlace, HmacScheme, SignatureScheme } from '../../providers/signatures/scheme-rules.ts'
+import type { DeliveryPlace, HmacScheme, SignatureScheme, SignedPart } from '../../providers/signatures/scheme-rules.ts'
 import type { DoorAnswer } from '../../providers/webhook-door.ts'
 
 /** What the provider does to a new address before it sends deliveries there. */
@@ -35,11 +35,10 @@ export interface WebhookDoor {
   readonly signature: SignatureScheme
   /** What the provider calls the secret, or public key, and whose it is. */
   readonly secret: string
-  /** Null: the provider names no delivery; the body's digest is the id. */
-  readonly deliveryId: DeliveryPlace | null
-  /** Whether the signature covers the id. Default true. */
-  readonly deliveryIdSigned?: boolean
-  readonly eventType: DeliveryPlace | null
+  /** Left out: the provider names no delivery; the body's digest is the id. */
+  readonly deliveryId?: DeliveryPlace
+  /** Left out: a delivery has no type, or its events have one each. */
+  readonly eventType?: DeliveryPlace
   readonly handshake?: Handshake
   /** The answer to a delivery. Default: 200 and JSON. */
   readonly accepted?: DoorAnswer
@@ -55,8 +54,8 @@ export interface WebhookDoor {
     readonly metadata?: Readonly<Record<string, string>>
   }
   readonly note?: string
-  /** The provider's own page that says so, and when it was looked at. */
-  readonly source: { readonly page: string; readonly seen: string } | 'unverified'
+  /** The provider's own page that says so, and when it was looked at. Left out: written from memory. */
+  readonly source?: { readonly page: string; readonly seen: string }
   /** The maker's own code that judges the same deliveries as ours does, in test/webhooks/differential. */
   readonly checkedBy?: { readonly package: string; readonly version: string }
 }
@@ -66,7 +65,18 @@ export function hmac(header: string, more: Partial<HmacScheme> = {}): HmacScheme
   return { scheme: 'hmac', hash: 'sha256', header, encoding: 'hex', ...more }
 }
 
-export function seen(page: string): WebhookDoor['source'] {
+/** Signed parts with a text between them. */
+export function separated(by: string, first: SignedPart, ...others: SignedPart[]): SignedPart[] {
+  return [first, ...others.flatMap((part) => [by, part])]
+}
+
+/** Whether the signature covers the id: Standard Webhooks sign theirs, no other scheme signs that header; a JWT may leave the body out. */
+export function signsDeliveryId({ signature, deliveryId }: WebhookDoor): boolean {
+  if (deliveryId !== undefined && 'header' in deliveryId) return signature.scheme === 'standard-webhooks'
+  return signature.scheme !== 'jwt' || signature.bodyHash !== undefined
+}
+
+export function seen(page: string): NonNullable<WebhookDoor['source']> {
   return { page, seen: '2026-11-26' }
 }
 

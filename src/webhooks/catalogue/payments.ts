@@ -1,6 +1,6 @@
 import { signedPart } from '../../providers/signatures/scheme-rules.ts'
 import type { WebhookDoor } from './door.ts'
-import { hmac, json, seen } from './door.ts'
+import { hmac, json, seen, separated } from './door.ts'
 
 const { body, timestamp, url, crc32 } = signedPart
 const ADYEN_ITEM = 'notificationItems.0.NotificationRequestItem'
@@ -19,7 +19,6 @@ export const PAYMENT_DOORS = {
     deliveryId: { json: 'id' },
     eventType: { json: 'type' },
     sample: { body: json({ id: 'evt_1', type: 'charge.succeeded', object: 'event' }) },
-    source: 'unverified',
     checkedBy: { package: 'stripe', version: '23.1.0' },
   },
   square: {
@@ -41,15 +40,13 @@ export const PAYMENT_DOORS = {
       encoding: 'base64',
       timestamp: { header: 'paypal-transmission-time', unit: 'iso' },
       expects: [{ of: { header: 'paypal-auth-algo' }, is: 'SHA256withRSA' }],
-      signed: [
+      signed: separated(
+        '|',
         signedPart.header('paypal-transmission-id'),
-        '|',
         timestamp,
-        '|',
         signedPart.metadata('webhook_id'),
-        '|',
         crc32,
-      ],
+      ),
       certificate: {
         url: { header: 'paypal-cert-url' },
         hosts: ['api.paypal.com', 'api.sandbox.paypal.com'],
@@ -92,26 +89,19 @@ export const PAYMENT_DOORS = {
       encoding: 'base64',
       key: 'hex',
       single: 'notificationItems',
-      signed: [
+      signed: separated(
+        ':',
         adyen('pspReference'),
-        ':',
         adyen('originalReference', true),
-        ':',
         adyen('merchantAccountCode'),
-        ':',
         adyen('merchantReference', true),
-        ':',
         adyen('amount.value'),
-        ':',
         adyen('amount.currency'),
-        ':',
         adyen('eventCode'),
-        ':',
         adyen('success'),
-      ],
+      ),
     },
     secret: 'the HMAC key of the webhook, in hex',
-    deliveryId: null,
     eventType: { json: `${ADYEN_ITEM}.eventCode` },
     batch: 'notificationItems',
     batchEvent: { type: 'NotificationRequestItem.eventCode' },
@@ -141,7 +131,6 @@ export const PAYMENT_DOORS = {
     label: 'Adyen for Platforms',
     signature: hmac('hmacsignature', { encoding: 'base64', key: 'hex' }),
     secret: 'the HMAC key of the webhook, in hex',
-    deliveryId: null,
     eventType: { json: 'type' },
     sample: { body: json({ type: 'balancePlatform.accountHolder.updated', data: {} }) },
     source: seen('https://docs.adyen.com/classic-platforms/configure-notifications/signing-notifications-with-hmac'),
@@ -151,7 +140,6 @@ export const PAYMENT_DOORS = {
     signature: hmac('x-razorpay-signature'),
     secret: 'the secret that was given with the webhook',
     deliveryId: { header: 'x-razorpay-event-id' },
-    deliveryIdSigned: false,
     eventType: { json: 'event' },
     sample: { headers: { 'x-razorpay-event-id': 'IW1' }, body: json({ event: 'payment.captured' }) },
     source: seen('https://razorpay.com/docs/webhooks/validate-test/'),
@@ -161,12 +149,10 @@ export const PAYMENT_DOORS = {
     signature: hmac('webhook-signature'),
     secret: 'the secret of the webhook endpoint',
     deliveryId: { json: 'meta.webhook_id' },
-    eventType: null,
     badSignatureStatus: 498,
     batch: 'events',
     batchEvent: { id: 'id', type: 'action' },
     sample: { body: json({ events: [{ id: 'EV1', action: 'paid_out' }], meta: { webhook_id: 'WB1' } }) },
-    source: 'unverified',
   },
   'coinbase-commerce': {
     label: 'Coinbase Commerce',
@@ -175,23 +161,19 @@ export const PAYMENT_DOORS = {
     deliveryId: { json: 'event.id' },
     eventType: { json: 'event.type' },
     sample: { body: json({ event: { id: '24934862', type: 'charge:confirmed' } }) },
-    source: 'unverified',
   },
   'lemon-squeezy': {
     label: 'Lemon Squeezy',
     signature: hmac('x-signature'),
     secret: 'the signing secret of the webhook',
-    deliveryId: null,
     eventType: { header: 'x-event-name' },
     sample: { headers: { 'x-event-name': 'order_created' }, body: json({ meta: { event_name: 'order_created' } }) },
-    source: 'unverified',
   },
   wise: {
     label: 'Wise',
     signature: { scheme: 'rsa', hash: 'sha256', header: 'x-signature-sha256', encoding: 'base64', key: 'pem' },
     secret: 'Wise’s public key, in PEM: one for production, one for the sandbox',
     deliveryId: { header: 'x-delivery-id' },
-    deliveryIdSigned: false,
     eventType: { json: 'event_type' },
     sample: { headers: { 'x-delivery-id': '72d3162e' }, body: json({ event_type: 'transfers#state-change' }) },
     source: seen('https://docs.wise.com/guides/developer/webhooks/event-handling.md'),
@@ -200,8 +182,6 @@ export const PAYMENT_DOORS = {
     label: 'Xero',
     signature: hmac('x-xero-signature', { encoding: 'base64' }),
     secret: 'the webhook’s signing key, of the app',
-    deliveryId: null,
-    eventType: null,
     handshake: { kind: 'probes' },
     badSignatureStatus: 401,
     accepted: {},
@@ -221,8 +201,6 @@ export const PAYMENT_DOORS = {
     label: 'QuickBooks Online',
     signature: hmac('intuit-signature', { encoding: 'base64' }),
     secret: 'the verifier token, of the app',
-    deliveryId: null,
-    eventType: null,
     batch: 'eventNotifications',
     sample: { body: json({ eventNotifications: [{ realmId: '1185883450' }] }) },
     source: seen(

@@ -3,6 +3,7 @@ import type { WebhookDoor } from './door.ts'
 import { hmac, json, seen } from './door.ts'
 
 const { body, timestamp, url } = signedPart
+const SNS_CONFIRMATION = ['Message', 'MessageId', 'Subject?', 'SubscribeURL', 'Timestamp', 'Token', 'TopicArn', 'Type']
 
 export const WORK_AND_PLATFORM_DOORS = {
   github: {
@@ -10,13 +11,11 @@ export const WORK_AND_PLATFORM_DOORS = {
     signature: hmac('x-hub-signature-256', { prefix: 'sha256=' }),
     secret: 'the secret of the webhook, or of the app',
     deliveryId: { header: 'x-github-delivery' },
-    deliveryIdSigned: false,
     eventType: { header: 'x-github-event' },
     sample: {
       headers: { 'x-github-event': 'ping', 'x-github-delivery': '72d3162e-cc78-11e3-81ab-4c9367dc0958' },
       body: json({ zen: 'Keep it logically awesome.' }),
     },
-    source: 'unverified',
     checkedBy: { package: '@octokit/webhooks-methods', version: '6.0.0' },
   },
   gitlab: {
@@ -24,23 +23,19 @@ export const WORK_AND_PLATFORM_DOORS = {
     signature: { scheme: 'token', header: 'x-gitlab-token' },
     secret: 'the secret token of the webhook',
     deliveryId: { header: 'idempotency-key' },
-    deliveryIdSigned: false,
     eventType: { header: 'x-gitlab-event' },
     sample: {
       headers: { 'x-gitlab-event': 'Push Hook', 'idempotency-key': 'f5' },
       body: json({ object_kind: 'push' }),
     },
-    source: 'unverified',
   },
   bitbucket: {
     label: 'Bitbucket Cloud',
     signature: hmac('x-hub-signature', { prefix: 'sha256=' }),
     secret: 'the secret of the webhook',
     deliveryId: { header: 'x-request-uuid' },
-    deliveryIdSigned: false,
     eventType: { header: 'x-event-key' },
     sample: { headers: { 'x-event-key': 'repo:push', 'x-request-uuid': 'a4d6' }, body: json({ push: {} }) },
-    source: 'unverified',
   },
   linear: {
     label: 'Linear',
@@ -50,21 +45,17 @@ export const WORK_AND_PLATFORM_DOORS = {
     }),
     secret: 'the signing secret of the webhook',
     deliveryId: { header: 'linear-delivery' },
-    deliveryIdSigned: false,
     eventType: { header: 'linear-event' },
     sample: {
       headers: { 'linear-delivery': '234d1a4e', 'linear-event': 'Issue' },
       body: json({ action: 'create', type: 'Issue', webhookTimestamp: 0 }),
     },
-    source: 'unverified',
     checkedBy: { package: '@linear/sdk', version: '98.0.0' },
   },
   asana: {
     label: 'Asana',
     signature: hmac('x-hook-signature'),
     secret: 'the X-Hook-Secret of the handshake',
-    deliveryId: null,
-    eventType: null,
     handshake: { kind: 'echo header', name: 'x-hook-secret' },
     batch: 'events',
     batchEvent: { type: 'action' },
@@ -89,26 +80,21 @@ export const WORK_AND_PLATFORM_DOORS = {
     eventType: { json: 'type' },
     handshake: { kind: 'token to keep', path: 'verification_token' },
     sample: { body: json({ id: '367cba44', type: 'page.content_updated' }) },
-    source: 'unverified',
   },
   monday: {
     label: 'monday.com apps',
     signature: { scheme: 'jwt', header: 'authorization', algorithms: ['HS256'] },
     secret: 'the signing secret, of the app',
     deliveryId: { json: 'event.triggerUuid' },
-    deliveryIdSigned: false,
     eventType: { json: 'event.type' },
     handshake: { kind: 'echo json', path: 'challenge' },
     sample: { body: json({ event: { triggerUuid: '8d7', type: 'update_column_value' } }) },
     note: 'The token does not cover the body.',
-    source: 'unverified',
   },
   dropbox: {
     label: 'Dropbox',
     signature: hmac('x-dropbox-signature'),
     secret: 'the app secret',
-    deliveryId: null,
-    eventType: null,
     handshake: { kind: 'echo query', name: 'challenge' },
     batch: 'list_folder.accounts',
     sample: { body: json({ list_folder: { accounts: ['dbid:AAH'] } }) },
@@ -125,7 +111,6 @@ export const WORK_AND_PLATFORM_DOORS = {
     }),
     secret: 'a signature key, of the app: the primary or the secondary one',
     deliveryId: { header: 'box-delivery-id' },
-    deliveryIdSigned: false,
     eventType: { json: 'trigger' },
     sample: {
       headers: { 'box-delivery-id': 'f96bb54b' },
@@ -140,17 +125,14 @@ export const WORK_AND_PLATFORM_DOORS = {
     deliveryId: { json: 'event.id' },
     eventType: { json: 'event.event_type' },
     sample: { body: json({ event: { id: '01BZ', event_type: 'incident.acknowledged' } }) },
-    source: 'unverified',
   },
   sentry: {
     label: 'Sentry',
     signature: hmac('sentry-hook-signature'),
     secret: 'the client secret, of the integration',
     deliveryId: { header: 'request-id' },
-    deliveryIdSigned: false,
     eventType: { header: 'sentry-hook-resource' },
     sample: { headers: { 'sentry-hook-resource': 'issue', 'request-id': '7a1' }, body: json({ action: 'created' }) },
-    source: 'unverified',
   },
   vercel: {
     label: 'Vercel',
@@ -159,7 +141,6 @@ export const WORK_AND_PLATFORM_DOORS = {
     deliveryId: { json: 'id' },
     eventType: { json: 'type' },
     sample: { body: json({ id: 'uev_1', type: 'deployment.created' }) },
-    source: 'unverified',
   },
   netlify: {
     label: 'Netlify',
@@ -172,10 +153,8 @@ export const WORK_AND_PLATFORM_DOORS = {
       withoutExpiry: true,
     },
     secret: 'the JWS secret token of the notification',
-    deliveryId: null,
     eventType: { header: 'x-netlify-event' },
     sample: { headers: { 'x-netlify-event': 'deploy_created' }, body: json({ id: '5e' }) },
-    source: 'unverified',
   },
   circleci: {
     label: 'CircleCI',
@@ -184,7 +163,6 @@ export const WORK_AND_PLATFORM_DOORS = {
     deliveryId: { json: 'id' },
     eventType: { json: 'type' },
     sample: { body: json({ id: '3888f21b', type: 'workflow-completed' }) },
-    source: 'unverified',
   },
   launchdarkly: {
     label: 'LaunchDarkly',
@@ -193,7 +171,6 @@ export const WORK_AND_PLATFORM_DOORS = {
     deliveryId: { json: '_id' },
     eventType: { json: 'kind' },
     sample: { body: json({ _id: '57c0', kind: 'flag' }) },
-    source: 'unverified',
   },
   okta: {
     label: 'Okta event hooks',
@@ -211,7 +188,6 @@ export const WORK_AND_PLATFORM_DOORS = {
         data: { events: [{ uuid: 'a3d0', eventType: 'user.lifecycle.create' }] },
       }),
     },
-    source: 'unverified',
   },
   clerk: {
     label: 'Clerk',
@@ -220,7 +196,6 @@ export const WORK_AND_PLATFORM_DOORS = {
     deliveryId: { header: 'svix-id' },
     eventType: { json: 'type' },
     sample: { body: json({ type: 'user.created' }) },
-    source: 'unverified',
     checkedBy: { package: 'svix', version: '1.99.1' },
   },
   openai: {
@@ -230,7 +205,6 @@ export const WORK_AND_PLATFORM_DOORS = {
     deliveryId: { header: 'webhook-id' },
     eventType: { json: 'type' },
     sample: { body: json({ id: 'evt_1', type: 'batch.completed' }) },
-    source: 'unverified',
     checkedBy: { package: 'standardwebhooks', version: '1.1.1' },
   },
   'amazon-sns': {
@@ -249,26 +223,8 @@ export const WORK_AND_PLATFORM_DOORS = {
           by: 'Type',
           names: {
             Notification: ['Message', 'MessageId', 'Subject?', 'SubscribeURL?', 'Timestamp', 'TopicArn', 'Type'],
-            SubscriptionConfirmation: [
-              'Message',
-              'MessageId',
-              'Subject?',
-              'SubscribeURL',
-              'Timestamp',
-              'Token',
-              'TopicArn',
-              'Type',
-            ],
-            UnsubscribeConfirmation: [
-              'Message',
-              'MessageId',
-              'Subject?',
-              'SubscribeURL',
-              'Timestamp',
-              'Token',
-              'TopicArn',
-              'Type',
-            ],
+            SubscriptionConfirmation: SNS_CONFIRMATION,
+            UnsubscribeConfirmation: SNS_CONFIRMATION,
           },
         },
       ],
@@ -310,8 +266,6 @@ export const WORK_AND_PLATFORM_DOORS = {
     },
     secret: 'none; audience and service account are in the metadata, under webhook_audience and webhook_email',
     deliveryId: { json: 'message.messageId' },
-    deliveryIdSigned: false,
-    eventType: null,
     sample: {
       body: json({
         message: { messageId: '2070443601311540', data: 'e30=' },
@@ -331,6 +285,5 @@ export const WORK_AND_PLATFORM_DOORS = {
     eventType: { json: 'type' },
     handshake: { kind: 'options' },
     sample: { body: json({ id: '9aeb0fdf', type: 'Microsoft.Storage.BlobCreated', specversion: '1.0' }) },
-    source: 'unverified',
   },
 } as const satisfies Record<string, WebhookDoor>

@@ -5,20 +5,22 @@ import { readPlace } from '../../../src/providers/signatures/delivery-values.ts'
 import type { DeliveryPlace } from '../../../src/providers/signatures/scheme-rules.ts'
 import { describeProvider } from '../../../src/testing/index.ts'
 import type { WebhookDoor } from '../../../src/webhooks/catalogue/door.ts'
+import { signsDeliveryId } from '../../../src/webhooks/catalogue/door.ts'
 import { WEBHOOK_DOORS } from '../../../src/webhooks/catalogue/index.ts'
 import { schemeKeys } from '../../support/scheme-keys.ts'
 
 /** One of each kind: a list with a time, form and address, several headers, a public key, a token, a JWT, a signature in the body. */
 const DOORS = ['stripe', 'twilio', 'box', 'discord', 'gitlab', 'netlify', 'mailgun']
 
-function providerOf({ signature, deliveryId, deliveryIdSigned = true, eventType }: WebhookDoor): HandlesWebhooks {
-  const read = (place: DeliveryPlace | null) => (request: WebhookRequest) => {
-    const found = place === null ? null : readPlace(request, place)
+function providerOf(door: WebhookDoor): HandlesWebhooks {
+  const { signature, deliveryId, eventType } = door
+  const read = (place: DeliveryPlace | undefined) => (request: WebhookRequest) => {
+    const found = place === undefined ? null : readPlace(request, place)
     return found !== null && 'value' in found ? found.value : null
   }
   return {
     signature,
-    deliveryIdSigned,
+    deliveryIdSigned: signsDeliveryId(door),
     webhookDeliveryId: read(deliveryId),
     resolveWebhookEvent: read(eventType),
     handleWebhook: () => null,
