@@ -14,7 +14,7 @@ export function webhookDoorsPage(): string {
     '# Webhook doors',
     `What ${doors.length} providers send, as data. \`integrations make-provider acme --like <door>\` begins a provider with one of them: its [signature](behaviour/webhook-signatures.md#schemes), where the id and the type of a delivery stand, what its door [answers](behaviour/webhook-answers.md) to a handshake, a delivery and a bad signature, and the [events of a delivery of many](behaviour/webhook-parts.md). What is left to do says TODO.`,
     '## Doors',
-    'The id is signed unless it says otherwise. An address in `handshake` is asked before the first delivery. `bad` is the status that the provider wants for a bad signature, in the place of 403.',
+    'The id is signed unless it says otherwise. An address in `handshake` is asked before the first delivery. `bad` is the status that the provider wants for a bad signature, in place of 403.',
     table(
       ['door', 'provider', 'signature', 'secret', 'id', 'type', 'handshake', 'bad', 'events in a delivery'],
       doors.map(([name, door]) => [

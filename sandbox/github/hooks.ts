@@ -58,7 +58,7 @@ export class Hooks {
     const { active, events, config } = this.#read(text, 'PATCH', path)
     if (active !== undefined) hook.active = active
     if (events !== undefined) hook.events = events
-    // What is given stands in the place of all that was there.
+    // What is given replaces all that was there.
     if (config !== undefined) hook.config = withDefaults(config)
     hook.updatedAt = second(this.#now())
     return hook

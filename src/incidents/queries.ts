@@ -65,9 +65,9 @@ export async function openIncidents(
 }
 
 /**
- * Closes the open incident of each of these integrations that is healthy, not stale, and whose breaker is closed. It judges
- * under the lock of the integration's row, which it takes, in the transaction of what has healed. Durable events are written
- * with it. Rule: docs/behaviour/incidents.md, "The end".
+ * Closes the open incident of each of these integrations that is well: healthy, its breaker closed, and no other cause of an incident
+ * lasts. It judges under the lock of the integration's row, which it takes, in the transaction of what has healed. Durable events are
+ * written with it. Rule: docs/behaviour/incidents.md, "The end".
  *
  * @param olderThanSeconds only those that are strictly older, where a breaker may be open whose cooldown is over; null: of any
  *   age

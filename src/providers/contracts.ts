@@ -141,7 +141,7 @@ export interface WebhookHandlerOptions {
 
 /** One event of a delivery that brings several. */
 export interface WebhookPart {
-  /** Its own id, by which it is a repeat in any delivery; null: the delivery's id and its number. */
+  /** Its own id: the same id in another delivery is a repeat. Null: the delivery's id and its number. */
   readonly id: string | null
   readonly type: string | null
   /** What its handler gets as the body: text and bytes as they are, anything else as JSON. Not empty. */

@@ -12,7 +12,7 @@ import { findSubscription, setWanted } from './queries.ts'
 
 export interface SubscriptionView {
   readonly integrationId: number
-  /** Whether one is asked for. While the integration is switched off, the provider has no subscription all the same. */
+  /** Whether one is asked for. While the integration is switched off, the provider has no subscription. */
   readonly isWanted: boolean
   /** The provider's id; null: none is known. */
   readonly subscriptionId: string | null

@@ -108,7 +108,7 @@ export async function wantForAll(
     .onConflictDoNothing({ target: subscriptions.integrationId })
 }
 
-/** Integrations whose look was due by a moment: their workflow was not told, or is gone. */
+/** Integrations whose look was due by a moment: their workflow got no signal, or is gone. */
 export async function overdueSubscriptions(
   db: Database,
   { webhookSubscriptions: subscriptions }: Tables,

@@ -9,7 +9,7 @@ import { makeDue, wantIfUnsaid } from './queries.ts'
 /**
  * In the transaction that creates an integration or switches it: its subscription is to be looked at.
  *
- * @returns whether `workflows.keepWebhookSubscription()` is to be told after the commit
+ * @returns whether `workflows.keepWebhookSubscription()` is to be called after the commit
  */
 export async function noteSwitch(
   { config, tables, clock, providers }: Framework,

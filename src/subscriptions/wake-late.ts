@@ -1,4 +1,4 @@
-/** Finds subscriptions whose workflow was not told. Rule: docs/behaviour/webhook-subscriptions.md, "Its workflow". */
+/** Finds subscriptions whose workflow got no signal. Rule: docs/behaviour/webhook-subscriptions.md, "Its workflow". */
 import type { Framework } from '../framework/context.ts'
 import { managesWebhooks } from '../providers/contracts.ts'
 import { overdueSubscriptions, wantForAll } from './queries.ts'

@@ -165,7 +165,7 @@ export function temporalStarters(
       (fields) =>
         logger.warn(
           { event: 'incident.wake_failed', ...fields },
-          'the workflow of an incident could not be told; the row is stored, it is tried again',
+          'the workflow of an incident could not be signalled; the row is stored, it is tried again',
         ),
     )
   const followers = { escalate: incidents(SIGNAL.escalate), recovered: incidents(SIGNAL.recovered) }
@@ -181,7 +181,7 @@ export function temporalStarters(
     (fields) =>
       logger.warn(
         { event: 'webhook.subscription_wake_failed', ...fields },
-        'the workflow of a webhook subscription could not be told; the row is stored, it is tried again',
+        'the workflow of a webhook subscription could not be signalled; the row is stored, it is tried again',
       ),
   )
 

@@ -58,7 +58,7 @@ export async function rotateWebhookSecret(
     await recordEvents(framework, tx, id, [{ name: 'CredentialsUpdated', payload: { keys: CHANGED_KEYS } }])
     return { row: row as IntegrationRow, old, isManaged: managesWebhooks(provider) }
   })
-  // The provider is told within the overlap in any case: each look compares the secret.
+  // If this signal is lost, the next look compares the secret, and tells the provider within the overlap.
   if (isManaged) workflows.keepWebhookSubscription(id)
 
   const oldValidUntil = old === null ? null : overlapEnd

@@ -1,6 +1,6 @@
 /**
- * A webhook subscription that ends every 90 seconds, at a server of ours, with two workers of which one at a time is killed for ten
- * minutes (SUBSCRIPTION_SECONDS for another time).
+ * A webhook subscription that ends every 90 seconds, at a server of ours, with two workers. For ten minutes one at a time is killed
+ * (SUBSCRIPTION_SECONDS for another time).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -14,7 +14,7 @@ import { seeded, seedOfRun } from './seeded-kills.ts'
 const LIFE_SECONDS = 90
 const SECONDS = Number(process.env.SUBSCRIPTION_SECONDS ?? 600)
 const LONGEST_GAP_MS = 5_000
-/** Each kill comes so long after the one before it: the worker must be back. */
+/** Between two kills: the worker must be back. */
 const GAP_MS = { least: 8_000, most: 25_000 }
 const GONE_WITHIN_MS = 90_000
 

@@ -22,7 +22,7 @@ function eventsOf({ integration }: StripeAccount): readonly EnabledEvent[] {
   return (Metadata.parse(integration.metadata).webhook_events as EnabledEvent[] | undefined) ?? ALL_EVENTS
 }
 
-/** Its secret is told here only. */
+/** Only this answer has its secret. */
 export async function createEndpoint(
   account: StripeAccount,
   { url }: WantedSubscription,

@@ -148,7 +148,7 @@ function splitting(batch: string, { id, type }: { readonly id?: string; readonly
   )
 }
 
-/** The functions by which the members read a body, as far as they are called. */
+/** The functions that the members call to read a body. */
 export function readers(members: string): string | false {
   const texts = members.includes('textAt(')
   return (texts || members.includes('valueAt(')) && blocks(VALUE_AT, texts && TEXT_AT)

@@ -29,7 +29,7 @@ export const doctor = command({
         ...all(z.string(), 'check', 'message'),
         status: z.enum(ORDER),
         remedy: z.string().nullable().describe('The command that mends it.'),
-        integration_id: rowId.nullable().describe('Whom it is about; null: no single one.'),
+        integration_id: rowId.nullable().describe('The integration it is about; null: no single one.'),
         stream: z.string().nullable(),
         since: moment.nullable(),
       }),

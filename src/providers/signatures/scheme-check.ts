@@ -147,7 +147,7 @@ const SCHEMES = z.discriminatedUnion(
       .refine(
         ({ algorithms, jwks, publicKeys: keys }) => {
           const symmetric = algorithms.filter((name) => name.startsWith('HS')).length
-          // With a public key for a secret, a forger signs by what everybody knows.
+          // With a public key in place of the secret, anyone could sign.
           return symmetric === 0
             ? jwks !== undefined || keys !== undefined
             : symmetric === algorithms.length && !jwks && !keys

@@ -803,7 +803,7 @@ describe('a table that grows for ever', () => {
     ])
   })
 
-  it('is none once its key is set; the audit has one by default', async () => {
+  it('is no longer a warning once its key is set; the audit has one by default', async () => {
     await grown('integration_webhooks', 500_000)
     await grown('integration_audit', 500_000)
     expect(await found({ webhooks_days: 30 })).toMatchObject([{ status: 'ok' }])
