@@ -135,7 +135,7 @@ export function temporalStarters(
   const follower = (
     workflow: string,
     startOf: (works: WorksFor) => WorkflowSignalWithStartOptions,
-    warn: (fields: object) => void,
+    warn: (whose: { integration: number; provider: string }, fields: object) => void,
   ): WakeUps =>
     new WakeUps({
       async send(integrationId, aborted) {
@@ -149,7 +149,7 @@ export function temporalStarters(
       onFailure(integrationId, error, waitMs) {
         metrics.wakeUpFailed()
         const fields = { retry_in_ms: waitMs, error: errorLine(error, 300) }
-        void providerOf(integrationId).then((provider) => warn({ integration: integrationId, provider, ...fields }))
+        void providerOf(integrationId).then((provider) => warn({ integration: integrationId, provider }, fields))
       },
     })
   const incidents = (signal: string) =>
@@ -162,9 +162,9 @@ export function temporalStarters(
         signal,
         ...startTexts.incident(integrationId),
       }),
-      (fields) =>
+      ({ integration, provider }, fields) =>
         logger.warn(
-          { event: 'incident.wake_failed', ...fields },
+          { event: 'incident.wake_failed', integration, provider, ...fields },
           'the workflow of an incident could not be signalled; the row is stored, it is tried again',
         ),
     )
@@ -178,9 +178,9 @@ export function temporalStarters(
       signal: SIGNAL.look,
       ...startTexts.webhookSubscription(integrationId, provider ?? UNKNOWN_PROVIDER),
     }),
-    (fields) =>
+    ({ integration, provider }, fields) =>
       logger.warn(
-        { event: 'webhook.subscription_wake_failed', ...fields },
+        { event: 'webhook.subscription_wake_failed', integration, provider, ...fields },
         'the workflow of a webhook subscription could not be signalled; the row is stored, it is tried again',
       ),
   )
