@@ -284,7 +284,7 @@ export interface IntegrationsAdmin {
         readonly limit?: number | undefined
       },
     ): Promise<readonly BusiestIntegration[]>
-    /** Calls and failures of the last 24 hours by the hour, of up to 50 integrations. @throws InvalidArgumentException */
+    /** Calls and failures of the last 24 hours by the hour, of up to 200 integrations. @throws InvalidArgumentException */
     sparklines(integrationIds: readonly number[]): Promise<ReadonlyMap<number, Sparkline>>
     /** Incidents, circuits that opened, deployments and key rotations, oldest first. @throws InvalidArgumentException */
     marks(asked: ChartFilter & { readonly from: Date; readonly to: Date }): Promise<readonly ChartMark[]>

@@ -90,7 +90,8 @@ export interface Sparkline {
 const BUSIEST_BY = ['calls', 'failures', 'either'] as const
 export type BusiestBy = (typeof BUSIEST_BY)[number]
 
-const MOST_SPARKLINES = 50
+/** As many as the longest page of a list has rows. */
+const MOST_SPARKLINES = 200
 const MOST_BUSIEST = 100
 
 /** @throws InvalidArgumentException */
@@ -186,7 +187,7 @@ export async function busiestIntegrations(
   return rows.map(({ id, ...row }) => ({ integrationId: Number(id), ...row }))
 }
 
-/** One statement for all of them, also those without a call. @throws InvalidArgumentException for more than 50 */
+/** One statement for all of them, also those without a call. @throws InvalidArgumentException for more than 200 */
 export async function sparklines(
   framework: Framework,
   integrationIds: readonly number[],

@@ -91,7 +91,7 @@ describe('the plans of charts', () => {
     ['the busiest of a day', () => charts().busiest({ window: '24h', by: 'calls' })],
     ['the busiest of a month', () => charts().busiest({ window: '30d', by: 'failures' })],
     ['the busiest of a month by either', () => charts().busiest({ window: '30d', by: 'either' })],
-    ['sparklines', () => charts().sparklines(Array.from({ length: 50 }, (_, n) => n + 1))],
+    ['sparklines', () => charts().sparklines(Array.from({ length: 200 }, (_, n) => n + 1))],
     ['marks', () => charts().marks({ from: new Date(Date.now() - 30 * DAY_MS), to: new Date() })],
   ])('reads no large table as a whole for %s', async (_, work) => {
     const whole = await wholeTables(work)
@@ -171,7 +171,7 @@ describe('what charts refuse', () => {
     ['provider', () => test.integrations.admin.charts.series({ window: '1h', provider: 'a\u0000' })],
     ['owner', () => test.integrations.admin.charts.series({ window: '1h', owner: null as never })],
     ['by', () => test.integrations.admin.charts.busiest({ window: '1h', by: 'webhooks' as never })],
-    ['integrationIds', () => test.integrations.admin.charts.sparklines(Array.from({ length: 51 }, (_, n) => n + 1))],
+    ['integrationIds', () => test.integrations.admin.charts.sparklines(Array.from({ length: 201 }, (_, n) => n + 1))],
     ['integrationIds[0]', () => test.integrations.admin.charts.sparklines([0.5])],
     ['until', () => test.integrations.admin.charts.marks({ from: new Date(2), to: new Date(1) })],
   ])('refuses a bad %s', async (argument, ask) => {

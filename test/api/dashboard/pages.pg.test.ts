@@ -179,6 +179,14 @@ describe('a detail page', () => {
   })
 })
 
+it('the longest page that a list may have shows the calls of each row', async () => {
+  await dashboard.test.sql`insert into integrations (provider, name, credentials)
+    select 'acme', 'tenant ' || n, 'sealed' from generate_series(1, 201) n`
+  const page = await dashboard.page('/integrations?limit=200')
+  await dashboard.test.sql`delete from integrations where name like 'tenant %'`
+  expect(page.match(/>tenant \d+</g)).toHaveLength(200)
+})
+
 it('the audit says when, and of which integration', async () => {
   const { test } = dashboard
   await test.integrations.admin.operator.note(plain.integrations, { token: 'ada', action: 'look', target: 'webhook:1' })
