@@ -13,11 +13,9 @@ import { HANDOVER_MS } from './claims/pump.ts'
 import { createCommandRunner } from './commands/cli/in-worker.ts'
 import type { Integrations } from './create-integrations.ts'
 import { partsOf } from './create-integrations.ts'
-import type { Framework } from './framework/context.ts'
 import { errorLine } from './framework/logger.ts'
 import { redactLikely } from './framework/redaction.ts'
-import { noteRelease } from './rollups/releases.ts'
-import { rollUp } from './rollups/roll-up.ts'
+import { passesOfWorker } from './rollups/roll-up.ts'
 import { rememberedStarts } from './syncs/remembered-starts.ts'
 import { checkTemporal, connectionOptions, temporalAddress, temporalUnreachable } from './temporal/connection.ts'
 import { ensureSchedules } from './temporal/keep-schedules.ts'
@@ -162,7 +160,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
       const endSweeps = [
         sweepPending(integrations),
         sweepStarts(rememberedStarts(framework), logger),
-        sweepRollUps(countAndNote(framework), logger),
+        sweepRollUps(passesOfWorker(framework), logger),
       ]
       const hung = new Set<Worker>()
       const running = workers.map((worker, at) =>
@@ -356,14 +354,4 @@ function shown(name: string, value: unknown): unknown {
   if (typeof value === 'string') return redactLikely(value)
   if (name !== 'error' && !(value instanceof Error)) return value
   return value === undefined ? undefined : redactLikely(errorLine(value, MAX_READ)).slice(0, 300)
-}
-
-/** Counts for the charts. The first pass that reaches Postgres notes the release: a worker begins without Postgres, too. */
-function countAndNote(framework: Framework): () => Promise<unknown> {
-  let isNoted = false
-  return async () => {
-    if (!isNoted) await noteRelease(framework)
-    isNoted = true
-    return rollUp(framework)
-  }
 }

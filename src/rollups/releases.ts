@@ -7,7 +7,7 @@ import { packageVersion } from '../framework/package-version.ts'
 
 export interface Release {
   readonly release: string
-  /** When a worker of it began, and the one before it had been another release's. */
+  /** First pass of counting of a worker of it, 20 s after its start or later; the release noted before was another one. */
   readonly at: Date
 }
 
@@ -21,7 +21,7 @@ export function releaseOf({ config }: Pick<Framework, 'config'>): string {
   return config.worker.release ?? packageVersion()
 }
 
-/** Written down by each worker at its start; the same release again changes nothing. */
+/** By the first pass of each worker; the same release again changes nothing. */
 export async function noteRelease(framework: Framework): Promise<void> {
   const { db, tables } = framework
   const entry = jsonText([{ release: releaseOf(framework), at: framework.clock.now() }])

@@ -12,6 +12,7 @@ import { quotedName } from '../db/sql-functions.ts'
 import type { Framework } from '../framework/context.ts'
 import { givenNowMs } from '../framework/logger.ts'
 import { bucketOf, factsOf, momentOf, sumOfCalls, sumOfFailures } from './facts.ts'
+import { noteRelease } from './releases.ts'
 import type { CountingStep, Progress, Span } from './rollup-rules.ts'
 import { ALL_PROVIDERS, completedBy, floorTo, nextStep, WIDTHS } from './rollup-rules.ts'
 
@@ -64,6 +65,16 @@ export async function rollUp(framework: Framework, { forMs = PASS_MS } = {}): Pr
         settledAt: new Date(settledMs),
         rolledAt: new Date(rolledMs),
       }
+  }
+}
+
+/** Passes of one worker. The first one that reaches Postgres notes its release: a worker begins without Postgres, too. */
+export function passesOfWorker(framework: Framework): () => Promise<RollUpResult> {
+  let isNoted = false
+  return async () => {
+    if (!isNoted) await noteRelease(framework)
+    isNoted = true
+    return rollUp(framework)
   }
 }
 
