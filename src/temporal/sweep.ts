@@ -1,9 +1,4 @@
-/**
- * What processes look for again and again, beside their work.
- *
- * Wakes, every half minute, the inbox if rows have waited although it should have looked, and the outbox: the process that stored
- * them died before it could tell. Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
- */
+/** What processes do again and again, beside their work. */
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 
@@ -16,17 +11,23 @@ export interface Sweeping {
   readonly admin: { readonly notifications: { wakePending(): Promise<boolean> }; readonly logger: Logger }
 }
 
-/** @returns ends it */
+/**
+ * Wakes the inbox if rows have waited although it should have looked, and the outbox: the process that stored them died before it
+ * could tell. Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
+ *
+ * @returns ends it
+ */
 export function sweepPending({ webhooks, admin: { notifications, logger } }: Sweeping): () => void {
-  return repeated(SWEEP_EVERY_MS, async () => {
-    try {
+  return repeated(
+    SWEEP_EVERY_MS,
+    async () => {
       const woken = await webhooks.wakePending({ olderThanSeconds: WAITS_SINCE_SECONDS })
       if (woken > 0) logger.info({ event: 'webhook.swept', integrations: woken }, 'woke the inbox: rows have waited')
       await notifications.wakePending()
-    } catch (error) {
-      logger.warn({ event: 'webhook.sweep_failed', error: errorLine(error, 300) }, 'could not look for rows that wait')
-    }
-  })
+    },
+    (error) =>
+      logger.warn({ event: 'webhook.sweep_failed', error: errorLine(error, 300) }, 'could not look for rows that wait'),
+  )
 }
 
 const STARTS_EVERY_MS = 1_000
@@ -40,19 +41,19 @@ const WARNS_EVERY_MS = 30_000
  */
 export function sweepStarts(look: (now: number) => Promise<void>, logger: Logger): () => void {
   let warnedAt = Number.NEGATIVE_INFINITY
-  return repeated(STARTS_EVERY_MS, async () => {
-    const now = performance.now()
-    try {
-      await look(now)
-    } catch (error) {
+  return repeated(
+    STARTS_EVERY_MS,
+    () => look(performance.now()),
+    (error) => {
+      const now = performance.now()
       if (now - warnedAt < WARNS_EVERY_MS) return
       warnedAt = now
       logger.warn(
         { event: 'sync.remembered_unseen', error: errorLine(error, 300) },
         'could not begin syncs that were asked for; each second it is tried again',
       )
-    }
-  })
+    },
+  )
 }
 
 /** A minute's rows are counted soon after it has ended; a pass that comes again within the minute reads one row. */
@@ -64,36 +65,35 @@ const ROLLS_UP_EVERY_MS = 20_000
  * @param pass counts what has come since the last one. @returns ends it
  */
 export function sweepRollUps(pass: () => Promise<unknown>, logger: Logger): () => void {
-  let isOver = false
-  const end = repeated(ROLLS_UP_EVERY_MS, async () => {
-    try {
-      await pass()
-    } catch (error) {
-      // The worker stops, and Postgres is closed under the pass.
-      if (isOver) return
-      logger.warn(
-        { event: 'charts.roll_up_failed', error: errorLine(error, 300) },
-        'rows could not be counted for the charts; the next pass takes them',
-      )
-    }
-  })
-  return () => {
-    isOver = true
-    end()
-  }
+  return repeated(ROLLS_UP_EVERY_MS, pass, (error) =>
+    logger.warn(
+      { event: 'charts.roll_up_failed', error: errorLine(error, 300) },
+      'rows could not be counted for the charts; the next pass takes them',
+    ),
+  )
 }
 
-/** @param look never throws. @returns ends it */
-function repeated(everyMs: number, look: () => Promise<void>): () => void {
+/** @returns ends it */
+function repeated(everyMs: number, look: () => Promise<unknown>, onFailure: (error: unknown) => void): () => void {
   let isLooking = false
+  let isOver = false
   const timer = setInterval(async () => {
     // One that waits for Postgres is enough.
     if (isLooking) return
     isLooking = true
-    await look()
-    isLooking = false
+    try {
+      await look()
+    } catch (error) {
+      // The process stops and closes Postgres under the look: that is no fault.
+      if (!isOver) onFailure(error)
+    } finally {
+      isLooking = false
+    }
   }, everyMs)
   // A process that has nothing else to do may end.
   timer.unref()
-  return () => clearInterval(timer)
+  return () => {
+    isOver = true
+    clearInterval(timer)
+  }
 }

@@ -46,6 +46,18 @@ describe('the sweep', () => {
     end()
   })
 
+  it('says nothing of a look that its own end cuts off', async () => {
+    const answer = occasion<number>()
+    wakePending.mockReturnValueOnce(answer.happened.then(() => Promise.reject(new Error('the connection is closed'))))
+    const end = sweepPending({ webhooks: { wakePending }, admin: { notifications, logger } })
+    await vi.advanceTimersByTimeAsync(30_000)
+    end()
+    answer.happen(0)
+    await vi.advanceTimersByTimeAsync(30_000)
+    expect(wakePending).toHaveBeenCalledTimes(1)
+    expect(events).toEqual([])
+  })
+
   it('does not begin another look while one waits for Postgres', async () => {
     const answer = occasion<number>()
     wakePending.mockReturnValueOnce(answer.happened)
