@@ -1,6 +1,6 @@
 import { whileWaiting } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
-import { giveWay } from '../syncs/items/giving-way.ts'
+import { givingWay } from '../syncs/items/giving-way.ts'
 import { itemResolved } from '../syncs/items/item-acts.ts'
 import { claimAndRecord } from '../syncs/items/item-failures.ts'
 import {
@@ -79,16 +79,15 @@ export async function runItemBatch(
     ...how,
   })
   try {
-    if (!isFirst) {
-      await runner.takeUpHeld()
-      await giveWay(framework)
-    }
+    if (!isFirst) await runner.takeUpHeld()
     const claiming = { claim, refusals: refusalsOf(framework) }
-    const rows = await claimAndRecord(framework, (db) =>
-      take.kind === 'due'
-        ? claimWaitingItems(db, tables, { ...claiming, ids: take.ids })
-        : claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit }),
-    )
+    const claimed = () =>
+      claimAndRecord(framework, (db) =>
+        take.kind === 'due'
+          ? claimWaitingItems(db, tables, { ...claiming, ids: take.ids })
+          : claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit }),
+      )
+    const rows = await (isFirst ? claimed() : givingWay(framework, claimed))
     await runner.run(rows)
     const { processed: succeeded, failed, handedBack } = runner.tally
     const waiting = runner.waiting.map(({ id, seconds, because }) => ({
@@ -98,8 +97,8 @@ export async function runItemBatch(
     }))
     const failure = runner.lastFailure === null ? {} : { lastFailure: runner.lastFailure }
     // Rows that are pending again: the lane must come for them.
-    const claimed = take.kind === 'pending' && handedBack > 0 ? take.limit : rows.length
-    return { succeeded, failed, deferredSeconds: runner.deferredSeconds, ...failure, waiting, claimed }
+    const taken = take.kind === 'pending' && handedBack > 0 ? take.limit : rows.length
+    return { succeeded, failed, deferredSeconds: runner.deferredSeconds, ...failure, waiting, claimed: taken }
   } finally {
     await runner.end()
   }

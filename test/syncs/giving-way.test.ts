@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Framework } from '../../src/framework/context.ts'
-import { giveWay, MAX_HOLD_MS, runBegins } from '../../src/syncs/items/giving-way.ts'
+import { givingWay, MAX_HOLD_MS, runBegins } from '../../src/syncs/items/giving-way.ts'
 
 let framework: Framework
 beforeEach(() => {
@@ -13,7 +13,7 @@ afterEach(() => vi.useRealTimers())
 async function heldFor(withinMs: number): Promise<number | null> {
   const asked = performance.now()
   let held: number | null = null
-  void giveWay(framework).then(() => {
+  void givingWay(framework, async () => {
     held = performance.now() - asked
   })
   for (let ms = 0; ms < withinMs && held === null; ms += 1) await vi.advanceTimersByTimeAsync(ms === 0 ? 0 : 1)
@@ -21,8 +21,14 @@ async function heldFor(withinMs: number): Promise<number | null> {
 }
 
 describe('giving way to runs that begin', () => {
-  it('holds no batch where no run begins', async () => {
-    expect(await heldFor(1)).toBe(0)
+  it('begins the work in the same turn where no run begins', async () => {
+    const begin = vi.fn(async () => {})
+    const first = givingWay(framework, begin)
+    expect(begin).toHaveBeenCalledTimes(1)
+    runBegins(framework)()
+    const second = givingWay(framework, begin)
+    expect(begin).toHaveBeenCalledTimes(2)
+    await Promise.all([first, second])
   })
 
   it('holds a batch until all runs that begin have ended', async () => {

@@ -30,11 +30,11 @@ class Beginnings {
     return end
   }
 
-  /** Resolves when no run begins; at once where batches have to work for a while before they wait again. */
-  async untilOver(): Promise<void> {
-    if (this.#begun === 0 || performance.now() < this.#worksUntil) return
+  /** Resolves when no run begins; null: none does, or batches have to work for a while before they wait again. */
+  untilOver(): Promise<void> | null {
+    if (this.#begun === 0 || performance.now() < this.#worksUntil) return null
     this.#hold ??= this.#newHold()
-    await this.#hold.over
+    return this.#hold.over
   }
 
   #newHold() {
@@ -57,14 +57,15 @@ class Beginnings {
 
 const BEGINNINGS = new WeakMap<Framework, Beginnings>()
 
-function beginningsOf(framework: Framework): Beginnings {
+/** A run begins in this process. @returns to be called when it has ended, or is no small one */
+export function runBegins(framework: Framework): () => void {
   const known = BEGINNINGS.get(framework) ?? new Beginnings()
   BEGINNINGS.set(framework, known)
-  return known
+  return known.begin()
 }
 
-/** A run begins in this process. @returns to be called when it has ended, or is no small one */
-export const runBegins = (framework: Framework): (() => void) => beginningsOf(framework).begin()
-
-/** Waits for the runs that begin in this process, 100 ms at most. */
-export const giveWay = (framework: Framework): Promise<void> => beginningsOf(framework).untilOver()
+/** Does the work of a large run once no run begins in this process, 100 ms late at most. Where none begins it costs no turn. */
+export function givingWay<T>(framework: Framework, work: () => Promise<T>): Promise<T> {
+  const over = BEGINNINGS.get(framework)?.untilOver() ?? null
+  return over === null ? work() : over.then(work)
+}

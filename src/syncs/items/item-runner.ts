@@ -21,7 +21,7 @@ import type { ItemChange } from '../record-queries.ts'
 import { beginRecords } from '../record-queries.ts'
 import type { LastFailure } from '../sync-jobs.ts'
 import { namedStream } from '../sync-rows.ts'
-import { giveWay } from './giving-way.ts'
+import { givingWay } from './giving-way.ts'
 import { settleAndRecord } from './item-failures.ts'
 import type { GivenBack } from './item-queries.ts'
 import { claimedItems } from './item-queries.ts'
@@ -72,8 +72,7 @@ export class ItemRunner {
     const { db, tables, logger } = framework
     this.#framework = framework
     this.#claim = claim
-    const integrations = new IntegrationContexts(framework)
-    this.#integrations = integrations
+    this.#integrations = new IntegrationContexts(framework)
     this.#ending = new Ending(cancelled)
     this.#startWithinMs = startWithinMs
     const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
@@ -89,17 +88,12 @@ export class ItemRunner {
       },
     )
     this.#work = work
+    const inTurn = <T>(step: () => Promise<T>): Promise<T> => (givesWay ? givingWay(framework, step) : step())
     this.#batch = {
       signal: cancelled,
       logger,
-      async prepare(row) {
-        if (givesWay) await giveWay(framework)
-        return integrations.read(row.integrationId)
-      },
-      async settle(runs) {
-        if (givesWay) await giveWay(framework)
-        return work.settle(runs)
-      },
+      prepare: (row) => inTurn(() => this.#integrations.read(row.integrationId)),
+      settle: (runs) => inTurn(() => work.settle(runs)),
       handBack: async (unstarted) => {
         const back = await work.handBack(unstarted)
         if (givenBack.status === 'processing')
