@@ -4,6 +4,7 @@
  */
 import type { Integrations } from 'durable-integrations'
 import type { Sql } from 'postgres'
+import { ERROR } from '../operator/fill.ts'
 
 export interface Size {
   readonly integrations: number
@@ -19,15 +20,6 @@ const ITEMS_OF_A_RUN = 500
 /** Integrations made at once. */
 const AT_ONCE = 10
 const DAYS = 30
-
-/** Texts as providers and handlers throw them; what varies is in them. */
-const ERROR = `(array[
-  'HttpError: HTTP 503 for GET https://api.acme.test/v1/orders/' || n,
-  'TypeError: Cannot read properties of undefined (reading ''name'') in order ' || n,
-  'HttpError: HTTP 404: no customer "cus_' || md5(n::text) || '"',
-  'Error: connect ECONNREFUSED 10.0.' || n % 250 || '.7:443',
-  'ValidationError: ' || n % 40 || ' fields are missing: "a' || n || '", "b"'
-])[1 + n % 5]`
 
 /** Tables that are filled without indexes, which are built once they are full: a fifth of the time. */
 const LARGE = ['integration_requests', 'integration_webhooks', 'integration_sync_items', 'integration_logs']

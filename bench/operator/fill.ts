@@ -12,7 +12,7 @@ const CHUNK_ROWS = 100_000
 const ITEMS_OF_A_RUN = 500
 
 /** Texts as providers and handlers throw them; what varies is in them. */
-const ERROR = `(array[
+export const ERROR = `(array[
   'HttpError: HTTP 503 for GET https://api.acme.test/v1/orders/' || n,
   'TypeError: Cannot read properties of undefined (reading ''name'') in order ' || n,
   'HttpError: HTTP 404: no customer "cus_' || md5(n::text) || '"',

@@ -4,6 +4,7 @@ import { inTurn } from '../frame.ts'
 import { BODY, EVENT_TYPE, ID_TOKEN } from './delivery.ts'
 import type { Stage } from './stage.ts'
 import { createIntegration, wallClock } from './stage.ts'
+import { HEADERS } from './tables.ts'
 
 /** Keys of the ordered backlog. */
 const KEYS = 200
@@ -80,14 +81,4 @@ export async function measurePartsAndOrder({
     of1000: figure('events of deliveries of 1,000', 'of 1,000'),
     ordered: figure(`in order, ${KEYS} keys`, 'in order'),
   }
-}
-
-/** As tables.ts has them. */
-const HEADERS = {
-  accept: ['*/*'],
-  host: ['127.0.0.1:3000'],
-  'content-length': ['2048'],
-  'content-type': ['application/json; charset=utf-8'],
-  'user-agent': ['Bench/1.0 (+https://example.com/docs/webhooks)'],
-  'x-bench-signature': ['0'.repeat(64)],
 }

@@ -22,7 +22,7 @@ const POLL_MS = 100
 const PATIENCE_MS = 120_000
 
 /** What is kept of a delivery's headers, as they come in over HTTP. */
-const HEADERS = {
+export const HEADERS = {
   accept: ['*/*'],
   host: ['127.0.0.1:3000'],
   'content-length': ['2048'],
