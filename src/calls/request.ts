@@ -115,7 +115,8 @@ async function makeAttempts(call: PlannedCall): Promise<Ending> {
       }
       ticket = beside
     }
-    const attempt = await tokens.observe(() => makeAttempt(call, number)).finally(ticket.unit?.done)
+    const made = tokens.observe(() => makeAttempt(call, number))
+    const attempt = await (ticket.unit === undefined ? made : made.finally(ticket.unit.done))
     const { outcome } = attempt
     const record = await outcomeOf(call, attempt, ticket, options.retryOf ?? firstRowId)
     if (ticket.unit !== undefined && isSharedThrottle(call, outcome)) await quietBudget(framework, ticket.unit, record)

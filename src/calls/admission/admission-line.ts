@@ -41,6 +41,8 @@ interface Waiting {
 interface Line {
   /** By turn, and those of one turn by arrival. */
   readonly waiting: Waiting[]
+  /** The question of some callers is under way; they do not stand in line meanwhile. */
+  isAsking: boolean
   /** The last turn that each stream was given. */
   readonly turns: Map<string, number>
   /** Of the caller that was admitted last. */
@@ -137,6 +139,11 @@ export class AdmissionLines {
     return this.#lines.get(integrationId)?.waiting.length ?? 0
   }
 
+  /** Whether callers of the integration have their question under way. */
+  isAsking(integrationId: number): boolean {
+    return this.#lines.get(integrationId)?.isAsking ?? false
+  }
+
   /** The line asks at once, if it sleeps. */
   wake(integrationId: number): void {
     this.#lines.get(integrationId)?.wake?.()
@@ -148,12 +155,14 @@ export class AdmissionLines {
       const asked = line.waiting.splice(0, Math.min(MAX_OWNERS, line.step?.left ?? MAX_OWNERS))
       if (line.step !== null) line.step.left -= asked.length
       let told: Wait | null = null
+      line.isAsking = true
       try {
         const owners = asked.map(({ owner }) => owner)
         told = this.#tell(line, asked, await this.#ask(integration, owners))
       } catch (error) {
         for (const { reject } of asked) reject(error)
       }
+      line.isAsking = false
       if (told !== null && line.waiting.length > 0) await this.#waitAsTold(line, told)
       if (line.step?.left === 0 && line.waiting.length > 0) await this.#nextStep(line, line.step)
     }
@@ -232,7 +241,7 @@ export class AdmissionLines {
 }
 
 function emptyLine(): Line {
-  return { waiting: [], turns: new Map(), turn: 0, wake: null, step: null }
+  return { waiting: [], isAsking: false, turns: new Map(), turn: 0, wake: null, step: null }
 }
 
 function take({ waiting }: Line, one: Waiting): void {

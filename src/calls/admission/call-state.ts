@@ -90,7 +90,7 @@ export async function admitted(
     })
     if (admission.kind === 'admitted') {
       const { generation, probe, unit } = admission
-      if (either?.aborted !== true) return { owner, generation, ...(unit === undefined ? {} : { unit }) }
+      if (either?.aborted !== true) return unit === undefined ? { owner, generation } : { owner, generation, unit }
       unit?.giveBack()
       // The caller left while its admission was under way. A probe's slot is for the next one; a unit taken is not given back.
       const givenUp = { owner, generation, class: 'unknown', quietForMs: null, quietUntil: null, row: null } as const
@@ -229,7 +229,7 @@ function queuesOf(framework: Framework): Queues {
       const obeysOverride = framework.config.rate_limiting.overrides_enabled
       return takeShared(db, tables, key, { ...asked, limit, seconds, obeysOverride }, givenNowMs(framework))
     },
-    { waiting: (id) => lines.waiting(id), wake: (id) => lines.wake(id) },
+    { waiting: (id) => lines.waiting(id), isAsking: (id) => lines.isAsking(id), wake: (id) => lines.wake(id) },
     ({ name }, error) =>
       warnings.warn(
         name,
@@ -290,7 +290,7 @@ async function admitShared(
     const verdicts = await admitOwn(integration, asked)
     return owners.map((_, at): Admission => {
       const verdict = verdicts[at]
-      if (verdict === undefined) return budgets.wait(scope)
+      if (verdict === undefined) return budgets.wait(scope, integration.id)
       const unit = units[at]
       if (verdict.kind === 'admitted' && unit !== undefined) return { ...verdict, unit }
       unit?.giveBack()

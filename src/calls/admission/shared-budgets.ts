@@ -53,6 +53,8 @@ export interface BudgetStanding {
 export interface Lines {
   /** Callers of the integration that stand in line. */
   waiting(integrationId: number): number
+  /** Other callers of it have their question under way. */
+  isAsking(integrationId: number): boolean
   /** The line asks at once. */
   wake(integrationId: number): void
 }
@@ -84,8 +86,8 @@ export class SharedBudgets {
   }
 
   /** For callers that got no unit when others did. */
-  wait(scope: Scope): Extract<Admission, { kind: 'shared' }> {
-    return this.#of(scope).wait()
+  wait(scope: Scope, integrationId: number): Extract<Admission, { kind: 'shared' }> {
+    return this.#of(scope).wait(integrationId)
   }
 
   /** For news of this process itself: no unit in hand is used any more. */
@@ -123,9 +125,10 @@ class SharedBudget {
   #usedHandAt = 0
   /** Units for waiting callers of an integration. */
   readonly #aside = new Map<number, { units: number; readonly at: number }>()
-  /** Integrations whose question waits for a statement, and those whose callers were told to wait. */
+  /** Integrations whose question waits for a statement, and how many units it wants. */
   readonly #asking = new Map<number, number>()
-  readonly #waiting = new Set<number>()
+  /** Integrations that wait for a unit, the one that was served longest ago first; callers that their last question left without. */
+  readonly #waiting = new Map<number, number>()
   #done = 0
   #inFlight = 0
   #usableUntil = 0
@@ -148,7 +151,9 @@ class SharedBudget {
     const units = this.#inHand(id, callers)
     if (units.length < callers && !this.#isScarce()) {
       const wanted = callers - units.length
-      this.#asking.set(id, Math.max(wanted, this.#asking.get(id) ?? 0))
+      this.#asking.set(id, wanted)
+      // They are the ones that ask now.
+      if (this.#waiting.has(id)) this.#waiting.set(id, 0)
       try {
         // The one under way was sent before. The next one may be sent by another integration's question.
         await this.#underWay?.catch(() => {})
@@ -160,10 +165,11 @@ class SharedBudget {
       units.push(...this.#inHand(id, wanted))
     }
     // The others stay in line.
-    if (units.length < callers) this.#waiting.add(id)
+    const left = callers - units.length
+    if (left > 0 || this.#waiting.has(id)) this.#waiting.set(id, left)
     this.#calls.now += units.length
     this.#plan()
-    return { units, wait: units.length > 0 ? null : this.wait() }
+    return { units, wait: units.length > 0 ? null : this.wait(id) }
   }
 
   /** Null: nothing has been asked for lately. */
@@ -233,8 +239,11 @@ class SharedBudget {
     return of.waiting > 0 && age < 2 * this.#pauseMs()
   }
 
-  /** Each integration that waits gets its share: so long until all of them have had a unit. */
-  wait(): Extract<Admission, { kind: 'shared' }> {
+  /** As long as a round takes: by then each integration that waits has had a unit. */
+  wait(id: number): Extract<Admission, { kind: 'shared' }> {
+    // They came while its question was under way.
+    if (performance.now() < this.#usableUntil && this.#aside.has(id))
+      return { kind: 'shared', retryAfterMs: 0, limit: null }
     if (this.#answer === null) return { kind: 'shared', retryAfterMs: this.#pauseMs(), limit: null }
     const { of, at } = this.#answer
     const { limit, seconds, waiting, retryMs, quietMs } = of
@@ -247,7 +256,7 @@ class SharedBudget {
     return { kind: 'shared', retryAfterMs, limit: { limit, seconds, window: 'sliding' } }
   }
 
-  /** The next statement is sent when somebody waits, when units are to be given back, and so that others know that we live. */
+  /** The next statement is sent while integrations wait or units are out: it gives these back, and shows others that we live. */
   #plan(): void {
     if (this.#isClosed || this.#timer !== null || this.#underWay !== null) return
     if (this.#waiting.size + this.#done + this.#out() === 0) return
@@ -325,15 +334,22 @@ class SharedBudget {
     for (const [place, id] of [...wants.keys()].entries()) {
       const units = answer.gave[place] ?? 0
       if (units > 0) this.#aside.set(id, { units: units + (this.#aside.get(id)?.units ?? 0), at: askedAt })
-      if (units >= (wants.get(id) ?? 0)) this.#waiting.delete(id)
-      if (units > 0) this.lines.wake(id)
+      if (units === 0) continue
+      // Units beyond a round go to the first ones: they must not be the same ones each time.
+      const left = this.#waiting.get(id) ?? 0
+      this.#waiting.delete(id)
+      if (units < (wants.get(id) ?? 0)) this.#waiting.set(id, left)
+      this.lines.wake(id)
     }
   }
 
   #wanted(): Map<number, number> {
     const wanted = new Map<number, number>()
-    for (const id of new Set([...this.#waiting, ...this.#asking.keys()])) {
-      const callers = Math.max(this.#asking.get(id) ?? 0, this.lines.waiting(id)) - (this.#aside.get(id)?.units ?? 0)
+    for (const id of new Set([...this.#waiting.keys(), ...this.#asking.keys()])) {
+      // Callers that got no unit beside others that did come back into the line when the integration's own gates have answered.
+      const beside = this.lines.isAsking(id) ? (this.#waiting.get(id) ?? 0) : 0
+      const waiting = this.lines.waiting(id) + beside
+      const callers = Math.max(this.#asking.get(id) ?? 0, waiting) - (this.#aside.get(id)?.units ?? 0)
       if (callers > 0) wanted.set(id, callers)
       else this.#waiting.delete(id)
     }
@@ -341,9 +357,12 @@ class SharedBudget {
   }
 
   #dropUnused(now: number): void {
-    for (const [id, { at }] of this.#aside)
+    for (const [id, { at }] of this.#aside) {
+      // It fetches them when the integration's own gates have answered.
+      if (this.lines.isAsking(id)) continue
       if (now - at >= FETCHED_WITHIN_MS) this.#aside.delete(id)
       else this.lines.wake(id)
+    }
     const isUsable = now < this.#usableUntil && !this.#isScarce() && now - this.#usedHandAt < IDLE_MS
     if (!isUsable) this.#hand = 0
     if (now >= this.#usableUntil) this.#aside.clear()

@@ -24,7 +24,7 @@ export interface SharedAsk {
   /** Integrations with waiting callers, and how many units each wants. */
   readonly ids: readonly number[]
   readonly wants: readonly number[]
-  /** Units for calls to come; given only while nobody waits. */
+  /** Units for calls to come; given only while no integration waits. */
   readonly more: number
 }
 
@@ -34,7 +34,7 @@ export interface SharedAnswer {
   readonly more: number
   /** Integrations that still wait, of all processes. */
   readonly waiting: number
-  /** When a unit may be free, at the earliest; 0: nobody waits, or it is not known. */
+  /** When a unit may be free, at the earliest; 0: no integration waits, or it is not known. */
   readonly retryMs: number
   /** Units that are out, and those that came back within the window. */
   readonly used: number
@@ -69,7 +69,7 @@ export interface SharedState {
   readonly served: readonly number[]
   /** Units of one integration in a round; null: there is no round. */
   readonly share: number | null
-  /** Microseconds; null: nobody waits. */
+  /** The moment up to which units were given out, in microseconds; null: no integration waits. */
   readonly pacedUs: number | null
   readonly quietUntil: number | null
   readonly override: SharedOverride | null
@@ -120,7 +120,7 @@ export async function overrideShared(
     on conflict (key) do update set updated_at = clock_timestamp(), value = c.value || excluded.value`)
 }
 
-/** Null: nobody has asked for a unit yet. */
+/** Null: no unit was asked for yet. */
 export async function sharedState(
   db: Database,
   { cache }: Tables,

@@ -21,6 +21,7 @@ import { encryptionKey, occasion, testIntegrations } from '../../support/integra
 import { sharePostgres } from '../../support/postgres-setup.ts'
 import { SOON } from '../../support/soon.ts'
 import type { Calls, Said } from './call-limits-process.ts'
+import { mostWithin } from './most-within.ts'
 
 const SCRIPT = installedScript(new URL('call-limits-process.ts', import.meta.url))
 const PROCESSES = 4
@@ -123,18 +124,6 @@ async function startAll(calls: Calls, onSaid?: (said: Said) => void): Promise<Ru
   await Promise.all(running.map(({ heard }) => heard('ready')))
   for (const { process: child } of running) child.child.send('go')
   return running
-}
-
-/** The most of these moments that any span of so many milliseconds holds. */
-function mostWithin(moments: readonly number[], spanMs: number): number {
-  const sorted = [...moments].sort((a, b) => a - b)
-  let most = 0
-  let first = 0
-  for (const [last, moment] of sorted.entries()) {
-    while ((sorted[first] as number) <= moment - spanMs) first += 1
-    most = Math.max(most, last - first + 1)
-  }
-  return most
 }
 
 /** Each unit that was ever taken, by the database's clock: of a fixed window only the start is known. */

@@ -7,6 +7,7 @@ import { startProcess } from '../../../dev/processes.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { installedScript } from '../../support/installed-script.ts'
 import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
+import { mostWithin } from './most-within.ts'
 import type { Calls, Said } from './shared-budget-process.ts'
 
 const SCRIPT = installedScript(new URL('shared-budget-process.ts', import.meta.url))
@@ -135,15 +136,4 @@ function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void; reje
     reject = onError
   })
   return { promise, resolve, reject }
-}
-
-function mostWithin(moments: readonly number[], spanMs: number): number {
-  const sorted = [...moments].sort((a, b) => a - b)
-  let most = 0
-  let first = 0
-  for (const [last, moment] of sorted.entries()) {
-    while ((sorted[first] as number) <= moment - spanMs) first += 1
-    most = Math.max(most, last - first + 1)
-  }
-  return most
 }

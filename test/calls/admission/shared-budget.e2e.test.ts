@@ -22,8 +22,11 @@ it('never sends more than the limit, serves all alike, and goes on when a proces
   const living = told.tenants.slice(0, 2).flat()
   const mean = living.reduce((sum, { calls }) => sum + calls, 0) / living.length
   expect(mean).toBeGreaterThan(20)
-  // Rounds that a standstill of the machine or the kill has cost one of them. The long test holds a long run to 0.9 of the share.
-  expect(Math.min(...living.map(({ calls }) => calls))).toBeGreaterThanOrEqual(0.7 * mean)
+  const calls = living.map((tenant) => tenant.calls)
+  // Each has had every round, some 28 of them, but for those under way at both ends. A process that stands still for 2 s loses none.
+  expect(Math.min(...calls)).toBeGreaterThanOrEqual(0.9 * mean)
+  // Units beyond a round, which the killed process does not fetch, go around.
+  expect(Math.max(...calls)).toBeLessThanOrEqual(1.2 * mean)
 })
 
 it('serves quiet integrations at once beside a greedy one', async () => {

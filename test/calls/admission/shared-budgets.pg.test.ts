@@ -4,7 +4,9 @@ import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { sharedState } from '../../../src/calls/admission/shared-queries.ts'
+import type { Lines } from '../../../src/calls/admission/shared-budgets.ts'
+import { SharedBudgets } from '../../../src/calls/admission/shared-budgets.ts'
+import { sharedState, takeShared } from '../../../src/calls/admission/shared-queries.ts'
 import { callTarget, declaredScope } from '../../../src/calls/call-target.ts'
 import { RateLimit } from '../../../src/calls/rate-limit-rules.ts'
 import type { SharesRateLimit } from '../../../src/providers/contracts.ts'
@@ -184,6 +186,43 @@ describe('a shared budget', () => {
     gaveUp.abort(new Error('no more'))
     await expect(left).rejects.toThrow('no more')
     await stayed
+  })
+})
+
+describe('the turns of a process', () => {
+  /** With lines as a test wants them, and the integrations that each statement asks for. */
+  function asking(lines: Pick<Lines, 'waiting' | 'isAsking'>) {
+    apps += 1
+    const scope = { key: `test:shared:${apps}`, name: 'a budget', limit: 1, seconds: 1 }
+    const statements: string[] = []
+    const budgets = new SharedBudgets(
+      ({ key, limit, seconds }, asked) => {
+        statements.push(asked.ids.map((id, at) => `${id}:${asked.wants[at]}`).join(' '))
+        const { db, tables } = test.framework
+        return takeShared(db, tables, key, { ...asked, limit, seconds, obeysOverride: true }, null)
+      },
+      { ...lines, wake: () => {} },
+      (_, error) => statements.push(String(error)),
+    )
+    onTestFinished(() => budgets.close())
+    return { scope, statements, budgets }
+  }
+
+  it('are kept for callers that went without a unit, while the integration’s own gates look at the others', async () => {
+    const { scope, statements, budgets } = asking({ waiting: () => 0, isAsking: () => true })
+    const { units } = await budgets.take(scope, 7, 2)
+    expect(units).toHaveLength(1)
+    await vi.waitFor(() => expect(statements).toEqual(['7:2', '7:1', '7:1']), SOON)
+  })
+
+  it('begin with the integration that was served longest ago: units beyond a round are not always the same one’s', async () => {
+    const { scope, statements, budgets } = asking({ waiting: () => 2, isAsking: () => false })
+    const { units } = await budgets.take(scope, 1, 2)
+    for (const id of [2, 3]) expect((await budgets.take(scope, id, 2)).units).toEqual([])
+    await vi.waitFor(() => expect(statements.at(-1)).toBe('1:2 2:2 3:2'), SOON)
+    for (const unit of units) unit.done()
+    // A second later 2 has had the unit that is free again; it keeps its place in the line for another one.
+    await vi.waitFor(() => expect(statements.at(-1)).toBe('1:2 3:2 2:1'), SOON)
   })
 })
 
