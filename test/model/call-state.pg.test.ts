@@ -19,28 +19,21 @@ import type {
 import { CLOSED_BREAKER, resetBreaker } from '../../src/calls/admission/state-rules.ts'
 import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
 import type { Connection } from '../../src/db/client.ts'
-import { connect } from '../../src/db/client.ts'
 import { createTables } from '../../src/db/schema/tables.ts'
 import type { HealthThresholds } from '../../src/integrations/rules.ts'
-import type { TestDatabase } from '../support/database.ts'
-import { createTestDatabase } from '../support/database.ts'
+import { connectTestDatabase } from '../support/database.ts'
 import { requestValues } from '../support/request-values.ts'
 import type { Quiet } from './call-state.ts'
 import { admit, NO_CALLS, settle } from './call-state.ts'
 import type { HealthState } from './health-transition.ts'
 import { healthAfter, isWorse } from './health-transition.ts'
 
-let database: TestDatabase
 let connection: Connection
 const tables = createTables('integration')
 beforeAll(async () => {
-  database = await createTestDatabase()
-  connection = connect({ database: database.url })
+  connection = await connectTestDatabase()
 })
-afterAll(async () => {
-  await connection?.close()
-  await database?.drop()
-})
+afterAll(() => connection?.close())
 
 /** The start of windows and slices of many lengths, so that round steps meet their boundaries. */
 const START = 1_800_000_000_000

@@ -8,23 +8,16 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { SharedAnswer, SharedAsk, SharedState } from '../../src/calls/admission/shared-queries.ts'
 import { overrideShared, quietShared, sharedState, takeShared } from '../../src/calls/admission/shared-queries.ts'
 import type { Connection } from '../../src/db/client.ts'
-import { connect } from '../../src/db/client.ts'
 import { createTables } from '../../src/db/schema/tables.ts'
-import type { TestDatabase } from '../support/database.ts'
-import { createTestDatabase } from '../support/database.ts'
+import { connectTestDatabase } from '../support/database.ts'
 import { takeShared as modelled, NO_BUDGET } from './shared-budget.ts'
 
-let database: TestDatabase
 let connection: Connection
 const tables = createTables('integration')
 beforeAll(async () => {
-  database = await createTestDatabase()
-  connection = connect({ database: database.url })
+  connection = await connectTestDatabase()
 })
-afterAll(async () => {
-  await connection?.close()
-  await database?.drop()
-})
+afterAll(() => connection?.close())
 
 const START = 1_800_000_000_000
 const PROCESSES = ['a', 'b', 'c']

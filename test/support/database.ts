@@ -9,6 +9,8 @@ import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { inject } from 'vitest'
 import { migrate } from '../../src/db/apply-migrations.ts'
+import type { Connection } from '../../src/db/client.ts'
+import { connect } from '../../src/db/client.ts'
 
 /** Makes the test files of a run wait for the one that builds the template. The bytes are arbitrary ("tmpl"). */
 const TEMPLATE_LOCK = 0x746d706c
@@ -37,6 +39,19 @@ export async function createTestDatabase(
   return {
     url: urlOf(adminUrl, name),
     drop: () => asAdmin(adminUrl, (admin) => admin`drop database if exists ${admin(name)} with (force)`),
+  }
+}
+
+/** A connection to a database of its own, which goes with it. */
+export async function connectTestDatabase(): Promise<Connection> {
+  const database = await createTestDatabase()
+  const connection = connect({ database: database.url })
+  return {
+    ...connection,
+    async close() {
+      await connection.close()
+      await database.drop()
+    },
   }
 }
 

@@ -10,24 +10,17 @@ import { callStates, lockCallState, storeCallState } from '../../../src/calls/ad
 import type { CallState, Limit } from '../../../src/calls/admission/state-rules.ts'
 import { CLOSED_BREAKER } from '../../../src/calls/admission/state-rules.ts'
 import type { Connection } from '../../../src/db/client.ts'
-import { connect } from '../../../src/db/client.ts'
 import { createTables } from '../../../src/db/schema/tables.ts'
 import { NO_CALLS } from '../../model/call-state.ts'
-import type { TestDatabase } from '../../support/database.ts'
-import { createTestDatabase } from '../../support/database.ts'
+import { connectTestDatabase } from '../../support/database.ts'
 import { requestValues } from '../../support/request-values.ts'
 
-let database: TestDatabase
 let connection: Connection
 const tables = createTables('integration')
 beforeAll(async () => {
-  database = await createTestDatabase()
-  connection = connect({ database: database.url })
+  connection = await connectTestDatabase()
 })
-afterAll(async () => {
-  await connection?.close()
-  await database?.drop()
-})
+afterAll(() => connection?.close())
 
 /** The start of windows and slices of a minute and less. */
 const START = 1_800_000_000_000
