@@ -17,21 +17,26 @@ export interface Check {
   look(framework: Framework, probes: DoctorProbes): Promise<Observation | readonly Observation[]>
 }
 
-/** Whom a finding is about, and since when it is so. */
+/** The integration that a finding is about, and since when it is so. */
 export type About = Partial<Pick<Finding, 'integrationId' | 'stream' | 'since'>>
 
-const NOBODY = { integrationId: null, stream: null, since: null }
+const NO_INTEGRATION = { integrationId: null, stream: null, since: null }
 
-export const ok = (message: string): Observation => ({ status: 'ok', message, remedy: null, ...NOBODY })
+export const ok = (message: string): Observation => ({ status: 'ok', message, remedy: null, ...NO_INTEGRATION })
 export const warning = (message: string, remedy: string, about: About = {}): Observation => ({
-  ...{ status: 'warning', message, remedy, ...NOBODY },
+  ...{ status: 'warning', message, remedy, ...NO_INTEGRATION },
   ...about,
 })
 export const fault = (message: string, remedy: string | null, about: About = {}): Observation => ({
-  ...{ status: 'fault', message, remedy, ...NOBODY },
+  ...{ status: 'fault', message, remedy, ...NO_INTEGRATION },
   ...about,
 })
-export const skipped = (message: string): Observation => ({ status: 'skipped', message, remedy: null, ...NOBODY })
+export const skipped = (message: string): Observation => ({
+  status: 'skipped',
+  message,
+  remedy: null,
+  ...NO_INTEGRATION,
+})
 
 /** Findings of one check: a flood hides what matters. */
 export const MAX_FINDINGS = 10
@@ -47,7 +52,7 @@ export function capped(observations: readonly Observation[], whenNone: string): 
   return [
     ...observations.slice(0, MAX_FINDINGS),
     {
-      ...NOBODY,
+      ...NO_INTEGRATION,
       status: first.status,
       message: `And at least ${more} more such. Mend these first.`,
       remedy: 'integrations doctor',

@@ -24,7 +24,7 @@ export interface Finding {
   readonly message: string
   /** The command, ready to be pasted; null when nothing is wrong, or the check itself failed. */
   readonly remedy: string | null
-  /** Whom it is about; null: no single integration. */
+  /** The one that it is about; null: no single integration. */
   readonly integrationId: number | null
   /** Null: the integration's own, or it is about none. */
   readonly stream: string | null

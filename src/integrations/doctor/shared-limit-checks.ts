@@ -10,7 +10,8 @@ import { integrationHandle } from '../handle.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, moment, warning } from './doctor-check.ts'
 
-const PAGE = 1_000
+/** The scopes of a page are asked for in one turn, and most need decrypted credentials: a longer page holds up the process. */
+const PAGE = 250
 /** One integration of each budget is looked at, and of so many integrations. */
 const MOST_BUDGETS = 100
 const MOST_INTEGRATIONS = 10_000
@@ -26,6 +27,7 @@ export const sharedLimits: Check = {
         warning(
           `rateLimitScope() gives no usable scope for integration ${id}, so only its own limit holds: it throws, or its key or limit is not valid.`,
           `integrations rate-limit ${id} status`,
+          { integrationId: id },
         ),
       )
     for (const integration of scoped) {
