@@ -179,7 +179,7 @@ describe('a detail page', () => {
   })
 })
 
-it('the longest page that a list may have shows the calls of each row', async () => {
+it('the longest page that a list may have is shown', async () => {
   await dashboard.test.sql`insert into integrations (provider, name, credentials)
     select 'acme', 'tenant ' || n, 'sealed' from generate_series(1, 201) n`
   const page = await dashboard.page('/integrations?limit=200')
