@@ -6,9 +6,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startProcess } from '../../../dev/processes.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { installedScript } from '../../support/installed-script.ts'
+import type { TestIntegrations } from '../../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
 import { mostWithin } from './most-within.ts'
 import type { Calls, Said } from './shared-budget-process.ts'
+
+/** Well within a round. */
+const LOOK_MS = 50
+/** From the moment at which a unit is given out; on a busy machine. */
+const ARRIVES_WITHIN_MS = 1_000
 
 const SCRIPT = installedScript(new URL('shared-budget-process.ts', import.meta.url))
 const encryptionKeys = encryptionKey('k1')
@@ -32,6 +38,8 @@ export interface Told {
   readonly tenants: readonly (readonly { readonly calls: number; readonly longestMs: number }[])[]
   /** How long all of them called. */
   readonly lastedMs: number
+  /** Whole rounds meanwhile whose calls have all arrived: each integration that waited throughout has had one. */
+  readonly rounds: number
 }
 
 export async function runShared({ limit, seconds, processes, lastsMs, killsAtMs, postgresUrl }: Run): Promise<Told> {
@@ -46,6 +54,7 @@ export async function runShared({ limit, seconds, processes, lastsMs, killsAtMs,
   const database = await createTestDatabase({ adminUrl: postgresUrl })
   const test = testIntegrations(database.url, { encryptionKeys, providers: { sharing: {} } })
   const children: Awaited<ReturnType<typeof start>>[] = []
+  const ended = new AbortController()
   try {
     await test.integrations.ready()
     const groups: number[][] = []
@@ -62,6 +71,9 @@ export async function runShared({ limit, seconds, processes, lastsMs, killsAtMs,
       children.push(await start(database.url, { url, limit, seconds, tenants }))
     }
     const startedAt = performance.now()
+    // The first window goes to those that ask first. The first round's share is that of the few that waited as it began.
+    const allWaitFrom = startedAt + seconds * 2_500
+    const rounds = watchRounds(test, ended.signal)
     for (const { process: child } of children) child.child.send('go')
     const failed = Promise.race(children.map(({ failed: each }) => each))
     await Promise.race([sleep(killsAtMs ?? lastsMs), failed])
@@ -70,11 +82,11 @@ export async function runShared({ limit, seconds, processes, lastsMs, killsAtMs,
       await Promise.race([sleep(lastsMs - killsAtMs), failed])
     }
     const endedAt = performance.now()
+    ended.abort()
+    const begun = await rounds
     const living = killsAtMs === undefined ? children : children.slice(0, -1)
     for (const { process: child } of living) child.child.send('stop')
     const longest = Object.assign({}, ...(await Promise.all(living.map(({ done }) => done)))) as Record<number, number>
-    // The first window is taken by those that ask first: nobody waits then.
-    const allWaitFrom = startedAt + seconds * 1_500
     const inTime = arrivals.filter(({ at }) => at >= allWaitFrom && at <= endedAt)
     const calls = new Map<number, number>()
     for (const { id } of inTime) calls.set(id, (calls.get(id) ?? 0) + 1)
@@ -86,13 +98,31 @@ export async function runShared({ limit, seconds, processes, lastsMs, killsAtMs,
       arrived: inTime.length,
       tenants: groups.map((ids) => ids.map((id) => ({ calls: calls.get(id) ?? 0, longestMs: longest[id] ?? 0 }))),
       lastedMs: endedAt - allWaitFrom,
+      // From one beginning to the next.
+      rounds: begun.filter((at) => at >= allWaitFrom && at <= endedAt - ARRIVES_WITHIN_MS).length - 1,
     }
   } finally {
+    ended.abort()
     await Promise.all(children.map(({ process: child }) => child.stop()))
     await test.close()
     server.close()
     await database.drop()
   }
+}
+
+/** Moments at which another round has begun: fewer have had their turn than at the last look at the budget's row. */
+async function watchRounds({ sql }: TestIntegrations, signal: AbortSignal): Promise<readonly number[]> {
+  const begun: number[] = []
+  let before = 0
+  while (!signal.aborted) {
+    const [row] = await sql<{ served: number }[]>`
+      select jsonb_array_length(value -> 'served') as served from integration_cache where key like '%:shared:%'`
+    const served = row?.served ?? 0
+    if (served < before) begun.push(performance.now())
+    before = served
+    await sleep(LOOK_MS, undefined, { signal }).catch(() => {})
+  }
+  return begun
 }
 
 async function start(databaseUrl: string, calls: Calls) {

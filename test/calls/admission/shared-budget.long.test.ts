@@ -25,10 +25,12 @@ it('gives a thousand integrations of one app the same, and the provider no call 
   const calls = told.tenants.flat().map((tenant) => tenant.calls)
   const fair = ((told.lastedMs / 1_000 / SECONDS) * LIMIT) / calls.length
   const worst = Math.min(...calls)
-  console.log({ most: told.most, arrived: told.arrived, fair, worst, best: Math.max(...calls) })
-  expect(told.most).toBeLessThanOrEqual(LIMIT)
+  const { most, arrived, rounds } = told
+  console.log({ most, arrived, rounds, fair, worst, best: Math.max(...calls) })
+  expect(most).toBeLessThanOrEqual(LIMIT)
   // Of the whole limit: what units cost on their way is part of it.
   expect(worst).toBeGreaterThanOrEqual(0.9 * fair)
+  expect(worst).toBeGreaterThanOrEqual(rounds)
 })
 
 it('goes on when a process is killed that holds units', async () => {
@@ -41,8 +43,11 @@ it('goes on when a process is killed that holds units', async () => {
     .flat()
     .map((tenant) => tenant.calls)
   const mean = calls.reduce((sum, one) => sum + one, 0) / calls.length
-  console.log({ most: told.most, arrived: told.arrived, mean, worst: Math.min(...calls) })
-  expect(told.most).toBeLessThanOrEqual(LIMIT)
-  // In whole rounds: it is a few calls, however long the run.
-  expect(Math.min(...calls)).toBeGreaterThanOrEqual(mean - 4)
+  const { most, arrived, rounds } = told
+  console.log({ most, arrived, rounds, mean, worst: Math.min(...calls), best: Math.max(...calls) })
+  expect(most).toBeLessThanOrEqual(LIMIT)
+  expect(Math.min(...calls)).toBeGreaterThanOrEqual(rounds)
+  // Rounds are nearly all: beside them, two that were under way at the ends, and the units of 3 s. For 2 s the turns of the killed
+  // process are kept, and others get what is beyond them; calls of the last second are those of a round that is not counted.
+  expect(mean).toBeLessThanOrEqual(rounds + 2 + (3 * LIMIT) / SECONDS / calls.length)
 })
