@@ -47,7 +47,7 @@ it('goes on when a process is killed that holds units', async () => {
   console.log({ most, arrived, rounds, mean, worst: Math.min(...calls), best: Math.max(...calls) })
   expect(most).toBeLessThanOrEqual(LIMIT)
   expect(Math.min(...calls)).toBeGreaterThanOrEqual(rounds)
-  // Rounds are nearly all: beside them, two that were under way at the ends, and the units of 3 s. For 2 s the turns of the killed
-  // process are kept, and others get what is beyond them; calls of the last second are those of a round that is not counted.
-  expect(mean).toBeLessThanOrEqual(rounds + 2 + (3 * LIMIT) / SECONDS / calls.length)
+  // Beside whole rounds: two that were under way at the ends, and the units of 4 s at most. For 2 s the turns of the killed process are
+  // kept, and others get what is beyond them; a late process makes up for 1 s; a round that ends in the last second is not counted.
+  expect(mean).toBeLessThanOrEqual(rounds + 2 + (4 * LIMIT) / SECONDS / calls.length)
 })
