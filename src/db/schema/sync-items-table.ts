@@ -63,12 +63,14 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
         .where(sql`${column.stream} is not null`),
       // What an operator has to look at, of all integrations.
       index(name('_sync_items_failed_idx')).on(column.id).where(sql`${column.status} = 'failed'`),
-      // The same of one integration, beside others with many.
+      // The same of one integration, beside others with many. What counts those that nothing made up for needs no rows.
       index(name('_sync_items_own_failed_idx'))
-        .on(column.integrationId, column.id)
+        .on(column.integrationId, column.id, column.externalId, column.eventClass)
         .where(sql`${column.status} = 'failed'`),
-      // What has failed lately.
-      index(name('_sync_items_failed_at_idx')).on(column.completedAt).where(sql`${column.status} = 'failed'`),
+      // What has failed lately. The moment is never null here, but says so: a statement without it takes an index of one integration.
+      index(name('_sync_items_failed_at_idx'))
+        .on(column.completedAt)
+        .where(sql`${column.status} = 'failed' and ${column.completedAt} is not null`),
       // What waits for another attempt, of all integrations.
       index(name('_sync_items_waiting_idx')).on(column.id).where(sql`${column.nextAttemptAt} is not null`),
       // What a claim still holds.

@@ -1,1 +1,0 @@
-CREATE INDEX "__prefix___sync_items_own_failed_idx" ON "__schema__"."__prefix___sync_items" USING btree ("integration_id","id") WHERE "__schema__"."__prefix___sync_items"."status" = 'failed';

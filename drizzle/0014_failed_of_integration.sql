@@ -1,0 +1,5 @@
+DROP INDEX "__schema__"."__prefix___sync_items_failed_at_idx";--> statement-breakpoint
+DROP INDEX "__schema__"."__prefix___webhooks_failed_at_idx";--> statement-breakpoint
+CREATE INDEX "__prefix___sync_items_own_failed_idx" ON "__schema__"."__prefix___sync_items" USING btree ("integration_id","id","external_id","event_class") WHERE "__schema__"."__prefix___sync_items"."status" = 'failed';--> statement-breakpoint
+CREATE INDEX "__prefix___sync_items_failed_at_idx" ON "__schema__"."__prefix___sync_items" USING btree ("completed_at") WHERE "__schema__"."__prefix___sync_items"."status" = 'failed' and "__schema__"."__prefix___sync_items"."completed_at" is not null;--> statement-breakpoint
+CREATE INDEX "__prefix___webhooks_failed_at_idx" ON "__schema__"."__prefix___webhooks" USING btree ("processed_at") WHERE "__schema__"."__prefix___webhooks"."status" = 'failed' and "__schema__"."__prefix___webhooks"."dismissed_at" is null and "__schema__"."__prefix___webhooks"."processed_at" is not null;
