@@ -4,10 +4,13 @@ import { seedOfRun } from '../chaos/seeded-kills.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 import { BUGS } from './bugs.ts'
 import { Campaign } from './campaign.ts'
+import { SUBJECTS } from './lane.ts'
 import { findPorcupine } from './porcupine.ts'
-import { expectFound, expectLegal } from './verdicts.ts'
+import { expectFound, expectLegal, expectLegalAlone } from './verdicts.ts'
 
 const ROUNDS = 5
+/** Of each subject alone, as short as those with a bug. */
+const QUIET_ROUNDS = 3
 
 let postgres: Awaited<ReturnType<typeof sharePostgres>>
 let campaign: Campaign
@@ -32,7 +35,12 @@ describe('what several processes do at once', () => {
     },
   )
 
-  it.each(BUGS)('has none once $name', async (bug) => {
+  it.each(BUGS)('has no order once $name', async (bug) => {
     await expectFound(campaign, program, bug, seed)
+  })
+
+  it.each(SUBJECTS)('has one again without a bug (%s)', async (subject) => {
+    for (let round = 0; round < QUIET_ROUNDS; round += 1)
+      await expectLegalAlone(campaign, program, subject, seed + round)
   })
 })

@@ -13,16 +13,16 @@ export async function lockOn(lane: Lane): Promise<void> {
     const subject: Subject = { object: `lock:${name}`, model: 'lock' }
     const owner = lane.name()
     const ms = pick(lane, LIVES_MS)
-    const did = (kind: string, work: () => Promise<boolean | void>): Promise<boolean | void> =>
-      lane.history.record(subject, lane.client, { kind, owner, ms }, work, (done) => ({ done: done ?? false }))
-    if ((await did('acquire', () => cache.acquire(name, owner, ms / 1_000))) === true) {
+    const did = (kind: string, work: () => Promise<boolean>): Promise<boolean> =>
+      lane.history.record(subject, lane.client, { kind, owner, ms }, work, (done) => ({ done }))
+    if (await did('acquire', () => cache.acquire(name, owner, ms / 1_000))) {
       for (let times = Math.floor(lane.random() * 3); times > 0; times -= 1) {
         // Often within its life, sometimes after it.
         await rest(lane, 1.5 * ms)
         await did('extend', () => cache.extend(name, owner, ms / 1_000))
       }
       await rest(lane, 1.5 * ms)
-      if (lane.random() < 0.7) await did('release', () => cache.release(name, owner))
+      if (lane.random() < 0.7) await did('release', () => cache.release(name, owner).then(() => true))
     } else await rest(lane, 10)
   }
 }

@@ -144,7 +144,7 @@ func checked(ours model) porcupine.Model {
 	return several.ToModel()
 }
 
-// stuckAt names the last operations of the longest order, and the earliest one that is not in it.
+// stuckAt names the last operations of the longest order, and the one outside of it that ends first.
 func stuckAt(history []operation, info porcupine.LinearizationInfo) string {
 	var longest []int
 	for _, partition := range info.PartialLinearizations() {
@@ -160,7 +160,7 @@ func stuckAt(history []operation, info porcupine.LinearizationInfo) string {
 	}
 	next := -1
 	for at, each := range history {
-		if !placed[at] && (next < 0 || each.Call < history[next].Call) {
+		if !placed[at] && !each.isPending() && (next < 0 || *each.Return < *history[next].Return) {
 			next = at
 		}
 	}
