@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { downloadProblem, findTemporalBinary, presentTemporalBinary } from '../dev/temporal-server-binary.ts'
 import { CHROMIUM_NAMES, findChromium } from '../test/e2e/chromium.ts'
+import { findPorcupine, presentPorcupine } from '../test/linearizability/porcupine.ts'
 import { findComposeResolver, presentComposeResolver } from '../test/support/compose-resolver.ts'
 import { LOCALSTRIPE } from '../test/support/localstripe.ts'
 import { findPackage, OLDEST_PYTHON, presentPackage } from '../test/support/python-environment.ts'
@@ -73,8 +74,10 @@ const REQUIREMENTS: readonly Requirement[] = [
   {
     name: `Go ${OLDEST_GO.join('.')} or later`,
     neededFor:
-      'the tests of the Stripe adapter and of docker-compose.yml: it builds stripe-mock and the reader of Compose files, and, for the long tests, what runs the tests of the alerts',
-    isMet: () => (presentStripeMock() !== null && presentComposeResolver() !== null) || isGoRecent(),
+      'the tests of the Stripe adapter, of docker-compose.yml and of linearizability: it builds stripe-mock, the reader of Compose files and the judge of histories, and, for the long tests, what runs the tests of the alerts',
+    isMet: () =>
+      [presentStripeMock, presentComposeResolver, presentPorcupine].every((present) => present() !== null) ||
+      isGoRecent(),
     debianPackages: [{ name: 'golang-go', oldest: OLDEST_GO }],
     remedy: 'Install it from https://go.dev/doc/install.',
   },
@@ -111,20 +114,24 @@ export async function prepareMachine(options: { log?: (line: string) => void } =
     })
     throw new Error(`This machine lacks:\n${lines.join('\n')}`)
   }
-  const [temporal, timeSkipping, stripeMock, localstripe, schemathesis, composeResolver] = await Promise.all([
-    findTemporalBinary({ log }),
-    findTimeSkippingServer({ log }),
-    findStripeMock({ log }),
-    findPackage(LOCALSTRIPE, { log }),
-    findPackage(SCHEMATHESIS, { log }),
-    findComposeResolver({ log }),
-  ])
+  const [temporal, timeSkipping, stripeMock, localstripe, schemathesis, composeResolver, porcupine] = await Promise.all(
+    [
+      findTemporalBinary({ log }),
+      findTimeSkippingServer({ log }),
+      findStripeMock({ log }),
+      findPackage(LOCALSTRIPE, { log }),
+      findPackage(SCHEMATHESIS, { log }),
+      findComposeResolver({ log }),
+      findPorcupine({ log }),
+    ],
+  )
   log(`Temporal server: ${temporal}`)
   log(`time-skipping server: ${timeSkipping}`)
   log(`stripe-mock: ${stripeMock}`)
   log(`localstripe: ${localstripe}`)
   log(`schemathesis: ${schemathesis}`)
   log(`reader of Compose files: ${composeResolver}`)
+  log(`judge of histories: ${porcupine}`)
   log(`Chromium: ${findChromium()}`)
 }
 

@@ -4,7 +4,7 @@
  *
  * What a host runs is tested so, and its processes start in half the time: there is no TypeScript to load but the host's own.
  * So do the processes of the tests themselves, which end in `-process.ts` and are compiled beside it (installed-script.ts), and the
- * hosts of the chaos tests, with the one helper that they share.
+ * hosts of the chaos tests, with the one helper that they share, and what lies in linearizability/.
  */
 import { spawnSync } from 'node:child_process'
 import {
@@ -78,12 +78,12 @@ function bundleWorkflows(release: string): void {
 }
 
 const isSource = (path: string): boolean => path.endsWith('.ts')
-/** The hosts of the chaos tests are modules of several files, which lie together. */
+/** The hosts of the chaos tests and the processes of the histories are modules of several files, which lie together. */
 const isProcess = (path: string): boolean =>
   path.endsWith('-process.ts') ||
   path === 'support/providers.ts' ||
   path === 'support/subscribing-provider.ts' ||
-  (dirname(path) === 'chaos' && !path.endsWith('.test.ts'))
+  (['chaos', 'linearizability'].includes(dirname(path)) && !path.endsWith('.test.ts'))
 
 /** As `npm run build` does, without types. */
 function compile(from: string, isWanted: (path: string) => boolean, to: string): void {
