@@ -47,6 +47,7 @@ const ARROWS = {
   oauth: ['access', 'calls', 'credentials', 'events', 'incidents', 'integrations', 'observability', 'providers'],
   observability: ['calls', 'credentials', 'events', 'integrations', 'providers', 'syncs', 'webhooks'],
   providers: [],
+  rehearsal: ['calls', 'forwarding', 'integrations', 'syncs', 'webhooks'],
   retention: ['calls', 'incidents', 'integrations', 'observability', 'providers', 'subscriptions'],
   subscriptions: ['calls', 'credentials', 'incidents', 'integrations', 'observability', 'providers', 'webhooks'],
   syncs: [

@@ -80,6 +80,11 @@ import { standingReader } from './observability/standing.ts'
 import type { Statistics, StatisticsInput } from './observability/statistics.ts'
 import { statistics } from './observability/statistics.ts'
 import type { ShownRecord } from './providers/contracts.ts'
+import type { Playing } from './rehearsal/play.ts'
+import { play } from './rehearsal/play.ts'
+import type { Recording, RehearsalInput } from './rehearsal/rehearsal-jobs.ts'
+import type { Scratch } from './rehearsal/scratch-copy.ts'
+import { openScratch } from './rehearsal/scratch-copy.ts'
 import type { ErasedRows, EraseIntegration } from './retention/erasure.ts'
 import { eraseIntegration } from './retention/erasure.ts'
 import { countPrunableRows } from './retention/pruning.ts'
@@ -319,6 +324,17 @@ export interface IntegrationsAdmin {
     /** The provider's own page; null: it has none. @throws IntegrationNotFound */
     page(integrationId: number, record: ShownRecord): Promise<string | null>
   }
+  /** New handlers over what was handled, in a copy of the database: docs/behaviour/rehearsal.md. */
+  readonly rehearsal: {
+    /**
+     * A database to play in, made of a scratch copy of this object's one.
+     *
+     * @throws InvalidArgumentException for this object's own database; BackendUnreachable
+     */
+    open(copyUrl: string): Promise<Scratch>
+    /** Handles again what was handled. The object is on the copy, in a process without a network, and no good for anything else after. */
+    play(input: RehearsalInput, playing: Playing): Promise<Recording>
+  }
   /** Every check, in order; looks only. */
   doctor(): Promise<readonly Finding[]>
   /** The same, or an earlier look of this process that is not too old. Null: none has ended within the patience. */
@@ -485,6 +501,13 @@ export function createAdmin(
       applySearchAttributes: () => framework.temporal.applySearchAttributes(),
     },
     links: { ...links, workflow: (of, runId) => links.workflow(workflowIdOf(config.cache_prefix, of), runId) },
+    rehearsal: {
+      async open(copyUrl) {
+        await checkConnection(connection)
+        return openScratch(framework, copyUrl)
+      },
+      play: (input, playing) => play(framework, input, playing),
+    },
     doctor,
     diagnosis: keptDiagnosis(doctor),
     configuration: () => describeConfig(loaded),

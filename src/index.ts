@@ -112,6 +112,21 @@ export type { ListLogs, LogFilter, LogNode, LogSummary, LogTree, LogTreeOptions 
 export type { Statistics, StatisticsInput, StatisticsSpan } from './observability/statistics.ts'
 export * from './provider.ts'
 export type { AnyProvider, ProviderSource } from './providers/registry.ts'
+export type { Playing as RehearsalPlaying } from './rehearsal/play.ts'
+export type {
+  AskedCall as RehearsalAskedCall,
+  Handled as RehearsalEnd,
+  Piece as RehearsalPiece,
+  PieceKind as RehearsalPieceKind,
+  Played as RehearsalHandling,
+  PlayedCall as RehearsalCall,
+  RecordedCall as RehearsalRecordedCall,
+  Recording as RehearsalRecording,
+  RehearsalInput,
+  RowChange as RehearsalRowChange,
+  SentOnWire as RehearsalSent,
+} from './rehearsal/rehearsal-jobs.ts'
+export type { Scratch as RehearsalScratch } from './rehearsal/scratch-copy.ts'
 export type { DeletedRows, DeleteIntegration, OwnedTable } from './retention/deletion.ts'
 export type { ErasableTable, ErasedRows, EraseIntegration } from './retention/erasure.ts'
 export type { PruneCounts, PruneResult, PruningStep } from './retention/rules.ts'

@@ -3,6 +3,7 @@
 import { runProgram } from '../commands/cli/program.ts'
 import { processTerminal } from '../commands/cli/terminal.ts'
 import { loadHost } from './host.ts'
+import { playHost } from './play-host.ts'
 import { serveDashboard } from './serve-dashboard.ts'
 
 // Read by the host's default logger: its lines are none of the command's result.
@@ -23,6 +24,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   terminal: processTerminal(stdout.write),
   signal: interrupt.signal,
   serve: serveDashboard,
+  playHost,
 })
 await stdout.flushed()
 process.exit(exitCode)

@@ -28,7 +28,7 @@ export async function outcomeOf(
   ticket: Ticket,
   retryOf: number | null,
 ): Promise<CallOutcome> {
-  const { framework, integration, options, idempotencyKey } = call
+  const { framework, integration } = call
   const { retry } = framework.config
   const { answer, outcome } = attempt
   const secrets = call.secrets()
@@ -44,11 +44,8 @@ export async function outcomeOf(
     // A throttle with `Retry-After` says when to come again. Then the reset of an exhausted quota, which may be far, does not count.
     quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(attempt) : null,
     row: {
-      endpoint: named(redactText(storable(call.endpoint), secrets)),
-      method: named(call.method),
+      ...(await askedColumns(call, rules.request)),
       status_code: firstStatus([answer.statusCode]),
-      request_data: await storedBody(call, options.data, rules.request, MAX_REQUEST_DATA_BYTES),
-      idempotency_key: idempotencyKey === null ? null : storable(idempotencyKey),
       provider_request_id:
         answer.providerRequestId === null ? null : named(redactText(answer.providerRequestId, secrets)),
       response_data: response.text,
@@ -56,8 +53,6 @@ export async function outcomeOf(
       failure_class: failureClass,
       duration_ms: attempt.durationMs,
       retry_of: retryOf,
-      related_type: options.relatedTo === undefined ? null : named(options.relatedTo.type),
-      related_id: options.relatedTo === undefined ? null : Number(options.relatedTo.id),
       expires_in_ms: response.expiresInMs,
       request_hash: response.expiresInMs === null ? null : call.requestHash,
       origin: currentOrigin(framework.tables),
@@ -65,8 +60,21 @@ export async function outcomeOf(
   }
 }
 
+/** What the row says of the question. */
+export async function askedColumns(call: PlannedCall, rules: BodyRules) {
+  const { endpoint, method, options, idempotencyKey } = call
+  return {
+    endpoint: named(redactText(storable(endpoint), call.secrets())),
+    method: named(method),
+    request_data: await storedBody(call, options.data, rules, MAX_REQUEST_DATA_BYTES),
+    idempotency_key: idempotencyKey === null ? null : storable(idempotencyKey),
+    related_type: options.relatedTo === undefined ? null : named(options.relatedTo.type),
+    related_id: options.relatedTo === undefined ? null : Number(options.relatedTo.id),
+  }
+}
+
 /** Only an answer that can be served again exactly as it came expires. Any other is stored for people. */
-async function responseOf(
+export async function responseOf(
   call: PlannedCall,
   { outcome }: Attempt,
   rules: BodyRules,

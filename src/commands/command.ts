@@ -8,6 +8,7 @@ import type { Command as Program } from 'commander'
 import type { z } from 'zod'
 import type { Limits, Scope } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
+import type { Recording, RehearsalInput } from '../rehearsal/rehearsal-jobs.ts'
 import { table } from './cli/table.ts'
 import type { Terminal } from './cli/terminal.ts'
 import type { Fields, Values } from './fields.ts'
@@ -66,9 +67,21 @@ export type ServeDashboard = (
   },
 ) => Promise<string>
 
+/** Plays in a process of its own that has no network, but for this database. @throws Refused where the host can't be played */
+export type PlayHost = (options: {
+  /** The host's module; undefined: the one that the command line has. */
+  readonly config: string | undefined
+  readonly databaseUrl: string
+  readonly input: RehearsalInput
+  readonly signal: AbortSignal
+  readonly onProgress: (done: number, all: number) => void
+}) => Promise<Recording>
+
 export interface CommandContext extends HostlessContext {
   /** On the command line alone. */
   readonly serve?: ServeDashboard | undefined
+  /** The same. */
+  readonly playHost?: PlayHost | undefined
   readonly integrations: Integrations
   /** What the caller is bound to; a list's door has put it into the filter already. */
   readonly limits: Limits

@@ -16,7 +16,8 @@ export class Refused extends Error {
       | 'confirmation_needed'
       | 'file_exists'
       | 'not_listening'
-      | 'not_writable',
+      | 'not_writable'
+      | 'not_played',
     message: string,
     readonly field?: string,
   ) {

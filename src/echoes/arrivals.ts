@@ -22,6 +22,8 @@ export interface Arriving {
   readonly isFirst: boolean
   readonly told: () => Told
   readonly signal: AbortSignal
+  /** Of a rehearsal: what was found then holds, and what is known of our writes is not asked. Null: it was not judged. */
+  readonly verdict?: boolean | null | undefined
 }
 
 /**
@@ -32,9 +34,11 @@ export interface Arriving {
  * @throws what the provider's `toldRecord()` throws, and what the handler throws
  */
 export async function handleArrival<T>(
-  { framework, integration, provider, kind, id, judged, isFirst, told, signal }: Arriving,
+  { framework, integration, provider, kind, id, judged, isFirst, told, signal, verdict }: Arriving,
   handle: (isOwn: boolean | null) => T | Promise<T>,
 ): Promise<T> {
+  if (verdict === null) return handle(null)
+  if (verdict !== undefined) return withArrival({ ref: `${kind}:${id}`, isOwn: verdict }, () => handle(verdict))
   const { db, tables, logger, metrics } = framework
   const record = provider !== null && recognisesEchoes(provider) ? hashedRecord(provider, told()) : null
   if (record === null) return handle(null)

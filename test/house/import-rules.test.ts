@@ -75,6 +75,7 @@ const plants: Plant[] = [
   breaks('src/webhooks', 'src/syncs/start.ts', 'arrows-of-webhooks'),
   breaks('src/syncs', 'src/webhooks/arrival.ts', 'arrows-of-syncs'),
   breaks('src/integrations', 'src/access/signed-links.ts', 'arrows-of-integrations'),
+  breaks('src/rehearsal', 'src/retention/pruning.ts', 'arrows-of-rehearsal'),
   breaks('src/explain', 'src/retention/pruning.ts', 'arrows-of-explain'),
   breaks('src/failures', 'src/retention/pruning.ts', 'arrows-of-failures'),
   breaks('src/observability', 'src/retention/pruning.ts', 'arrows-of-observability'),

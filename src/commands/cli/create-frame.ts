@@ -2,7 +2,7 @@
 import { hostname, userInfo } from 'node:os'
 import { Command } from 'commander'
 import type { Integrations } from '../../create-integrations.ts'
-import type { CommandContext, Command as Definition, HostlessContext, ServeDashboard } from '../command.ts'
+import type { CommandContext, Command as Definition, HostlessContext, PlayHost, ServeDashboard } from '../command.ts'
 import { Interrupted } from './failure.ts'
 import { plainLines } from './plain.ts'
 import type { Terminal } from './terminal.ts'
@@ -28,6 +28,8 @@ export interface FrameOptions {
   readonly endingMs?: number
   /** How the dashboard is served; without it that command is refused. */
   readonly serve?: ServeDashboard
+  /** How a rehearsal is played; without it that command is refused. */
+  readonly playHost?: PlayHost
   /** Told when a command ends with another exit code than 0. */
   readonly onExitCode?: (exitCode: number) => void
 }
@@ -100,7 +102,7 @@ export function createFrame({
         const graceMs = Math.max(endingMs, stopsItself ? STOPPING_MS : 0)
         outcome = await untilAborted(
           signal,
-          work({ ...withHost(context, integrations), serve: options.serve }),
+          work({ ...withHost(context, integrations), serve: options.serve, playHost: options.playHost }),
           graceMs,
         )
       } finally {

@@ -56,6 +56,8 @@ export interface ItemWork {
   readonly change: ItemChange | null
   /** When the claim was answered, by this process' clock. */
   readonly claimedAt: Date
+  /** Of a rehearsal: whether it was own then; undefined: that is asked. */
+  readonly verdict?: boolean | null
 }
 
 /**
@@ -122,10 +124,11 @@ export async function runSyncItem(
           isFirst: row.attempts === 1 && row.claim === work.claim,
           told: () => ({ kind: 'item', eventClass: row.eventClass, payload: payload as Json }),
           signal,
+          verdict: work.verdict,
         }
         const tell = () =>
-          handleArrival(arriving, (verdict) => {
-            isOwn = verdict
+          handleArrival(arriving, (found) => {
+            isOwn = found
             // Made here: it knows whether it is own.
             const event = Object.assign(new eventClass(handle, payload as never), work.change)
             const target = targetOf(framework, 'items', handle)
@@ -133,7 +136,7 @@ export async function runSyncItem(
               return handOverItem(framework, target, row, event, {
                 integration: handle,
                 signal,
-                isOwn: verdict === true,
+                isOwn: found === true,
               })
             return insideSync(inside, () => framework.listeners.deliver(event))
           })

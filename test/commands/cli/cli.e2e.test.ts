@@ -209,6 +209,28 @@ describe('every command with --json', () => {
   })
 })
 
+describe('a rehearsal', () => {
+  it('is played by a process of the package, in a copy of the copy that is gone after', async () => {
+    const copy = await createTestDatabase({ adminUrl: server.url })
+    const { code, out, err } = await ended(cli(['rehearse', '--since', '24h', '--database', copy.url, '--json']))
+    expect(document(out)).toMatchObject({ handled: 0, different: 0, differences: [] })
+    expect(code).toBe(0)
+    // Once for the command, once in the process that plays.
+    expect(err.match(/the host is loading/g)).toHaveLength(2)
+    const sql = postgres(server.url, { max: 1, fetch_types: false })
+    const name = new URL(copy.url).pathname.slice(1)
+    expect(await sql`select datname from pg_database where datname like ${`${name}_%`}`).toEqual([])
+    await sql.end()
+    await copy.drop()
+  })
+
+  it('refuses the configured database: 1', async () => {
+    const { code, out } = await ended(cli(['rehearse', '--since', '24h', '--database', database.url, '--json']))
+    expect(document(out)).toMatchObject({ error: { code: 'invalid_argument' } })
+    expect(code).toBe(1)
+  })
+})
+
 describe('a pipe', () => {
   it('whose reader has gone does not fail the command', async () => {
     const line = `${COMMAND.map((word) => `'${word}'`).join(' ')} config | true; echo "\${PIPESTATUS[0]}"`

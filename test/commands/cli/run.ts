@@ -3,6 +3,7 @@
 import { runProgram } from '../../../src/commands/cli/program.ts'
 import type { Prompts, Terminal } from '../../../src/commands/cli/terminal.ts'
 import { processSources } from '../../../src/commands/cli/terminal.ts'
+import type { PlayHost } from '../../../src/commands/command.ts'
 import type { Integrations } from '../../../src/create-integrations.ts'
 
 export interface Ran {
@@ -20,6 +21,7 @@ export interface RunOptions {
   readonly answers?: Readonly<Record<string, string | boolean>>
   /** The questions asked are added here. */
   readonly asked?: string[]
+  readonly playHost?: PlayHost
 }
 
 /** The object is not closed: the test goes on with it. */
@@ -47,6 +49,7 @@ export async function runCommand(
     load,
     terminal,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
+    ...(options.playHost === undefined ? {} : { playHost: options.playHost }),
   })
   return { exitCode, out, err, json: () => JSON.parse(out) as never }
 }
