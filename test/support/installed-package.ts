@@ -57,7 +57,7 @@ const isProcess = (path: string): boolean =>
   path.endsWith('-process.ts') ||
   path === 'support/providers.ts' ||
   path === 'support/subscribing-provider.ts' ||
-  (path.startsWith('chaos/') && !path.endsWith('.test.ts'))
+  (path.startsWith('chaos/') && isSource(path) && !path.endsWith('.test.ts'))
 
 /** As `npm run build` does, without types. */
 function compile(from: string, isWanted: (path: string) => boolean, to: string): void {

@@ -35,6 +35,32 @@ export function faultsByKind(story: readonly Happened[]): string[] {
   })
 }
 
+const TIME = /^(\S+) .*"time":"([^"]+)"/
+const JUMP_MS = 5_000
+
+/** What shows in the lines of the processes: a campaign whose faults nobody noticed has tested nothing. */
+export function signsOf(lines: readonly string[]): string {
+  const with_ = (what: string): number => lines.filter((line) => line.includes(what)).length
+  const lastMs = new Map<string, number>()
+  let jumps = 0
+  for (const line of lines) {
+    const [, name, time] = TIME.exec(line) ?? []
+    if (name === undefined || time === undefined) continue
+    const atMs = Date.parse(time)
+    // Backwards, or forwards by more than any standstill.
+    const passedMs = atMs - (lastMs.get(name) ?? atMs)
+    if (passedMs < -JUMP_MS || passedMs > 60_000 + JUMP_MS) jumps += 1
+    lastMs.set(name, atMs)
+  }
+  return [
+    `${with_('No space left on device')} lines about a full disk`,
+    `${jumps} jumps of clocks`,
+    `${with_('"webhook.worker_lost"') + with_('"inbox.pump_lost"')} workers taken for lost`,
+    `${with_('"circuit')} lines about circuits`,
+    `${with_('"request.outcome_lost"')} outcomes that could not be stored`,
+  ].join(', ')
+}
+
 export const machineLine = (): string =>
   `${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GB, ${platform()} ${arch()}, Node ${process.versions.node}`
 
@@ -56,6 +82,7 @@ export async function writeStory(
     'faults:',
     ...faultsByKind(story),
     told(story),
+    `signs: ${signsOf(stack.lines)}`,
     `answers to the sender: ${JSON.stringify(sent.answers)}`,
     `requests outside, by trouble: ${counts(stack.outside.troubles)}`,
     `acts: ${counts(operators.acts)}`,

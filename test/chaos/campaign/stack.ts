@@ -35,7 +35,7 @@ export interface CampaignStack extends ChaosStack, FaultyStack {
   readonly doors: Doors
   readonly crms: readonly number[]
   readonly acmes: readonly number[]
-  /** Switched off: its old rows are what pruning is judged by. */
+  /** Switched off by its health, so that its webhooks wait: its old rows are what pruning is judged by. */
   readonly atticId: number
 }
 
@@ -109,7 +109,8 @@ export async function startCampaignStack(
     const crms = await many(2, 'crm', {})
     const acmes = await many(3, 'acme', { metadata: { server: subscriptions.url } })
     const atticId = await create(shop('attic'))
-    await integrations.disable(atticId)
+    // One that a person switches off would have its webhooks failed.
+    await stack.sql`update integrations set is_active = false, health_status = 'disabled' where id = ${atticId}`
 
     const ports = [await steadyPort(), await steadyPort()]
     const parts = new Map<string, KeptProcess>(APIS.map((name, at) => [name, stack.keepApi(ports[at] as number, name)]))
