@@ -10,7 +10,7 @@ import { operate, startOperators } from './operators.ts'
 import { checkOf, comeToRest } from './quiet.ts'
 import type { CampaignMachine } from './stack.ts'
 import { startCampaignStack } from './stack.ts'
-import type { Evidence, Verdict } from './verdicts.ts'
+import type { Evidence, Verdict } from './verdict.ts'
 import { judge } from './verdicts.ts'
 import { watch } from './watch.ts'
 

@@ -207,7 +207,7 @@ export async function handleListed(
   await patiently(() => sql`insert into entry_effects ${sql(entry)} on conflict do nothing`)
 }
 
-export async function prepareTables({ sql }: HostNotes): Promise<void> {
+export async function prepareTables({ sql }: Pick<HostNotes, 'sql'>): Promise<void> {
   await sql`create table if not exists keyed_writes (key text primary key, state text not null, answer text)`
   await sql`create table if not exists entry_runs (integration int, stream text, n int, runs int not null, primary key (integration, stream, n))`
   await sql`create table if not exists entry_effects (integration int, stream text, n int, primary key (integration, stream, n))`

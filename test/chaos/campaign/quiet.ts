@@ -1,6 +1,6 @@
 /** After the last fault: what was bad is good, what waits is waited for. What does not come to rest in time is a promise broken. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { doctorSays } from '../inbox-scenario.ts'
+import { doctorSays, unhealthyTasks } from '../inbox-scenario.ts'
 import { allSettled } from '../ledger.ts'
 import { checkpointOf } from '../sync-plan.ts'
 import type { Operators } from './operators.ts'
@@ -19,6 +19,10 @@ export interface Quiet {
   /** What has not come to rest, each with why. */
   readonly restless: readonly string[]
   readonly doctor: readonly string[]
+  /** Workflows whose task fails. */
+  readonly tasks: readonly string[]
+  /** The access token of each integration that has one, refreshed once more. */
+  readonly tokens: ReadonlyMap<number, string | null>
   readonly seconds: number
 }
 
@@ -73,7 +77,14 @@ export async function comeToRest(
     doctor = said.filter((line) => !doctorBefore.has(checkOf(line)))
     return doctor.length === 0
   })
-  return { restless, doctor, seconds: Math.round((performance.now() - startedAt) / 1_000) }
+  const tokens = new Map<number, string | null>()
+  for (const id of stack.doors.banks)
+    await untilDone(operators, 'refresh at the end', async () => {
+      await operators.integrations.oauth.refresh({ integrationId: id })
+      tokens.set(id, await (await operators.integrations.get(id)).getAccessToken())
+    })
+  const tasks = await unhealthyTasks(stack)
+  return { restless, doctor, tasks, tokens, seconds: Math.round((performance.now() - startedAt) / 1_000) }
 }
 
 /** `<check>: <message>` */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Fault, Happened } from '../inbox-faults.ts'
 import { told } from '../inbox-faults.ts'
 import type { Campaign } from './campaign.ts'
-import type { Verdict } from './verdicts.ts'
+import type { Verdict } from './verdict.ts'
 
 /** Of a broken promise, on the screen; the file has all. */
 const SHOWN = 5
