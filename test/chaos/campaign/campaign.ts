@@ -14,7 +14,7 @@ import type { Evidence, Verdict } from './verdict.ts'
 import { judge } from './verdicts.ts'
 import { watch } from './watch.ts'
 
-const DELIVERIES_PER_SECOND = 8
+const DELIVERIES_PER_SECOND = 6
 
 export interface CampaignPlan {
   readonly seed: number

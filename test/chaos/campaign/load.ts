@@ -7,7 +7,7 @@ import type { Payload } from './world.ts'
 
 const KEYS = 6
 /** Between two of a key, on average. */
-const KEY_GAP_MS = 700
+const KEY_GAP_MS = 2_500
 const MOST_EVENTS = 8
 const FILLER = 'x'.repeat(1_000)
 

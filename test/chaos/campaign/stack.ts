@@ -1,5 +1,6 @@
 /** The whole system of a campaign: two APIs and two workers, their backends by links that can be cut, and the servers outside. */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { CuttingProxy } from '../../support/cutting-proxy.ts'
@@ -59,6 +60,8 @@ export async function startCampaignStack(
   try {
     const folder = await mkdtemp(join(tmpdir(), 'durable-campaign-'))
     stops.push(() => rm(folder, { recursive: true, force: true }))
+    // Else the cluster of a root, which runs as another user, lies elsewhere, on a disk that is never full.
+    await chmod(folder, 0o711)
     const disk = hasScarceDisk ? await openDisk(folder, stops) : null
     const clocks = faketime === null ? null : fakeClocks(faketime, folder)
     const outside = await startOutside(random)
@@ -85,6 +88,8 @@ export async function startCampaignStack(
       }),
     })
     stops.push(() => stack.stop())
+    if (disk !== null && !existsSync(join(disk.folder, 'cluster')))
+      throw new Error(`Postgres has not put its data into ${disk.folder}, whose disk is to be filled`)
 
     const { integrations } = stack
     const create = async (integration: Parameters<typeof integrations.create>[0]): Promise<number> =>

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { checkpointOf } from '../sync-plan.ts'
 
 /** What all integrations of the shop share, by the provider's clock. */
-export const BUDGET = { calls: 30, seconds: 2 } as const
+export const BUDGET = { calls: 50, seconds: 2 } as const
 
 /** How long an access token is good for, and how long before its end it is refreshed. */
 export const TOKEN_SECONDS = 20
