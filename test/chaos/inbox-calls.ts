@@ -20,6 +20,8 @@ const SETTLED_WITHIN_MS = 10_000
 const DEADLINE_MS = 30_000
 /** A settlement is tried for 9.5 s where Postgres is away; a story's times are a little off. */
 const GIVEN_UP_AFTER_SECONDS = 9
+/** Where Postgres is there and refuses, as with a full disk, three tries take 3.5 s. */
+const REFUSED_AFTER_SECONDS = 3
 /** Longer than a worker may stand still: an idle connection is not to end under its next call. */
 const KEEP_ALIVE_MS = 300_000
 /** What `request()` throws where Postgres is away, so that no call is made: framework/lost-database.ts. */
@@ -143,7 +145,8 @@ export async function accountForCalls(
     else if (lost.has(`${call.member} ${id}`)) {
       tally.saidLost += 1
       // Shorter absences, such as a death of PgBouncer, cost no row.
-      if (longestSilence(story, call.member, call.atMs, endMs) < GIVEN_UP_AFTER_SECONDS)
+      const silentSeconds = longestSilence(story, call.member, call.atMs, endMs)
+      if (silentSeconds < GIVEN_UP_AFTER_SECONDS && !wasFull(story, call.atMs, endMs))
         say('no row, and Postgres was not away for that long')
     } else say('NO ROW')
   }
@@ -204,6 +207,11 @@ function isDead(story: readonly Happened[], { member, atMs }: Received, endMs: n
 /** Whether the worker could not write to Postgres at some moment of this time. */
 function isSilent(story: readonly Happened[], member: string, fromMs: number, untilMs: number): boolean {
   return silencesOf(story, member).some((silence) => silence.untilMs >= fromMs && silence.fromMs <= untilMs)
+}
+
+function wasFull(story: readonly Happened[], fromMs: number, untilMs: number): boolean {
+  const fills = story.filter(({ fault }) => fault.kind === 'fill' && fault.seconds >= REFUSED_AFTER_SECONDS)
+  return fills.some((fill) => fill.untilMs >= fromMs && fill.fromMs <= untilMs)
 }
 
 function hasStoodStill(story: readonly Happened[], member: string, fromMs: number, untilMs: number): boolean {
