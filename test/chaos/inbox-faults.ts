@@ -115,8 +115,8 @@ export async function carryOutFaults(stack: FaultyStack, { faults }: Plan): Prom
 
 export async function happen(stack: FaultyStack, fault: Fault): Promise<Happened> {
   const part = stack.partOf(fault.target)
-  // A freeze waits until there is somebody to be stopped.
-  if (fault.kind === 'freeze') await part.ready()
+  // A freeze waits until there is somebody to be stopped, be it ready or about to be.
+  if (fault.kind === 'freeze') await part.started()
   const fromMs = Date.now()
   switch (fault.kind) {
     case 'kill':

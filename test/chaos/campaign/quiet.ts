@@ -8,7 +8,7 @@ import { setSubscription, untilDone } from './operators.ts'
 import type { CampaignStack } from './stack.ts'
 import { STREAM_NAMES } from './world.ts'
 
-const SETTLED_SECONDS = 180
+const SETTLED_SECONDS = 300
 /** Poisoned entries are tried again by the next run only. */
 const LISTED_SECONDS = 300
 const ELSE_SECONDS = 120
@@ -52,7 +52,10 @@ export async function comeToRest(
     }
     restless.push(`${what}: not within ${seconds} s ${last}`)
   }
-  await Promise.all([...stack.parts.values()].map((part) => part.ready()))
+  for (const part of stack.parts.values())
+    await part.ready().catch((error: unknown) => {
+      restless.push(String(error))
+    })
   await untilDone(operators, 'cure', () => stack.sql`insert into cure default values`)
   for (const [id, isWanted] of operators.wanted)
     await untilDone(operators, 'settle a subscription', () => setSubscription(operators, id, isWanted))
@@ -77,6 +80,8 @@ export async function comeToRest(
     doctor = said.filter((line) => !doctorBefore.has(checkOf(line)))
     return doctor.length === 0
   })
+  // A rotation may have been cut off with its deployment.
+  await untilDone(operators, 'rotate keys at the end', () => operators.integrations.admin.keys.rotate())
   const tokens = new Map<number, string | null>()
   for (const id of stack.doors.banks)
     await untilDone(operators, 'refresh at the end', async () => {
