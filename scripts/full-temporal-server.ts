@@ -15,7 +15,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { endWithParent } from '../dev/local-process.ts'
 import { createSupervisor, stopOnSignals } from '../dev/processes.ts'
 import { findServerBinaries } from './full-server/binaries.ts'
-import { startFullServer } from './full-server/start.ts'
+import { prepareFullServer } from './full-server/start.ts'
 
 const NAMESPACE = 'default'
 const USAGE = 'Usage: npx tsx --conditions=durable-source scripts/full-temporal-server.ts [-- command [argument...]]'
@@ -66,15 +66,16 @@ async function serve(
   // Else the cluster of a root, which runs as another user, lies elsewhere and stays behind.
   await chmod(folder, 0o711)
   const binaries = await findServerBinaries(say)
-  const server = await startFullServer({ binaries, folder, namespace: NAMESPACE, own, log: say })
-  say(`Temporal server: ${server.address}, namespace ${NAMESPACE}, pid ${server.pid}, log ${server.logFile}`)
+  const { address, logFile, start } = await prepareFullServer({ binaries, folder, namespace: NAMESPACE, own, log: say })
+  const server = await start()
+  say(`Temporal server: ${address}, namespace ${NAMESPACE}, pid ${server.pid}, log ${logFile}`)
   const ended = server.exited.then((last): never => {
     throw new Error(`The Temporal server ended by itself: ${last}`)
   })
   const [file, ...args] = command
   return Promise.race([
     ended,
-    file === undefined ? new Promise<number>(() => {}) : runCommand(file, args, server.address, own),
+    file === undefined ? new Promise<number>(() => {}) : runCommand(file, args, address, own),
   ])
 }
 

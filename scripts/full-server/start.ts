@@ -32,14 +32,20 @@ export type Own = (name: string, stop: () => Promise<void>) => void
 export interface FullServer {
   /** host:port of the frontend. */
   readonly address: string
-  readonly pid: number
   /** Where what it says is written. */
   readonly logFile: string
+  /** Ends when the namespace takes requests. Always at the same address, over the same tables. */
+  start(): Promise<RunningServer>
+}
+
+export interface RunningServer {
+  readonly pid: number
   /** Resolves with its last lines when it has ended, wanted or not. */
   readonly exited: Promise<string>
 }
 
-export async function startFullServer({
+/** Starts its Postgres and makes its tables; the server itself can be started, and again once it has ended. */
+export async function prepareFullServer({
   binaries,
   folder,
   namespace,
@@ -72,14 +78,20 @@ export async function startFullServer({
   const configuration = serverConfiguration({ databaseUrl, ports, dynamicConfigFile })
   await writeFile(join(configFolder, `${ENVIRONMENT_NAME}.yaml`), configuration, { mode: 0o600 })
 
-  log('starting the Temporal server')
   const logFile = join(folder, 'temporal.log')
-  const server = await startProcess(binaries.server, configFolder, logFile)
-  own('Temporal server', server.stop)
   const address = `127.0.0.1:${ports[0]?.grpc}`
-  const failure = await Promise.race([server.exited, serves(address, namespace)])
-  if (failure !== null) throw new Error(`The Temporal server did not come up on ${address}:\n${failure}`)
-  return { address, logFile, pid: server.pid, exited: server.exited }
+  return {
+    address,
+    logFile,
+    async start() {
+      log('starting the Temporal server')
+      const server = await startProcess(binaries.server, configFolder, logFile)
+      own('Temporal server', server.stop)
+      const failure = await Promise.race([server.exited, serves(address, namespace)])
+      if (failure !== null) throw new Error(`The Temporal server did not come up on ${address}:\n${failure}`)
+      return server
+    },
+  }
 }
 
 async function makeTables(sqlTool: string, url: URL): Promise<void> {

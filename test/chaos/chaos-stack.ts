@@ -5,16 +5,19 @@
  * One a file: the host's module and the environment belong to the process.
  */
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
+import { inject } from 'vitest'
 import { startLocalPostgres } from '../../dev/postgres.ts'
 import { processesIn, startProcess } from '../../dev/processes.ts'
 import { startTemporalServer } from '../../dev/temporal-server.ts'
 import { findTemporalBinary } from '../../dev/temporal-server-binary.ts'
+import { findServerBinaries } from '../../scripts/full-server/binaries.ts'
+import { prepareFullServer } from '../../scripts/full-server/start.ts'
 import { freePort } from '../../src/bin/free-port.ts'
 import { loadHost } from '../../src/bin/host.ts'
 import type { Integrations } from '../../src/create-integrations.ts'
@@ -35,6 +38,10 @@ export interface ChaosStack extends Readonly<Record<SyncTarget, KeptProcess>> {
   readonly integrations: Integrations
   readonly integrationId: number
   readonly temporalAddress: string
+  /** Of the stack's files; gone with the stack. */
+  readonly folder: string
+  /** The ring that each process reads at its start. */
+  readonly keyFile: string
   /** Connects anew after Postgres was away; a statement under way fails. */
   readonly sql: Sql
   /** Ends when Postgres answers by the way that the processes take. */
@@ -58,15 +65,26 @@ export async function startChaosStack({
   hostConfig,
   integration,
   poolerConnections = null,
-  linkWorker = async () => ({}),
+  environmentOf = async () => ({}),
+  installed = inject('installed'),
+  databaseFolder: givenFolder,
+  databaseSettings = {},
+  temporalServer = 'dev',
 }: {
   /** The module that worker and API load. */
   readonly hostConfig: URL
   readonly integration: Parameters<Integrations['create']>[0]
   /** How many connections a PgBouncer between the processes and Postgres has to it. Null: none is started. */
   readonly poolerConnections?: number | null
-  /** What a worker has in its environment in place of the backends' own addresses. Asked before each of its starts. */
-  readonly linkWorker?: (name: string, backends: Backends) => Promise<Readonly<Record<string, string>>>
+  /** What a process has in its environment in place of the backends' own addresses, and beside them. Asked before each of its starts. */
+  readonly environmentOf?: (name: string, backends: Backends) => Promise<Readonly<Record<string, string>>>
+  /** The folder of `installPackage()`; default: that of the vitest run. */
+  readonly installed?: string
+  /** Where Postgres has its data; default: in the stack's own folder. */
+  readonly databaseFolder?: string
+  readonly databaseSettings?: Readonly<Record<string, string>>
+  /** `full`: all services of a Temporal server, with a Postgres of its own that nothing happens to. */
+  readonly temporalServer?: 'dev' | 'full'
 }): Promise<ChaosStack> {
   const folder = await mkdtemp(join(tmpdir(), 'durable-chaos-'))
   // Else the cluster of a root, which runs as another user, lies elsewhere and stays behind.
@@ -86,7 +104,7 @@ export async function startChaosStack({
     return kept
   }
   try {
-    const databaseFolder = join(folder, 'postgres')
+    const databaseFolder = givenFolder ?? join(folder, 'postgres')
     const postgresPort = await steadyPort()
     let databaseUrl = ''
     let cluster: string | null = null
@@ -95,6 +113,7 @@ export async function startChaosStack({
         dataFolder: databaseFolder,
         preferredPort: postgresPort,
         database: 'chaos',
+        settings: databaseSettings,
         log: say('postgres'),
       })
       expectPort('Postgres', server.port, postgresPort)
@@ -107,28 +126,15 @@ export async function startChaosStack({
         exited: server.exited.then(() => server.stop()).then(() => null),
       }
     })
-    const temporalPort = await steadyPort()
-    const binary = await findTemporalBinary()
-    const temporal = keep('temporal', async () => {
-      const server = await startTemporalServer({
-        binary,
-        port: temporalPort,
-        uiPort: null,
-        dataFile: join(folder, 'temporal.db'),
-        log: say('temporal'),
-      })
-      expectPort('Temporal', Number(server.address.split(':')[1]), temporalPort)
-      return {
-        pids: () => [Number(server.pid)],
-        ready: Promise.resolve(),
-        exited: server.exited.then(() => null),
-      }
-    })
+    const { address: temporalAddress, start: startTemporal } =
+      temporalServer === 'full'
+        ? await wholeServer(folder, stops, say('temporal'))
+        : await devServer(folder, say('temporal'))
+    const temporal = keep('temporal', startTemporal)
     await Promise.all([database.ready(), temporal.ready()])
 
     const keyFile = join(folder, 'encryption-keys')
     await writeFile(keyFile, `chaos:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 })
-    const temporalAddress = `127.0.0.1:${temporalPort}`
     const environment = {
       DATABASE_URL: databaseUrl,
       // For what a host notes for the test: by its own link, which is no part of what is cut.
@@ -136,7 +142,7 @@ export async function startChaosStack({
       TEMPORAL_ADDRESS: temporalAddress,
       TEMPORAL_NAMESPACE: 'default',
       INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile,
-      INTEGRATIONS_CONFIG: installedScript(hostConfig),
+      INTEGRATIONS_CONFIG: installedScript(hostConfig, installed),
     }
     Object.assign(process.env, environment)
     const { integrations, prepare } = await loadHost(fileURLToPath(hostConfig))
@@ -171,12 +177,12 @@ export async function startChaosStack({
           onReady = resolve
         })
         const tell = say(name)
-        const links = kind === 'worker' ? await linkWorker(name, environmentOfProcesses) : {}
+        const own = await environmentOf(name, environmentOfProcesses)
         const started = await startProcess({
           name,
           command: process.execPath,
-          args: [installedProgram(kind)],
-          env: { NODE_OPTIONS: undefined, ...environmentOfProcesses, ...more, ...links },
+          args: [installedProgram(kind, installed)],
+          env: { NODE_OPTIONS: undefined, ...environmentOfProcesses, ...more, ...own },
           onLine: (line) => {
             tell(line)
             if (line.includes(`"${kind}.ready"`)) onReady()
@@ -193,6 +199,8 @@ export async function startChaosStack({
       integrations,
       integrationId,
       temporalAddress,
+      folder,
+      keyFile,
       sql,
       postgresAnswers: () => patiently(() => askOnce(processesUrl)),
       lines,
@@ -203,6 +211,49 @@ export async function startChaosStack({
   } catch (error) {
     await stop()
     throw error
+  }
+}
+
+interface KeptServer {
+  readonly address: string
+  start(): Promise<StartedProcess>
+}
+
+async function devServer(folder: string, log: (line: string) => void): Promise<KeptServer> {
+  const port = await steadyPort()
+  const binary = await findTemporalBinary()
+  return {
+    address: `127.0.0.1:${port}`,
+    async start() {
+      const dataFile = join(folder, 'temporal.db')
+      const server = await startTemporalServer({ binary, port, uiPort: null, dataFile, log })
+      expectPort('Temporal', Number(server.address.split(':')[1]), port)
+      return { pids: () => [Number(server.pid)], ready: Promise.resolve(), exited: server.exited.then(() => null) }
+    },
+  }
+}
+
+async function wholeServer(
+  folder: string,
+  stops: (() => Promise<unknown>)[],
+  log: (line: string) => void,
+): Promise<KeptServer> {
+  const ownFolder = join(folder, 'temporal')
+  await mkdir(ownFolder)
+  await chmod(ownFolder, 0o711)
+  const { address, start } = await prepareFullServer({
+    binaries: await findServerBinaries(log),
+    folder: ownFolder,
+    namespace: 'default',
+    own: (_name, stop) => stops.push(stop),
+    log,
+  })
+  return {
+    address,
+    async start() {
+      const { pid, exited } = await start()
+      return { pids: () => [pid], ready: Promise.resolve(), exited: exited.then(() => null) }
+    },
   }
 }
 

@@ -20,15 +20,20 @@ const SETTLED_WITHIN_MS = 10_000
 const DEADLINE_MS = 30_000
 /** A settlement is tried for 9.5 s where Postgres is away; a story's times are a little off. */
 const GIVEN_UP_AFTER_SECONDS = 9
+/** Where Postgres is there and refuses, as with a full disk, three tries take 3.5 s. */
+const REFUSED_AFTER_SECONDS = 3
 /** Longer than a worker may stand still: an idle connection is not to end under its next call. */
 const KEEP_ALIVE_MS = 300_000
 /** What `request()` throws where Postgres is away, so that no call is made: framework/lost-database.ts. */
 const DATABASE_LOST = /^(CONNECTION_|CONNECT_TIMEOUT|STATEMENT_TIMEOUT|ECONN|EPIPE|08|53300|57P0)/
+/** What it throws where a gate of ours is closed, or a disk is full: no call is made either. */
+const NOT_ADMITTED = /^(CircuitOpen|RateLimitExceeded)|No space left on device/
 
-interface Received {
+export interface Received {
   readonly member: string
   readonly atMs: number
-  readonly answer: string
+  /** Null: the provider gave no answer, or none that says it. */
+  readonly answer: string | null
   times: number
 }
 
@@ -76,9 +81,9 @@ export interface AccountedCalls {
   readonly saidLost: number
   /** With two rows: the answer to a commit was lost. */
   readonly twice: number
-  /** That were not made, since Postgres could not be asked. */
+  /** That were not made, since Postgres could not be asked, or a gate of ours was closed. */
   readonly refused: number
-  /** That were given up: their worker stood still. */
+  /** That were given up: their worker stood still, or the provider gave no answer. */
   readonly unanswered: number
   /** What no fault explains, a line each. Empty: all is well. */
   readonly faults: readonly string[]
@@ -100,13 +105,14 @@ interface Row {
 }
 
 export async function accountForCalls(
-  { sql, lines }: InboxStack,
-  { received }: CalledProvider,
+  { sql, lines }: Pick<InboxStack, 'sql' | 'lines'>,
+  { received }: Pick<CalledProvider, 'received'>,
   story: readonly Happened[],
 ): Promise<AccountedCalls> {
   const rows = new Map<string, Row[]>()
   for (const row of await sql<Row[]>`
-    select substring(endpoint from '/calls/(.*)') as id, status_code, response_data, error from integration_requests`)
+    select substring(endpoint from '/calls/(.*)') as id, status_code, response_data, error from integration_requests
+    where endpoint like '/calls/%'`)
     rows.set(row.id, [...(rows.get(row.id) ?? []), row])
   const noted = new Map(
     (
@@ -131,7 +137,7 @@ export async function accountForCalls(
       if (!wasCutOff || own.length > 2) say('two rows without a reason')
     }
     for (const { status_code, response_data } of own)
-      if (status_code !== null && answerOf(response_data) !== call.answer)
+      if (status_code !== null && call.answer !== null && answerOf(response_data) !== call.answer)
         say('a row with an answer that was not given')
     if (note === undefined && !isDead(story, call, endMs)) say('it has not returned, and its worker was not killed')
     if (own.length > 0) continue
@@ -139,7 +145,8 @@ export async function accountForCalls(
     else if (lost.has(`${call.member} ${id}`)) {
       tally.saidLost += 1
       // Shorter absences, such as a death of PgBouncer, cost no row.
-      if (longestSilence(story, call.member, call.atMs, endMs) < GIVEN_UP_AFTER_SECONDS)
+      const silentSeconds = longestSilence(story, call.member, call.atMs, endMs)
+      if (silentSeconds < GIVEN_UP_AFTER_SECONDS && !wasFull(story, call.atMs, endMs))
         say('no row, and Postgres was not away for that long')
     } else say('NO ROW')
   }
@@ -150,7 +157,9 @@ export async function accountForCalls(
       void faults.push(`${what}: ${JSON.stringify({ id, call, member, answer, error })}`)
     if (error === null) {
       if (answer !== call?.answer) say('another answer than the one that was given')
-    } else if (call === undefined && DATABASE_LOST.test(error)) {
+    } else if (call?.answer === null) {
+      tally.unanswered += 1
+    } else if (call === undefined && (DATABASE_LOST.test(error) || NOT_ADMITTED.test(error))) {
       tally.refused += 1
       if (rows.has(id)) say('a row of a call that was not made')
     } else {
@@ -198,6 +207,11 @@ function isDead(story: readonly Happened[], { member, atMs }: Received, endMs: n
 /** Whether the worker could not write to Postgres at some moment of this time. */
 function isSilent(story: readonly Happened[], member: string, fromMs: number, untilMs: number): boolean {
   return silencesOf(story, member).some((silence) => silence.untilMs >= fromMs && silence.fromMs <= untilMs)
+}
+
+function wasFull(story: readonly Happened[], fromMs: number, untilMs: number): boolean {
+  const fills = story.filter(({ fault }) => fault.kind === 'fill' && fault.seconds >= REFUSED_AFTER_SECONDS)
+  return fills.some((fill) => fill.untilMs >= fromMs && fill.fromMs <= untilMs)
 }
 
 function hasStoodStill(story: readonly Happened[], member: string, fromMs: number, untilMs: number): boolean {

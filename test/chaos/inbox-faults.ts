@@ -1,6 +1,20 @@
 /** What happens to a stack of the inbox's proofs, drawn from a seed, and the story of it: which fault, on what, from when to when. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Backend, InboxStack } from './inbox-stack.ts'
+import type { CuttingProxy } from '../support/cutting-proxy.ts'
+import type { Backend } from './inbox-stack.ts'
+import type { KeptProcess } from './kept-process.ts'
+
+/** What faults happen to. */
+export interface FaultyStack {
+  partOf(target: string): KeptProcess
+  linkOf(target: string, backend: Backend): CuttingProxy
+  /** Ends when Postgres answers by the way that the processes take. */
+  postgresAnswers(): Promise<void>
+  /** How far off the clock of a process is from now on, in seconds. Not there: no process has a clock of its own. */
+  setClock?(target: string, seconds: number): Promise<void>
+  /** Leaves Postgres no free byte until the returned function is called. Not there: its disk can't be filled. */
+  fillDisk?(): Promise<() => Promise<void>>
+}
 
 export type Fault =
   /** `kill -9`. */
@@ -11,6 +25,20 @@ export type Fault =
   | { readonly kind: 'cut'; readonly target: string; readonly backend: Backend; readonly seconds: number }
   /** Nothing passes; what was sent meanwhile comes late. */
   | { readonly kind: 'hold up'; readonly target: string; readonly backend: Backend; readonly seconds: number }
+  /** All that passes comes late. */
+  | {
+      readonly kind: 'slow down'
+      readonly target: string
+      readonly backend: Backend
+      readonly seconds: number
+      readonly lateMs: number
+    }
+  /** The clock of a process jumps, and back after so long. */
+  | { readonly kind: 'jump'; readonly target: string; readonly seconds: number; readonly bySeconds: number }
+  /** No byte is free on the disk of Postgres. */
+  | { readonly kind: 'fill'; readonly target: string; readonly seconds: number }
+  /** A process is asked to end, as a deployment does. Nothing draws it: whoever deploys tells of it. */
+  | { readonly kind: 'restart'; readonly target: string }
 
 /** Without one of them no process reaches Postgres. */
 export const isWayToPostgres = (target: string): boolean => target === 'postgres' || target === 'pgbouncer'
@@ -67,7 +95,7 @@ export function drawFaults(
 }
 
 /** Ends when the last fault is over. Faults run beside each other; two of one kind on the same thing follow each other. */
-export async function carryOutFaults(stack: InboxStack, { faults }: Plan): Promise<Happened[]> {
+export async function carryOutFaults(stack: FaultyStack, { faults }: Plan): Promise<Happened[]> {
   const story: Happened[] = []
   const underWay = new Map<string, Promise<void>>()
   for (const { afterMs, ...fault } of faults) {
@@ -85,10 +113,10 @@ export async function carryOutFaults(stack: InboxStack, { faults }: Plan): Promi
   return story.sort((a, b) => a.fromMs - b.fromMs)
 }
 
-export async function happen(stack: InboxStack, fault: Fault): Promise<Happened> {
-  const part = partOf(stack, fault.target)
-  // A freeze waits until there is somebody to be stopped.
-  if (fault.kind === 'freeze') await part.ready()
+export async function happen(stack: FaultyStack, fault: Fault): Promise<Happened> {
+  const part = stack.partOf(fault.target)
+  // A freeze waits until there is somebody to be stopped, be it ready or about to be.
+  if (fault.kind === 'freeze') await part.started()
   const fromMs = Date.now()
   switch (fault.kind) {
     case 'kill':
@@ -100,9 +128,24 @@ export async function happen(stack: InboxStack, fault: Fault): Promise<Happened>
     case 'freeze':
       await part.freeze(fault.seconds)
       break
+    case 'restart':
+      await part.terminate()
+      break
+    case 'jump':
+      await needed(stack.setClock, fault)(fault.target, fault.bySeconds)
+      await sleep(fault.seconds * 1_000)
+      await needed(stack.setClock, fault)(fault.target, 0)
+      break
+    case 'fill': {
+      const free = await needed(stack.fillDisk, fault)()
+      await sleep(fault.seconds * 1_000)
+      await free()
+      // It may have died of it, and its recovery takes a while.
+      await stack.postgresAnswers()
+      break
+    }
     default: {
-      const link = stack.linkOf(fault.target, fault.backend)
-      const restore = fault.kind === 'cut' ? link.refuse() : link.holdUp()
+      const restore = holdBack(stack.linkOf(fault.target, fault.backend), fault)
       await sleep(fault.seconds * 1_000)
       restore()
     }
@@ -121,12 +164,14 @@ export function told(story: readonly Happened[]): string {
     .join(', ')
 }
 
-function partOf(stack: InboxStack, target: string) {
-  if (target === 'pgbouncer' && stack.pooler !== null) return stack.pooler
-  if (target === 'api' || target === 'postgres' || target === 'temporal') return stack[target]
-  const worker = stack.workers.get(target)
-  if (worker === undefined) throw new Error(`no worker ${target}`)
-  return worker
+function holdBack(link: CuttingProxy, fault: Extract<Fault, { readonly backend: Backend }>): () => void {
+  if (fault.kind === 'slow down') return link.slowDown(fault.lateMs)
+  return fault.kind === 'cut' ? link.refuse() : link.holdUp()
+}
+
+function needed<T>(ability: T | undefined, { kind, target }: Fault): T {
+  if (ability === undefined) throw new Error(`this stack can't do ${kind} to ${target}`)
+  return ability
 }
 
 /** Of a tenth of a second. */

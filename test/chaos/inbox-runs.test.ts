@@ -38,8 +38,9 @@ it('finds a second run without a reason, beside the first one or after it', () =
 it.each([
   ['before its worker stood still', 0],
   ['only after that, with its row already gone', 26.1 * SECOND_MS],
+  ['when it has not yet said again that it lives', 29 * SECOND_MS],
 ])('takes a silence for the reason where the first run is noted %s', (_, begunMs) => {
-  const first = run({ begunMs, endedMs: 27 * SECOND_MS })
+  const first = run({ begunMs, endedMs: 30 * SECOND_MS })
   expect(judgedRuns([elsewhere, first], [refusal], [freeze])).toEqual({
     afterDeath: 0,
     afterSilence: 1,

@@ -46,7 +46,10 @@ export interface Accounted {
   readonly faults: readonly string[]
 }
 
-export async function accountForRuns(stack: InboxStack, story: readonly Happened[]): Promise<Accounted> {
+export async function accountForRuns(
+  stack: Pick<InboxStack, 'sql' | 'lines'>,
+  story: readonly Happened[],
+): Promise<Accounted> {
   const counts = await stack.sql<{ runs: number }[]>`select count(*)::int as runs from handler_runs`
   const rows = await stack.sql<(Omit<Run, 'begunMs' | 'endedMs'> & { begun: number; ended: number | null })[]>`
     select r.delivery_id, w.id as webhook, r.attempt, r.member, r.was_aborted,
@@ -79,7 +82,8 @@ export function judgedRuns(
         const endMs = run.endedMs ?? deathMs ?? Number.POSITIVE_INFINITY
         const isBeside = later.begunMs < endMs - NOTED_MS
         const hasDied = deathMs !== null && deathMs < Math.min(later.begunMs + NOTED_MS, storedMs)
-        const fromMs = Math.min(run.begunMs, later.begunMs)
+        // What waited in its lanes may begin until it says again that it lives, and learns that its row is gone.
+        const fromMs = Math.min(run.begunMs, later.begunMs) - SAID_EVERY_SECONDS * 1_000
         const wasSilent = longestSilence(story, run.member, fromMs, later.begunMs) >= LEASE_SECONDS - SAID_EVERY_SECONDS
         if (isBeside ? !wasSilent : !(hasDied || wasSilent))
           faults.push(`${isBeside ? 'beside itself' : 'again'} without a reason: ${line(run)} and ${line(later)}`)
@@ -101,10 +105,12 @@ export function judgedRuns(
 
 /** When the process that began a run at this moment was gone. Null: it lives. */
 export function deathAfter(story: readonly Happened[], member: string, begunMs: number): number | null {
-  const kills = story.filter(({ fault, untilMs }) => {
-    return fault.kind === 'kill' && fault.target === member && untilMs >= begunMs
+  const end = story.find(({ fault, untilMs }) => {
+    return (fault.kind === 'kill' || fault.kind === 'restart') && fault.target === member && untilMs >= begunMs
   })
-  return kills[0]?.untilMs ?? null
+  if (end === undefined) return null
+  // One that is asked to end gives back what it has not done as soon as it is asked.
+  return end.fault.kind === 'restart' ? Math.max(begunMs, end.fromMs) : end.untilMs
 }
 
 /** The longest time in which a worker can't have said that it lives, in seconds, of those that reach into this span. */
@@ -132,8 +138,9 @@ function storedBy(story: readonly Happened[], member: string, endedMs: number): 
 /** When a worker could not write to Postgres. */
 export function silencesOf(story: readonly Happened[], member: string): Happened[] {
   return story.filter(({ fault }) => {
-    if (fault.kind === 'kill') return isWayToPostgres(fault.target)
-    return fault.target === member && (fault.kind === 'freeze' || fault.backend === 'postgres')
+    if (isWayToPostgres(fault.target)) return true
+    if (fault.target !== member) return false
+    return fault.kind === 'freeze' || ('backend' in fault && fault.backend === 'postgres')
   })
 }
 

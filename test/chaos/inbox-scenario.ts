@@ -8,7 +8,7 @@ import { carryOutFaults, drawFaults, isWayToPostgres, told } from './inbox-fault
 import type { Accounted } from './inbox-runs.ts'
 import { accountForRuns } from './inbox-runs.ts'
 import type { InboxStack } from './inbox-stack.ts'
-import type { OwnEnd } from './kept-process.ts'
+import type { KeptProcess, OwnEnd } from './kept-process.ts'
 import { allSettled, readLedger } from './ledger.ts'
 import { seeded, seedOfRun } from './seeded-kills.ts'
 import { sendSigned } from './signed-sender.ts'
@@ -97,19 +97,25 @@ export async function expectPromisesKept(
   tellLinesOf([...ledger.faults, ...faults], stack)
   expect(ledger.faults).toEqual([])
   expect(faults).toEqual([])
-  expect(crashes(stack, story)).toEqual([])
+  expect(crashes(partsOf(stack), story)).toEqual([])
   expect(stack.lines.filter((line) => UNCAUGHT.test(line))).toEqual([])
   await expectTasksHealthy(stack)
   expect(await doctorSays(stack)).toEqual(doctorBefore)
   return accounted
 }
 
-const UNCAUGHT = /"process\.(uncaught_exception|unhandled_rejection)"/
+export const UNCAUGHT = /"process\.(uncaught_exception|unhandled_rejection)"/
+
+const partsOf = ({ api, workers, postgres, temporal, pooler }: InboxStack): KeptProcess[] => [
+  api,
+  ...workers.values(),
+  postgres,
+  temporal,
+  ...(pooler === null ? [] : [pooler]),
+]
 
 /** Ends that the scenario did not bring about, but those of processes whose backends were away at their start. */
-function crashes(stack: InboxStack, story: readonly Happened[]): string[] {
-  const { api, workers, postgres, temporal, pooler } = stack
-  const parts = [api, ...workers.values(), postgres, temporal, ...(pooler === null ? [] : [pooler])]
+export function crashes(parts: readonly KeptProcess[], story: readonly Happened[]): string[] {
   return parts.flatMap(({ name, ownEnds }) =>
     ownEnds.filter((end) => !isRefusedStart(end, name, story)).map((end) => `${name}: ${JSON.stringify(end)}`),
   )
@@ -134,28 +140,39 @@ function tellLinesOf(faults: readonly string[], { lines }: InboxStack): void {
 }
 
 /** Whatever is not as it should be. */
-export async function doctorSays({ integrations }: InboxStack): Promise<string[]> {
+export async function doctorSays({ integrations }: Pick<InboxStack, 'integrations'>): Promise<string[]> {
   const findings = await integrations.admin.doctor()
   return findings.filter(({ status }) => status !== 'ok').map(({ check, message }) => `${check}: ${message}`)
 }
 
-/** No running workflow has a task that is tried again, and none had a history that does not fit its code. */
-async function expectTasksHealthy({ temporalAddress, integrations, lines }: InboxStack): Promise<void> {
+async function expectTasksHealthy(stack: InboxStack): Promise<void> {
+  expect(await unhealthyTasks(stack), 'workflows whose task is tried again').toEqual([])
+}
+
+/** Running workflows that have a task that is tried again, and histories that did not fit their code. */
+export async function unhealthyTasks({
+  temporalAddress,
+  integrations,
+  lines,
+}: Pick<InboxStack, 'temporalAddress' | 'integrations' | 'lines'>): Promise<string[]> {
   const connection = await Connection.connect({ address: temporalAddress })
   const client = new Client({ connection })
   try {
     const giveUpAt = performance.now() + TASKS_WITHIN_MS
-    for (;;) {
-      const failing = await failingTasks(client)
-      if (failing.length === 0) break
-      if (performance.now() > giveUpAt) expect(failing, 'workflows whose task is tried again').toEqual([])
+    let failing = await failingTasks(client)
+    while (failing.length > 0 && performance.now() < giveUpAt) {
       await sleep(POLL_MS)
+      failing = await failingTasks(client)
     }
-    expect(await wedgedWorkflows(client, integrations.config.cache_prefix)).toEqual([])
+    const wedged = await wedgedWorkflows(client, integrations.config.cache_prefix)
+    return [
+      ...failing,
+      ...wedged.map((workflow) => `wedged: ${JSON.stringify(workflow)}`),
+      ...lines.filter((line) => line.includes('TMPRL1100')),
+    ]
   } finally {
     await connection.close()
   }
-  expect(lines.filter((line) => line.includes('TMPRL1100'))).toEqual([])
 }
 
 async function failingTasks(client: Client): Promise<string[]> {

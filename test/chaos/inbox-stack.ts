@@ -8,18 +8,18 @@ import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { SECRET } from '../support/providers.ts'
 import type { ChaosStack } from './chaos-stack.ts'
 import { startChaosStack, steadyPort } from './chaos-stack.ts'
+import type { FaultyStack } from './inbox-faults.ts'
 import type { KeptProcess } from './kept-process.ts'
 
 export type Backend = 'postgres' | 'temporal'
 
-export interface InboxStack extends ChaosStack {
+export interface InboxStack extends ChaosStack, FaultyStack {
   readonly api: KeptProcess
   /** By name. */
   readonly workers: ReadonlyMap<string, KeptProcess>
   readonly webhookUrls: readonly string[]
   /** Ids that were answered 2xx: what must not be lost. */
   readonly answered: Set<string>
-  linkOf(worker: string, backend: Backend): CuttingProxy
 }
 
 const WORKERS = ['worker', 'worker-2'] as const
@@ -45,7 +45,9 @@ export async function startInboxStack(size: {
     hostConfig: new URL('./inbox-host.ts', import.meta.url),
     integration: named('1'),
     poolerConnections: size.poolerConnections ?? null,
-    async linkWorker(name, { DATABASE_URL, TEMPORAL_ADDRESS }) {
+    async environmentOf(name, { DATABASE_URL, TEMPORAL_ADDRESS }) {
+      // The API's links are not cut.
+      if (!WORKERS.some((worker) => worker === name)) return {}
       const own = links.get(name) ?? {
         postgres: await startCuttingProxy(DATABASE_URL),
         temporal: await startCuttingProxy(`http://${TEMPORAL_ADDRESS}`),
@@ -76,6 +78,14 @@ export async function startInboxStack(size: {
       workers,
       webhookUrls: ids.map((id) => `http://127.0.0.1:${port}/integrations/proof/${id}/webhook`),
       answered: new Set(),
+      partOf(target) {
+        if (target === 'pgbouncer' && stack.pooler !== null) return stack.pooler
+        if (target === 'api') return api
+        if (target === 'postgres' || target === 'temporal') return stack[target]
+        const worker = workers.get(target)
+        if (worker === undefined) throw new Error(`no worker ${target}`)
+        return worker
+      },
       linkOf(worker, backend) {
         const own = links.get(worker)
         if (own === undefined) throw new Error(`${worker} has not been started`)

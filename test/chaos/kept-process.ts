@@ -59,13 +59,18 @@ export class KeptProcess {
       throw new Error(`${this.name} was not ready within ${READY_SECONDS} s; last: ${this.#lastEnd}`)
   }
 
+  /** Ends when something of it runs, be it ready or about to be; at once if it does. */
+  async started(): Promise<StartedProcess> {
+    while (this.#current === null) await sleep(POLL_MS)
+    return this.#current
+  }
+
   /**
    * `kill -9` of whatever of it runs now, be it ready or about to be; of what is started next, if nothing runs. Ends when it is
    * gone; another is started.
    */
   async kill(): Promise<void> {
-    while (this.#current === null) await sleep(POLL_MS)
-    const current = this.#current
+    const current = await this.started()
     this.#isReady = false
     this.#killAll(current)
     await current.exited
@@ -128,8 +133,7 @@ export class KeptProcess {
 
   /** Stops it where it stands, as a machine does that swaps or is moved, and lets it go on after so long. */
   async freeze(seconds: number): Promise<void> {
-    await this.ready()
-    const pids = this.#current?.pids() ?? []
+    const pids = (await this.started()).pids()
     for (const pid of pids) signal(pid, 'SIGSTOP')
     await sleep(seconds * 1_000)
     // It may have been killed meanwhile.

@@ -12,12 +12,12 @@ export interface Kill<Target extends string = string> {
 }
 
 /** Of this run: CHAOS_SEED, or a new one. */
-export function seedOfRun(environment: NodeJS.ProcessEnv = process.env): number {
+export function seedOfRun(environment: NodeJS.ProcessEnv = process.env, name = 'CHAOS_SEED'): number {
   const given = environment.CHAOS_SEED
   if (given === undefined || given === '') return randomInt(MAX_SEED - 1)
   const seed = Number(given)
   if (!Number.isInteger(seed) || seed < 0 || seed >= MAX_SEED)
-    throw new Error(`CHAOS_SEED: expected an integer from 0 to ${MAX_SEED - 1}, received ${JSON.stringify(given)}`)
+    throw new Error(`${name}: expected an integer from 0 to ${MAX_SEED - 1}, received ${JSON.stringify(given)}`)
   return seed
 }
 

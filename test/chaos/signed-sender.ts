@@ -32,40 +32,55 @@ export interface Sent {
   readonly refusals: readonly string[]
 }
 
-/** @throws when a delivery is not answered 2xx for so long that no provider would try on */
+/** What came of requests so far. */
+export interface Tally {
+  readonly answers: Record<string, number>
+  readonly refusals: string[]
+}
+
+/**
+ * Sends a delivery until it is answered 2xx.
+ *
+ * @param url of the next try
+ * @throws when it is not for so long that no provider would try on
+ */
+export async function deliver(
+  url: () => string,
+  { deliveryId, body }: { readonly deliveryId: string; readonly body: string },
+  { answers, refusals }: Tally,
+): Promise<void> {
+  const giveUpAt = performance.now() + GIVE_UP_AFTER_MS
+  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, LAST_WAIT_MS)) {
+    const status = await post(url(), deliveryId, body)
+    answers[status ?? 'no answer'] = (answers[status ?? 'no answer'] ?? 0) + 1
+    if (status !== null && status >= 200 && status < 300) return
+    if (status !== null && status < 500) refusals.push(`${deliveryId} ${status}`)
+    if (performance.now() > giveUpAt) throw new Error(`${deliveryId} was not answered 2xx; last: ${status}`)
+    await sleep(waitMs)
+  }
+}
+
+/** @throws as {@link deliver} */
 export async function sendSigned(plan: SendPlan): Promise<Sent> {
   const startedAt = performance.now()
-  const answers: Record<string, number> = {}
-  const refusals: string[] = []
-
-  const deliver = async (url: string): Promise<void> => {
+  const tally: Tally = { answers: {}, refusals: [] }
+  const send = async (url: string): Promise<void> => {
     const deliveryId = randomUUID()
-    const body = bodyOf(deliveryId, plan.workMs())
-    const giveUpAt = performance.now() + GIVE_UP_AFTER_MS
-    for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, LAST_WAIT_MS)) {
-      const status = await post(url, deliveryId, body)
-      answers[status ?? 'no answer'] = (answers[status ?? 'no answer'] ?? 0) + 1
-      if (status !== null && status >= 200 && status < 300) {
-        plan.answered.add(deliveryId)
-        return
-      }
-      if (status !== null && status < 500) refusals.push(`${deliveryId} ${status}`)
-      if (performance.now() > giveUpAt) throw new Error(`${deliveryId} was not answered 2xx; last: ${status}`)
-      await sleep(waitMs)
-    }
+    await deliver(() => url, { deliveryId, body: bodyOf(deliveryId, plan.workMs()) }, tally)
+    plan.answered.add(deliveryId)
   }
 
   const underWay: Promise<void>[] = []
   for (let index = 0; !plan.isEnough(index); index += 1) {
     const waitMs = startedAt + (index * 1_000) / plan.ratePerSecond - performance.now()
     if (waitMs > 0) await sleep(waitMs)
-    const delivery = deliver(plan.urls[index % plan.urls.length] as string)
+    const delivery = send(plan.urls[index % plan.urls.length] as string)
     // Awaited with all others; until then a rejection is not to count as unhandled.
     delivery.catch(() => {})
     underWay.push(delivery)
   }
   await Promise.all(underWay)
-  return { deliveries: underWay.length, answers, refusals }
+  return { deliveries: underWay.length, ...tally }
 }
 
 /** About 2 KB; every body differs, as a provider's do. */

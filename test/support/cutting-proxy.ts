@@ -1,6 +1,7 @@
 /** Stands between us and a backend, and cuts the links that go through it, as a pooler or a network does that goes away. */
 import type { AddressInfo, Socket } from 'node:net'
 import { connect, createServer } from 'node:net'
+import { Transform } from 'node:stream'
 
 export interface CuttingProxy {
   /** The given URL, by way of the proxy. */
@@ -15,12 +16,17 @@ export interface CuttingProxy {
   refuse(): () => void
   /** Lets nothing through until the returned function is called; what was sent meanwhile comes late. */
   holdUp(): () => void
+  /** Lets what is sent come this much late, each way, in order, until the returned function is called. */
+  slowDown(ms: number): () => void
   close(): Promise<void>
 }
 
 interface Link {
   readonly near: Socket
   readonly far: Socket
+  /** What passes on its way to either of them. */
+  readonly toFar: Transform
+  readonly toNear: Transform
 }
 
 /** @param backendUrl with a host and a port */
@@ -29,6 +35,7 @@ export async function startCuttingProxy(backendUrl: string): Promise<CuttingProx
   const links = new Set<Link>()
   let isRefusing = false
   let isHeldUp = false
+  let lateMs = 0
   const cut = (share = 1): void => {
     for (const { near, far } of links) {
       if (Math.random() > share) continue
@@ -43,7 +50,9 @@ export async function startCuttingProxy(backendUrl: string): Promise<CuttingProx
       return
     }
     const far = connect(Number(to.port), to.hostname)
-    const link = { near, far }
+    const link: Link = { near, far, toFar: delay(() => lateMs), toNear: delay(() => lateMs) }
+    link.toFar.pipe(far)
+    link.toNear.pipe(near)
     links.add(link)
     if (!isHeldUp) join(link)
     for (const socket of [near, far]) {
@@ -85,6 +94,12 @@ export async function startCuttingProxy(backendUrl: string): Promise<CuttingProx
         for (const link of links) join(link)
       }
     },
+    slowDown(ms) {
+      lateMs = ms
+      return () => {
+        lateMs = 0
+      }
+    },
     async close() {
       for (const { near } of links) near.destroy()
       await new Promise<void>((resolve) => server.close(() => resolve()))
@@ -92,12 +107,24 @@ export async function startCuttingProxy(backendUrl: string): Promise<CuttingProx
   }
 }
 
-function join({ near, far }: Link): void {
-  near.pipe(far)
-  far.pipe(near)
+function join({ near, far, toFar, toNear }: Link): void {
+  near.pipe(toFar)
+  far.pipe(toNear)
 }
 
-function part({ near, far }: Link): void {
-  near.unpipe(far)
-  far.unpipe(near)
+/** What the stages hold goes on its way. */
+function part({ near, far, toFar, toNear }: Link): void {
+  near.unpipe(toFar)
+  far.unpipe(toNear)
+}
+
+/** Keeps each piece that passes for so long. Without a wait it costs nothing but the copy. */
+function delay(lateMs: () => number): Transform {
+  return new Transform({
+    transform(chunk, _encoding, done) {
+      const ms = lateMs()
+      if (ms === 0) done(null, chunk)
+      else setTimeout(done, ms, null, chunk)
+    },
+  })
 }

@@ -1,27 +1,10 @@
 /**
- * vitest globalSetup: compiles `src/` once for the run and installs it in a folder as npm would. Test files put hosts of their own
- * below that folder (`inject('installed')`): they import the package by its name, and start its programs from node_modules.
- *
- * What a host runs is tested so, and its processes start in half the time: there is no TypeScript to load but the host's own.
- * So do the processes of the tests themselves, which end in `-process.ts` and are compiled beside it (installed-script.ts), and the
- * hosts of the chaos tests, with the one helper that they share, and what lies in linearizability/.
+ * vitest globalSetup: installs this package once for the run. Test files put hosts of their own below that folder
+ * (`inject('installed')`): they import the package by its name, and start its programs from node_modules.
  */
-import { spawnSync } from 'node:child_process'
-import {
-  chmodSync,
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import ts from 'typescript'
 import type { TestProject } from 'vitest/node'
+import { installPackage } from './installed-package.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -30,15 +13,13 @@ declare module 'vitest' {
   }
 }
 
-const PACKAGE = fileURLToPath(new URL('../../', import.meta.url))
-
 /** Setup files are loaded once for each project, so a variable of this module would not be shared. */
 const SHARED = Symbol.for('durable-integrations.test.installed')
 type Shared = { users: number; readonly folder: string }
 const registry = globalThis as { [SHARED]?: Shared }
 
 export default function setup(project: TestProject): () => Promise<void> {
-  registry[SHARED] ??= { users: 0, folder: install() }
+  registry[SHARED] ??= { users: 0, folder: installPackage() }
   const shared = registry[SHARED]
   shared.users++
   project.provide('installed', shared.folder)
@@ -46,67 +27,5 @@ export default function setup(project: TestProject): () => Promise<void> {
     if (--shared.users > 0) return
     delete registry[SHARED]
     await rm(shared.folder, { recursive: true, force: true })
-  }
-}
-
-function install(): string {
-  mkdirSync(join(PACKAGE, '.data'), { recursive: true })
-  const folder = mkdtempSync(join(PACKAGE, '.data', 'installed-'))
-  // A package of its own: else the name would lead to the clone around it.
-  writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'host', type: 'module' }))
-  const release = join(folder, 'node_modules', 'durable-integrations')
-  compile('src', isSource, join(release, 'dist'))
-  compile('test', isProcess, join(release, 'test'))
-  // What these import by its path in the clone.
-  compile('dev', isSource, join(release, 'dev'))
-  symlinkSync('dist', join(release, 'src'))
-  const assets = 'api/dashboard/frame/assets'
-  cpSync(join(PACKAGE, 'src', assets), join(release, 'dist', assets), { recursive: true })
-  cpSync(join(PACKAGE, 'drizzle'), join(release, 'drizzle'), { recursive: true })
-  cpSync(join(PACKAGE, 'package.json'), join(release, 'package.json'))
-  linkCommands(release, join(folder, 'node_modules', '.bin'))
-  bundleWorkflows(release)
-  return folder
-}
-
-/** As `npm run build` does: else each worker makes a bundle of its own, which costs two seconds of a core. */
-function bundleWorkflows(release: string): void {
-  const command = ['dist/bin/integrations.js', 'bundle-workflows', '--out', 'dist/workflow-bundle.js']
-  const env = { ...process.env, NODE_OPTIONS: '' }
-  const { status, stderr } = spawnSync(process.execPath, command, { cwd: release, env, encoding: 'utf8' })
-  if (status !== 0) throw new Error(`The workflows can't be bundled: ${stderr}`)
-}
-
-const isSource = (path: string): boolean => path.endsWith('.ts')
-/** The hosts of the chaos tests and the processes of the histories are modules of several files, which lie together. */
-const isProcess = (path: string): boolean =>
-  path.endsWith('-process.ts') ||
-  path === 'support/providers.ts' ||
-  path === 'support/subscribing-provider.ts' ||
-  (['chaos', 'linearizability'].includes(dirname(path)) && !path.endsWith('.test.ts'))
-
-/** As `npm run build` does, without types. */
-function compile(from: string, isWanted: (path: string) => boolean, to: string): void {
-  const { config } = ts.readConfigFile(join(PACKAGE, 'tsconfig.json'), ts.sys.readFile)
-  const options = { ...config.compilerOptions, noEmit: false, rewriteRelativeImportExtensions: true }
-  const { options: compilerOptions } = ts.convertCompilerOptionsFromJson(options, PACKAGE)
-  for (const path of readdirSync(join(PACKAGE, from), { recursive: true, encoding: 'utf8' })) {
-    if (!isWanted(path)) continue
-    const compiled = join(to, path.replace(/\.ts$/, '.js'))
-    mkdirSync(dirname(compiled), { recursive: true })
-    const text = readFileSync(join(PACKAGE, from, path), 'utf8')
-    // The name tells the compiler what package.json says: an ES module.
-    const fileName = path.replace(/\.ts$/, '.mts')
-    writeFileSync(compiled, ts.transpileModule(text, { fileName, compilerOptions }).outputText)
-  }
-}
-
-/** https://docs.npmjs.com/cli/v11/configuring-npm/package-json#bin */
-function linkCommands(release: string, folder: string): void {
-  const { bin } = JSON.parse(readFileSync(join(release, 'package.json'), 'utf8')) as { bin: Record<string, string> }
-  mkdirSync(folder)
-  for (const [name, path] of Object.entries(bin)) {
-    chmodSync(join(release, path), 0o755)
-    symlinkSync(relative(folder, join(release, path)), join(folder, name))
   }
 }

@@ -1,5 +1,5 @@
 /**
- * A process of a test's own, `*-process.ts`, as installed-package-setup.ts has compiled it: node starts it in half the time, without
+ * A process of a test's own, `*-process.ts`, as installed-package.ts has compiled it: node starts it in half the time, without
  * a loader for TypeScript. For the projects that have that setup.
  */
 import { join, relative } from 'node:path'
@@ -8,15 +8,18 @@ import { inject } from 'vitest'
 
 const PACKAGE = fileURLToPath(new URL('../../', import.meta.url))
 
-/** @param source where the script lies in the clone */
-export function installedScript(source: URL): string {
+/**
+ * @param source where the script lies in the clone
+ * @param installed the folder of `installPackage()`; default: that of the vitest run
+ */
+export function installedScript(source: URL, installed = inject('installed')): string {
   const path = relative(PACKAGE, fileURLToPath(source)).replace(/\.ts$/, '.js')
-  return join(inject('installed'), 'node_modules/durable-integrations', path)
+  return join(installed, 'node_modules/durable-integrations', path)
 }
 
 /** What a host runs: the package's own program, started by node alone. */
-export function installedProgram(kind: 'api' | 'worker'): string {
-  return join(inject('installed'), `node_modules/durable-integrations/dist/bin/${kind}.js`)
+export function installedProgram(kind: 'api' | 'worker', installed = inject('installed')): string {
+  return join(installed, `node_modules/durable-integrations/dist/bin/${kind}.js`)
 }
 
 /** The environment of a worker that runs from the sources, so that it makes no bundle, which costs some seconds of a core. */

@@ -3,15 +3,17 @@ import { spawnSync } from 'node:child_process'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { vi } from 'vitest'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { connectTo } from '../../dev/local-process.ts'
 import type { ManagedProcess } from '../../dev/processes.ts'
 import { startProcess } from '../../dev/processes.ts'
 import { freePort } from '../../src/bin/free-port.ts'
-import { SOON } from './soon.ts'
 
 /** What PgBouncer says when a client, or a server, sends what it does not expect. */
 export const COMPLAINT = /dirty|unexpected|broken|bad packet/i
+
+const START_MS = 20_000
+const POLL_MS = 20
 
 export interface PreparedPgbouncer {
   /** The given URL, by way of PgBouncer. */
@@ -71,7 +73,7 @@ server_login_retry = 1
     async start() {
       const args = [...asUser, config]
       const started = await startProcess({ name: 'pgbouncer', command, args, env: { TZ: 'UTC' }, onLine })
-      await vi.waitFor(() => connectTo(`127.0.0.1:${listenPort}`), SOON)
+      await takesConnections(`127.0.0.1:${listenPort}`)
       return started
     },
     removeFiles: () => rm(folder, { recursive: true, force: true }),
@@ -101,7 +103,16 @@ export async function startPgbouncer(databaseUrl: string, serverConnections: num
   }
 }
 
-function findPgbouncer(): string {
+async function takesConnections(address: string): Promise<void> {
+  for (const giveUpAt = performance.now() + START_MS; ; await sleep(POLL_MS))
+    try {
+      return await connectTo(address)
+    } catch (error) {
+      if (performance.now() > giveUpAt) throw error
+    }
+}
+
+export function findPgbouncer(): string {
   // Debian puts it where only root's PATH leads.
   for (const command of ['pgbouncer', '/usr/sbin/pgbouncer'])
     if (spawnSync(command, ['--version']).status === 0) return command
