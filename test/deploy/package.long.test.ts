@@ -100,7 +100,7 @@ describe('the tarball', () => {
       .map(({ path }) => path)
       .filter(
         (path) =>
-          !/^(dist|docs|drizzle|scripts\/temporal)\/|^scripts\/prometheus\/alerts\.yml$|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(
+          !/^(dist|docs|drizzle|scripts\/temporal)\/|^scripts\/prometheus\/(alerts\.yml|grafana-dashboard\.json)$|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(
             path,
           ),
       )
@@ -115,6 +115,7 @@ describe('the tarball', () => {
       'drizzle/functions/admit_calls.sql',
       'drizzle/meta/_journal.json',
       'scripts/prometheus/alerts.yml',
+      'scripts/prometheus/grafana-dashboard.json',
     ])
       expect(files.map((file) => file.path)).toContain(path)
     expect(files.filter(({ path }) => path.startsWith('scripts/temporal/')).length).toBeGreaterThan(1)
