@@ -199,7 +199,7 @@ describe('installed without the packages of the adapters', () => {
        const provider: StripeProvider = new StripeProvider()
        export default createIntegrations({ database: process.env.DATABASE_URL, providers: { stripe: provider } })`,
     )
-    const { status, stderr } = spawnSync('node_modules/.bin/integrations', ['list'], {
+    const { status, stderr } = spawnSync(join(project, 'node_modules/.bin', 'integrations'), ['list'], {
       cwd: project,
       env: {
         ...process.env,
