@@ -125,7 +125,7 @@ export function endWithParent(pid: number, signal: 'TERM' | 'INT' = 'TERM'): { c
 export async function run(
   command: string,
   args: readonly string[],
-  options: { env?: NodeJS.ProcessEnv; cwd?: string; seconds: number },
+  options: { env?: NodeJS.ProcessEnv; cwd?: string; seconds: number; onOutput?: (text: string) => void },
 ): Promise<{ code: number | null; output: string }> {
   return new Promise((resolve) => {
     const child = spawn(command, args, {
@@ -136,12 +136,11 @@ export async function run(
       killSignal: 'SIGKILL',
     })
     let output = ''
-    child.stdout.on('data', (chunk) => {
-      output += chunk
-    })
-    child.stderr.on('data', (chunk) => {
-      output += chunk
-    })
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk) => {
+        output += chunk
+        options.onOutput?.(String(chunk))
+      })
     child.once('error', (error) => resolve({ code: null, output: error.message }))
     child.once('close', (code) => resolve({ code, output }))
   })

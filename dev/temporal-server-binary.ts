@@ -10,6 +10,16 @@ import { cacheFolder, connectTo, inNewFolder, oneAtATime, REACHABLE_MS, run } fr
 
 /** Newer tags carry `replace` lines, which `go install module@version` refuses. */
 const GO_PACKAGE = 'github.com/temporalio/cli/cmd/temporal@v1.5.1'
+/**
+ * What a dev server does without. `disable_grpc_modules`: gRPC to Google's storage, for archives of workflows, and with it 124 of
+ * 1,298 packages. `grpcnotrace`: pages about gRPC. The symbols are for a debugger.
+ */
+const GO_LEANER = ['-tags', 'disable_grpc_modules,grpcnotrace', '-ldflags', '-s -w']
+/** By `go list -deps`, Go's own packages as well. Those that were compiled before are not compiled again. */
+const GO_PACKAGES = 1_174
+const OLDEST_GO = '1.21'
+const BUILD_MINUTES = 2.5 // on two cores; the code of SQLite is one package, which one core compiles
+const PROGRESS_MS = 15_000
 /** The first server whose matching knows fair queues (matching.enableFairness). */
 const OLDEST_SERVER = { major: 1, minor: 29 }
 
@@ -19,9 +29,16 @@ const DOWNLOAD_SECONDS = 600
 
 type Log = (line: string) => void
 
-/** Path of a `temporal` binary whose server is new enough. Fetches or builds one into the cache folder if none is found. */
-export async function findTemporalBinary(options: { log?: Log; env?: NodeJS.ProcessEnv } = {}): Promise<string> {
-  const log = options.log ?? (() => {})
+/**
+ * Path of a `temporal` binary whose server is new enough. Fetches or builds one into the cache folder if none is found.
+ *
+ * @param options.progressMs how often a build says how far it is
+ * @throws with one sentence that says what to install
+ */
+export async function findTemporalBinary(
+  options: { log?: Log; env?: NodeJS.ProcessEnv; progressMs?: number } = {},
+): Promise<string> {
+  const { log = () => {}, progressMs = PROGRESS_MS } = options
   const env = options.env ?? process.env
   const present = await presentTemporalBinary({ log, env })
   if (present !== null) return present
@@ -30,18 +47,21 @@ export async function findTemporalBinary(options: { log?: Log; env?: NodeJS.Proc
   const kept = join(folder, 'bin', 'temporal')
   return oneAtATime(join(folder, 'temporal.lock'), log, async () => {
     if (await isUsable(kept, log)) return kept // another process has fetched it meanwhile
-    const tried: string[] = []
-    for (const fetchOne of [downloadCli, buildCli]) {
-      try {
-        await fetchOne(kept, { log, env })
-        return kept
-      } catch (error) {
-        tried.push((error as Error).message)
-      }
+    const fetched = { log, env, progressMs }
+    try {
+      await downloadCli(kept, fetched)
+      return kept
+    } catch (error) {
+      log(`the Temporal server was not downloaded: ${(error as Error).message}`)
     }
-    throw new Error(
-      `No Temporal server was found. Install the Temporal CLI so that \`temporal\` is on PATH (https://docs.temporal.io/cli), or Go 1.21 or later so that it can be built, or set TEMPORAL_ADDRESS to a running server. Tried: \`temporal\` on PATH; ${kept}; ${tried.join('; ')}.`,
-    )
+    const go = await run('go', ['version'], { env, seconds: 10 })
+    if (go.code !== 0)
+      throw new Error(
+        `There is no Temporal server on this machine: install the Temporal CLI, so that \`temporal\` is on PATH (https://docs.temporal.io/cli), or Go ${OLDEST_GO} or newer, with which one is built in ${BUILD_MINUTES} minutes (https://go.dev/dl), or set TEMPORAL_ADDRESS to a server that runs.`,
+      )
+    log(`building the Temporal server by ${go.output.trim()}, once: it takes ${BUILD_MINUTES} minutes on two cores`)
+    await buildCli(kept, fetched)
+    return kept
   })
 }
 
@@ -91,29 +111,46 @@ async function downloadCli(destination: string, { log, env }: { log: Log; env: N
   await downloadWithSdk({ server: 'dev-server', destination, log, env })
 }
 
-/** The whole server from source: 2.5 minutes on two cores. */
-async function buildCli(destination: string, { log, env }: { log: Log; env: NodeJS.ProcessEnv }): Promise<void> {
-  const go = await run('go', ['version'], { env, seconds: 10 })
-  if (go.code !== 0) throw new Error('go install: Go is not there')
-  log(`building the Temporal server with ${go.output.trim()} (go install, about 2.5 minutes, once)`)
+/** The server from its sources. */
+async function buildCli(
+  destination: string,
+  { log, env, progressMs }: { log: Log; env: NodeJS.ProcessEnv; progressMs: number },
+): Promise<void> {
   await inNewFolder(destination, async (folder) => {
     const startedAt = performance.now()
     const seconds = () => Math.round((performance.now() - startedAt) / 1000)
-    const progress = setInterval(() => log(`still building the Temporal server (${seconds()} s)`), 15_000)
+    let compiled = 0
+    const progress = setInterval(
+      () => log(`still building the Temporal server: ${seconds()} s, ${compiled} of up to ${GO_PACKAGES} packages`),
+      progressMs,
+    )
     try {
-      const built = await run('go', ['install', GO_PACKAGE], {
+      const built = await run('go', ['install', '-v', ...GO_LEANER, GO_PACKAGE], {
         // CGO off: no C compiler is needed, the binary is static.
         env: { ...env, GOBIN: folder, CGO_ENABLED: '0' },
         cwd: folder,
         seconds: 1800,
+        // One line a package, and `go: downloading …` for each module.
+        onOutput: (text) => {
+          compiled += text.match(/^(?!go: ).+$/gm)?.length ?? 0
+        },
       })
-      if (built.code !== 0) throw new Error(`go install ${GO_PACKAGE}: ${built.output.trim().slice(-1000)}`)
+      if (built.code !== 0)
+        throw new Error(
+          `The Temporal server could not be built: go install ${GO_PACKAGE}: ${reasonIn(built.output)}. Install the Temporal CLI (https://docs.temporal.io/cli), or set TEMPORAL_ADDRESS to a server that runs.`,
+        )
     } finally {
       clearInterval(progress)
     }
     log(`built the Temporal server in ${seconds()} s`)
     return join(folder, 'temporal')
   })
+}
+
+/** Without the names of the packages that were compiled. */
+function reasonIn(output: string): string {
+  const lines = output.split('\n').filter((line) => !/^\S*$|^go: downloading /.test(line))
+  return lines.join('\n').trim().slice(-1000) || 'it was ended'
 }
 
 /**

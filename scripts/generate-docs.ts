@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { commandsPage, workflowsPage } from './commands-page.ts'
 import { configurationPage } from './configuration-page.ts'
+import { dependenciesPage } from './dependencies-page.ts'
 import { commandIndex, commandWorkflows, commandWrappers } from './generated-commands.ts'
 import { webhookDoorsPage } from './webhook-doors-page.ts'
 
@@ -15,6 +16,7 @@ const PAGES: Readonly<Record<string, () => string | Promise<string>>> = {
   'docs/commands.md': commandsPage,
   'docs/behaviour/commands-as-workflows.md': workflowsPage,
   'docs/webhook-doors.md': webhookDoorsPage,
+  'docs/dependencies.md': dependenciesPage,
 }
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })

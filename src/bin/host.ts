@@ -66,6 +66,20 @@ async function importModule(path: string): Promise<Record<string, unknown>> {
     return (await import(pathToFileURL(path).href)) as Record<string, unknown>
   } catch (error) {
     if (!UNREADABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-    return createJiti(import.meta.url).import<Record<string, unknown>>(path)
   }
+  try {
+    return await createJiti(import.meta.url).import<Record<string, unknown>>(path)
+  } catch (error) {
+    throw missingPackage(path, error) ?? error
+  }
+}
+
+/** Such as `stripe`, which only hosts of its adapter install. Null when something else is wrong, or a file is missing. */
+function missingPackage(path: string, error: unknown): InvalidConfiguration | null {
+  const message = error instanceof Error ? error.message : ''
+  const [, name] = /^Cannot find (?:package|module) '((?:@[\w.-]+\/)?[\w-][\w.-]*)['/]/.exec(message) ?? []
+  if (name === undefined) return null
+  return new InvalidConfiguration([
+    { key: path, expected: `the package ${name}: \`npm install ${name}\``, received: 'no such package' },
+  ])
 }

@@ -172,6 +172,12 @@ describe("the host's module", () => {
     expect({ code, named: err.includes('INTEGRATIONS_CONFIG') }).toEqual({ code: 1, named: false })
   })
 
+  it('needs a package that is not installed: says which', async () => {
+    const { code, err } = await ends('api', { host: `import 'some-sdk/errors'\n${HOST}` })
+    expect({ code, lines: err.trim().split('\n').length }).toEqual({ code: 1, lines: 2 })
+    expect(err).toContain('integrations.config.ts: expected the package some-sdk: `npm install some-sdk`, received no')
+  })
+
   it.each([
     ['nothing', 'export const other = 1', 'undefined'],
     ['a function', 'export default () => {}', 'function'],

@@ -3,24 +3,26 @@
  *
  * Built from a copy, so that nobody's dist/ is replaced.
  */
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { accessSync, constants, cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core'
 import postgres from 'postgres'
 import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { z } from 'zod'
+import packageJson from '../../package.json' with { type: 'json' }
 import { startGithubSandbox } from '../../sandbox/github/server.ts'
 import { freePort } from '../../src/bin/free-port.ts'
 import { until } from '../e2e/own-stack.ts'
 import { shareDevServer } from '../support/dev-server.ts'
-import type { DeployedProcess } from './deployed-process.ts'
+import type { DeployedProcess, Deployment } from './deployed-process.ts'
 import { runDeployed, startDeployed } from './deployed-process.ts'
 import { connectSandbox, sendWebhookThrough } from './host-at-work.ts'
 
@@ -39,9 +41,18 @@ const BUILT_FROM = [
   'tsconfig.build.json',
 ]
 const SANDBOX_ENTRIES = 40
+/** Of the tarball, as npm fetches it. Pictures are as large packed as they are. */
+const MOST_BYTES = 3_000_000
+const PICTURE = /\.(png|svg|jpg)$/
+/** What the adapters of one provider each take beside: nobody else installs it. */
+const ADAPTERS = ['@octokit/rest', 'stripe', 'universal-github-app-jwt'] as const
 
 const packed = z.array(
-  z.object({ filename: z.string(), files: z.array(z.object({ path: z.string(), mode: z.number() })) }),
+  z.object({
+    filename: z.string(),
+    size: z.number(),
+    files: z.array(z.object({ path: z.string(), mode: z.number(), size: z.number() })),
+  }),
 )
 const manifest = z.object({
   exports: z.record(z.string(), z.union([z.string(), z.record(z.string(), z.string())])),
@@ -52,7 +63,8 @@ let folder: string
 let project: string
 let installed: string
 let tarball: string
-let files: { path: string; mode: number }[]
+let tarballBytes: number
+let files: { path: string; mode: number; size: number }[]
 let entries: string[]
 
 beforeAll(async () => {
@@ -64,6 +76,7 @@ beforeAll(async () => {
   const [pack] = packed.parse(JSON.parse(npm(copy, 'pack', '--json', '--pack-destination', folder)))
   if (pack === undefined) throw new Error('npm pack made nothing')
   tarball = join(folder, pack.filename)
+  tarballBytes = pack.size
   files = pack.files
   const { exports } = manifest.parse(JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')))
   entries = Object.entries(exports).flatMap(([path, entry]) => (typeof entry === 'string' ? [] : [path]))
@@ -87,7 +100,7 @@ describe('the tarball', () => {
       .map(({ path }) => path)
       .filter(
         (path) =>
-          !/^(dist|docs|drizzle|scripts\/temporal)\/|^scripts\/prometheus\/alerts\.yml$|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(
+          !/^(dist|docs|drizzle|scripts\/temporal)\/|^scripts\/prometheus\/(alerts\.yml|grafana-dashboard\.json)$|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(
             path,
           ),
       )
@@ -102,6 +115,7 @@ describe('the tarball', () => {
       'drizzle/functions/admit_calls.sql',
       'drizzle/meta/_journal.json',
       'scripts/prometheus/alerts.yml',
+      'scripts/prometheus/grafana-dashboard.json',
     ])
       expect(files.map((file) => file.path)).toContain(path)
     expect(files.filter(({ path }) => path.startsWith('scripts/temporal/')).length).toBeGreaterThan(1)
@@ -112,9 +126,101 @@ describe('the tarball', () => {
     const pkg = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
     expect(messages.map((message) => formatMessage(message, pkg))).toEqual([])
   })
+
+  it('has types that fit the code of every entry, by attw', async () => {
+    const result = await checkPackage(createPackageFromTarballData(readFileSync(tarball)))
+    if (result.types === false) throw new Error('the tarball has no types')
+    // `node10` knows no `exports`, and Node 20.20 loads modules by require(): neither concerns a host.
+    const wrong = result.problems.filter(
+      (problem) =>
+        problem.kind !== 'CJSResolvesToESM' && !('resolutionKind' in problem && problem.resolutionKind === 'node10'),
+    )
+    expect(wrong).toEqual([])
+    expect(Object.keys(result.entrypoints)).toEqual(expect.arrayContaining(entries))
+  })
+
+  it('is small enough, its pictures aside', () => {
+    const pictures = files.filter(({ path }) => PICTURE.test(path)).reduce((sum, { size }) => sum + size, 0)
+    expect(tarballBytes - pictures).toBeLessThan(MOST_BYTES)
+  })
 })
 
-describe('installed', () => {
+describe('installed without the packages of the adapters', () => {
+  it('has none of them, nor what they need', () => {
+    const present = [...ADAPTERS, '@octokit/core'].filter((name) => existsSync(join(project, 'node_modules', name)))
+    expect(present).toEqual([])
+  })
+
+  it('gives every entry but the adapters and the kit', () => {
+    const own = entries.filter((entry) => !['./github', './stripe', './testing'].includes(entry))
+    const script = own.map((entry) => `await import(${JSON.stringify(nameOf(entry))})`).join('\n')
+    execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd: project, stdio: 'pipe' })
+    expect(own.length).toBeGreaterThan(4)
+  })
+
+  it.each([
+    ['./stripe', /^stripe$/],
+    ['./github', /^(@octokit\/rest|universal-github-app-jwt)$/],
+  ])('names what %s lacks', (entry, expected) => {
+    const script = `try { await import(${JSON.stringify(nameOf(entry))}) } catch (e) { console.log(e.code, e.message) }`
+    const said = execFileSync(process.execPath, ['--input-type=module', '-e', script], {
+      cwd: project,
+      encoding: 'utf8',
+    })
+    const [, missing] = /^ERR_MODULE_NOT_FOUND Cannot find package '([^']+)'/.exec(said) ?? []
+    expect(missing).toMatch(expected)
+  })
+
+  it('runs a host of another provider: tables, API, worker', async () => {
+    await withDeployment('bare', async ({ deployment, start }) => {
+      mkdirSync(join(project, 'bare'))
+      writeFileSync(
+        join(project, 'bare/integrations.config.ts'),
+        `import { createIntegrations } from 'durable-integrations'
+         import { defineProvider } from 'durable-integrations/provider'
+         export default createIntegrations({ database: process.env.DATABASE_URL, providers: { acme: defineProvider({ label: 'Acme' }) } })`,
+      )
+      await runDeployed(['node_modules/.bin/integrations', 'migrate'], deployment)
+      const api = start('api.js')
+      const worker = start('worker.js')
+      await api.said('"api.ready"')
+      await worker.said('"worker.ready"')
+      expect((await worker.terminate()).code).toBe(0)
+      expect((await api.terminate()).code).toBe(0)
+    })
+  }, 300_000)
+
+  it('says which package a host lacks', () => {
+    mkdirSync(join(project, 'lacking'))
+    writeFileSync(
+      join(project, 'lacking/integrations.config.ts'),
+      `import { createIntegrations } from 'durable-integrations'
+       import { StripeProvider } from 'durable-integrations/stripe'
+       const provider: StripeProvider = new StripeProvider()
+       export default createIntegrations({ database: process.env.DATABASE_URL, providers: { stripe: provider } })`,
+    )
+    const { status, stderr } = spawnSync(join(project, 'node_modules/.bin', 'integrations'), ['list'], {
+      cwd: project,
+      env: {
+        ...process.env,
+        DATABASE_URL: 'postgres://127.0.0.1:1/none',
+        INTEGRATIONS_CONFIG: 'lacking/integrations.config.ts',
+      },
+      encoding: 'utf8',
+    })
+    expect(status).not.toBe(0)
+    expect(stderr).toContain('npm install stripe')
+  })
+})
+
+describe('installed with all of its optional peers', () => {
+  beforeAll(() => {
+    const ranges: Record<string, string> = packageJson.peerDependencies
+    // The workflows are for the bundler, but must load; the kit needs a Postgres of its own.
+    const wanted = [...ADAPTERS, '@electric-sql/pglite'].map((name) => `${name}@${ranges[name]}`)
+    npm(project, 'install', '--no-audit', '--no-fund', ...wanted)
+  }, 300_000)
+
   it('has commands that can be executed, the wrapper scripts among them', () => {
     const { bin } = manifest.parse(JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')))
     for (const [name, path] of Object.entries(bin)) {
@@ -129,8 +235,6 @@ describe('installed', () => {
 
   it('gives every entry to whoever imports it', () => {
     const script = entries.map((entry) => `await import(${JSON.stringify(nameOf(entry))})`).join('\n')
-    // The workflows are for the bundler, but must load; the kit needs its optional peer.
-    npm(project, 'install', '--no-audit', '--no-fund', '--no-save', '@electric-sql/pglite')
     execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd: project, stdio: 'pipe' })
     expect(entries.length).toBeGreaterThan(5)
   })
@@ -166,13 +270,60 @@ describe('installed', () => {
 it('runs the example host: tables, API, worker, a webhook and a sync', async () => {
   const host = join(project, 'host')
   cpSync(join(ROOT, 'examples/host'), host, { recursive: true, filter: (path) => !path.includes('/test') })
+  const sandbox = await startGithubSandbox({ port: 0, host: '127.0.0.1', entries: SANDBOX_ENTRIES })
+  try {
+    await withDeployment('host', async ({ deployment, sql, databaseUrl, encryptionKeys, port, start }) => {
+      expect(existsSync(join(installed, 'src'))).toBe(false)
+      await runDeployed(['node_modules/.bin/integrations', 'migrate'], deployment)
+      const prepare = `import { createJiti } from 'jiti'; const host = await createJiti(process.cwd() + '/').import(process.cwd() + '/host/integrations.config.ts'); await host.prepare(); process.exit(0)`
+      await runDeployed([process.execPath, '--input-type=module', '-e', prepare], deployment)
+      const connected = await connectSandbox({ databaseUrl, encryptionKeys, sandboxUrl: sandbox.url })
+      const api = start('api.js')
+      const worker = start('worker.js')
+      await api.said('"api.ready"')
+      await worker.said('"worker.ready"')
+      await sendWebhookThrough(`http://127.0.0.1:${port}`, connected, sql)
+      await runDeployed(
+        ['node_modules/.bin/integrations', 'sync', '--integration', String(connected.id), '--no-interactive'],
+        deployment,
+      )
+      await until('the sync is done', async () => {
+        const [row] = await sql<
+          { status: string }[]
+        >`select status from integration_logs where operation = 'sync' order by id desc limit 1`
+        return row?.status === 'success'
+      })
+      const [stored] = await sql<{ count: number }[]>`select count(*)::int as count from issues`
+      const [items] = await sql<
+        { count: number }[]
+      >`select count(*)::int as count from integration_sync_items where status = 'success'`
+      expect(stored?.count).toBeGreaterThan(0)
+      expect(items?.count).toBe(stored?.count)
+      expect((await worker.terminate()).code).toBe(0)
+      expect((await api.terminate()).code).toBe(0)
+    })
+  } finally {
+    await sandbox.close()
+  }
+}, 600_000)
+
+interface Running {
+  readonly deployment: Deployment
+  readonly databaseUrl: string
+  readonly encryptionKeys: string
+  readonly port: number
+  readonly sql: postgres.Sql
+  readonly start: (program: string) => DeployedProcess
+}
+
+/** A database and a task queue of its own for the host in a folder of the project; whatever was started is ended. */
+async function withDeployment(host: string, use: (running: Running) => Promise<void>): Promise<void> {
   const temporal = await shareDevServer()
   const admin = postgres(inject('postgresUrl'), { max: 1, fetch_types: false, onnotice: () => {} })
   const name = `package_${randomBytes(6).toString('hex')}`
   await admin`create database ${admin(name)}`
   const databaseUrl = inject('postgresUrl').replace(/\/[^/]*$/, `/${name}`)
   const sql = postgres(databaseUrl, { max: 2, fetch_types: false, onnotice: () => {} })
-  const sandbox = await startGithubSandbox({ port: 0, host: '127.0.0.1', entries: SANDBOX_ENTRIES })
   const encryptionKeys = `k1:${randomBytes(32).toString('base64')}`
   const port = await freePort()
   const deployment = {
@@ -182,7 +333,7 @@ it('runs the example host: tables, API, worker, a webhook and a sync', async () 
       HOME: String(process.env.HOME),
       DATABASE_URL: databaseUrl,
       TEMPORAL_ADDRESS: temporal.address,
-      INTEGRATIONS_CONFIG: 'host/integrations.config.ts',
+      INTEGRATIONS_CONFIG: `${host}/integrations.config.ts`,
       INTEGRATIONS_ENCRYPTION_KEYS: encryptionKeys,
       INTEGRATIONS_DEV: '1',
       INTEGRATIONS__CACHE_PREFIX: name,
@@ -196,40 +347,12 @@ it('runs the example host: tables, API, worker, a webhook and a sync', async () 
     return one
   }
   try {
-    expect(existsSync(join(installed, 'src'))).toBe(false)
-    await runDeployed(['node_modules/.bin/integrations', 'migrate'], deployment)
-    const prepare = `import { createJiti } from 'jiti'; const host = await createJiti(process.cwd() + '/').import(process.cwd() + '/host/integrations.config.ts'); await host.prepare(); process.exit(0)`
-    await runDeployed([process.execPath, '--input-type=module', '-e', prepare], deployment)
-    const connected = await connectSandbox({ databaseUrl, encryptionKeys, sandboxUrl: sandbox.url })
-    const api = start('api.js')
-    const worker = start('worker.js')
-    await api.said('"api.ready"')
-    await worker.said('"worker.ready"')
-    await sendWebhookThrough(`http://127.0.0.1:${port}`, connected, sql)
-    await runDeployed(
-      ['node_modules/.bin/integrations', 'sync', '--integration', String(connected.id), '--no-interactive'],
-      deployment,
-    )
-    await until('the sync is done', async () => {
-      const [row] = await sql<
-        { status: string }[]
-      >`select status from integration_logs where operation = 'sync' order by id desc limit 1`
-      return row?.status === 'success'
-    })
-    const [stored] = await sql<{ count: number }[]>`select count(*)::int as count from issues`
-    const [items] = await sql<
-      { count: number }[]
-    >`select count(*)::int as count from integration_sync_items where status = 'success'`
-    expect(stored?.count).toBeGreaterThan(0)
-    expect(items?.count).toBe(stored?.count)
-    expect((await worker.terminate()).code).toBe(0)
-    expect((await api.terminate()).code).toBe(0)
+    await use({ deployment, databaseUrl, encryptionKeys, port, sql, start })
   } finally {
     for (const one of started) await one.kill()
-    await sandbox.close()
     await sql.end({ timeout: 5 })
     await admin`drop database if exists ${admin(name)} with (force)`
     await admin.end({ timeout: 5 })
     await temporal.release()
   }
-}, 600_000)
+}

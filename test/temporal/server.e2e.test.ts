@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { get } from 'node:http'
 import type { Server } from 'node:net'
@@ -202,8 +203,52 @@ describe('finding a Temporal server', () => {
       XDG_CACHE_HOME: await temporaryFolder(),
       HTTPS_PROXY: 'http://127.0.0.1:9',
     }
+    const lines: string[] = []
+    const failure = await findTemporalBinary({ env, log: (line) => lines.push(line) }).catch((error: Error) => error)
+    expect(failure).toBeInstanceOf(Error)
+    expect((failure as Error).message).toMatch(
+      /^There is no Temporal server .*install .*Go 1\.21.*TEMPORAL_ADDRESS[^.]*\.$/,
+    )
+    // One sentence.
+    expect((failure as Error).message).not.toMatch(/[.!?] |\n/)
+    expect(lines.at(-1)).toMatch(/^the Temporal server was not downloaded: .*temporal\.download/s)
+  })
+
+  it('says how long a build takes, and how far it is', async () => {
+    const [path, cache] = [await temporaryFolder(), await temporaryFolder()]
+    // In place of three minutes of a compiler: it ends when the test has seen how far it is.
+    const script = `#!/bin/sh
+      if [ "$1" = version ]; then echo go version go1.99 test/test; exit; fi
+      if [ "$1" = env ]; then exit 1; fi
+      echo go: downloading example.com/module v1.0.0 >&2
+      echo example.com/one >&2; echo example.com/two >&2
+      until [ -e ${path}/seen ]; do /bin/sleep 0.05; done
+      echo '#!/bin/sh' > "$GOBIN/temporal"
+    `
+    await writeFile(join(path, 'go'), script, { mode: 0o755 })
+    const lines: string[] = []
+    const env = { PATH: path, XDG_CACHE_HOME: cache, HTTPS_PROXY: 'http://127.0.0.1:9' }
+    const log = (line: string): void => {
+      lines.push(line)
+      if (line.includes(' 2 of up to ')) writeFileSync(join(path, 'seen'), '')
+    }
+    expect(await findTemporalBinary({ env, log, progressMs: 20 })).toMatch(cache)
+    expect(lines).toContain(
+      'building the Temporal server by go version go1.99 test/test, once: it takes 2.5 minutes on two cores',
+    )
+    expect(lines.at(-1)).toMatch(/^built the Temporal server in \d+ s$/)
+  })
+
+  it('says why a build failed', async () => {
+    const path = await temporaryFolder()
+    const script = `#!/bin/sh
+      if [ "$1" = version ]; then echo go version go1.99 test/test; exit; fi
+      echo example.com/one >&2; echo 'go: example.com/two: no space left on device' >&2; exit 1
+    `
+    await writeFile(join(path, 'go'), script, { mode: 0o755 })
+    const env = { PATH: path, XDG_CACHE_HOME: await temporaryFolder(), HTTPS_PROXY: 'http://127.0.0.1:9' }
     await expect(findTemporalBinary({ env })).rejects.toThrow(
-      /Install the Temporal CLI.*TEMPORAL_ADDRESS.*Go is not there/s,
+      /could not be built: go install .*: go: example.com\/two: no space left on device\. Install the Temporal CLI/,
     )
   })
 })
