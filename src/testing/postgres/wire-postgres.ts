@@ -9,6 +9,7 @@ import type { MemoryFS, PGlite, PGliteOptions } from '@electric-sql/pglite'
 import type { Clock } from '../../framework/logger.ts'
 import { EmbeddedDatabaseMissing } from '../testing-errors.ts'
 import { CREATE_CLOCK, clockKeeper, useClock } from './clock.ts'
+import type { Exchanges } from './shared-session.ts'
 import { SharedSession } from './shared-session.ts'
 import type { SnapshotFile } from './snapshot.ts'
 import { fileSystemOf, filesIn, readSnapshot, snapshotPath, writeSnapshot } from './snapshot.ts'
@@ -24,8 +25,12 @@ type WasmModule = NonNullable<PGliteOptions['pgliteWasmModule']>
 declare const WebAssembly: { compile(bytes: Uint8Array): Promise<WasmModule> }
 
 export interface InProcessPostgres {
-  /** A new connection, for the option `socket` of postgres.js. */
-  connect(): Connection
+  /**
+   * A new connection, for the option `socket` of postgres.js.
+   *
+   * @param through stands between the connection and the session. Default: nothing
+   */
+  connect(through?: (session: Exchanges) => Exchanges): Connection
   close(): Promise<void>
 }
 
@@ -88,7 +93,7 @@ async function open(pglite: PGlite, { clock, blockedAfterMs }: InProcessPostgres
   const greeting = Buffer.from(await pglite.execProtocolRaw(startup(NAME, NAME)))
   const session = new SharedSession(pglite, clockKeeper(clock), blockedAfterMs)
   return {
-    connect: () => new Connection(session, greeting),
+    connect: (through = (direct) => direct) => new Connection(through(session), greeting),
     close: () => pglite.close(),
   }
 }
