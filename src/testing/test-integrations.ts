@@ -32,7 +32,7 @@ import type { DeliveredEvents, ProcessedWebhooks } from './jobs-in-process.ts'
 import { deliverDueEvents, jobsInProcess, processPending, retryItem } from './jobs-in-process.ts'
 import { ManualClock } from './manual-clock.ts'
 import { memoryCache } from './memory-cache.ts'
-import type { InProcessPostgres } from './postgres/wire-postgres.ts'
+import type { InProcessPostgres, InProcessPostgresOptions } from './postgres/wire-postgres.ts'
 import { startPostgres } from './postgres/wire-postgres.ts'
 import { RecordedEvents } from './recorded-events.ts'
 import type { LogLine } from './recorded-log.ts'
@@ -130,7 +130,10 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
 }
 
 /** A database that is migrated. */
-export function startMigrated(clock: Clock, place: { prefix: string; schema: string }): Promise<InProcessPostgres> {
+export function startMigrated(
+  clock: Clock,
+  place: Pick<InProcessPostgresOptions, 'prefix' | 'schema' | 'around'>,
+): Promise<InProcessPostgres> {
   return startPostgres({ clock, ...place }, async (database) => {
     const client = clientOf(async () => database.connect())
     await migrate({ sql: client, tablePrefix: place.prefix, schema: place.schema })

@@ -9,7 +9,7 @@ import type { MemoryFS, PGlite, PGliteOptions } from '@electric-sql/pglite'
 import type { Clock } from '../../framework/logger.ts'
 import { EmbeddedDatabaseMissing } from '../testing-errors.ts'
 import { CREATE_CLOCK, clockKeeper, useClock } from './clock.ts'
-import type { Exchanges } from './shared-session.ts'
+import type { Backend, Exchanges } from './shared-session.ts'
 import { SharedSession } from './shared-session.ts'
 import type { SnapshotFile } from './snapshot.ts'
 import { fileSystemOf, filesIn, readSnapshot, snapshotPath, writeSnapshot } from './snapshot.ts'
@@ -41,6 +41,8 @@ export interface InProcessPostgresOptions {
   readonly schema: string
   /** After how long a statement that waits for another connection's idle transaction fails. */
   readonly blockedAfterMs?: number
+  /** Called around each exchange with the database's own code, which reads the machine's clock and sets timers. */
+  readonly around?: <T>(exchange: () => T) => T
 }
 
 /**
@@ -88,10 +90,17 @@ function withoutArrayTypes(Base: typeof PGlite): typeof PGlite {
   }
 }
 
-async function open(pglite: PGlite, { clock, blockedAfterMs }: InProcessPostgresOptions): Promise<InProcessPostgres> {
+async function open(
+  pglite: PGlite,
+  { clock, blockedAfterMs, around }: InProcessPostgresOptions,
+): Promise<InProcessPostgres> {
   await pglite.exec(useClock(clock))
   const greeting = Buffer.from(await pglite.execProtocolRaw(startup(NAME, NAME)))
-  const session = new SharedSession(pglite, clockKeeper(clock), blockedAfterMs)
+  const backend: Backend =
+    around === undefined
+      ? pglite
+      : { execProtocolRaw: async (message) => around(() => pglite.execProtocolRawSync(message)) }
+  const session = new SharedSession(backend, clockKeeper(clock), blockedAfterMs)
   return {
     connect: (through = (direct) => direct) => new Connection(through(session), greeting),
     close: () => pglite.close(),

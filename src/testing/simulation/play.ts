@@ -35,11 +35,11 @@ interface Stage {
 }
 
 /** What must hold of any host, unless its scenario says `mayFail`. */
-const NOTHING_FAILED = 'no webhook and no item is left undone'
+const NOTHING_FAILED = 'no webhook, item or sync is left undone'
 /** Once faults are over. Longer than any backoff, breaker or suppression. */
 const CALM_SECONDS = 3_600
 /** In each all work is done again that is left. */
-const CALM_ROUNDS = 6
+const CALM_ROUNDS = 4
 /** An activity is tried as often, and after such a wait, by Temporal. */
 const ACTIVITY_TRIES = 5
 const ACTIVITY_WAIT_SECONDS = 10
@@ -54,6 +54,8 @@ export class Play<Model extends Outside> {
   readonly #wire: Wire
   #process: HostProcess | null = null
   #integrationId = 0
+  /** Of each stream whose last run did not end, why. */
+  readonly #unendedSyncs = new Map<string, string>()
 
   constructor(scenario: Scenario<Model>, plan: Plan, stage: Stage) {
     this.#scenario = scenario
@@ -181,10 +183,12 @@ export class Play<Model extends Outside> {
     try {
       await playSync(this.#perform, this.#stage.clock, of, { batchRows: 1 })
       this.#story.add(`${name}: done`)
+      this.#unendedSyncs.delete(name)
     } catch (error) {
-      if (error instanceof SyncDidNotEnd) this.#story.add(`${name}: given up`)
-      else if (error instanceof ActivityFailed) this.#story.add(`${name}: ${error.message}`)
-      else throw error
+      if (!(error instanceof SyncDidNotEnd || error instanceof ActivityFailed)) throw error
+      const reason = error instanceof SyncDidNotEnd ? error.reason : error.message
+      this.#story.add(`${name}: ${reason}`)
+      this.#unendedSyncs.set(name, reason)
     }
   }
 
@@ -264,7 +268,8 @@ export class Play<Model extends Outside> {
 
   /** Webhooks and items that are not done, with the reason. */
   async #undone(): Promise<string[]> {
-    return undoneWork((await this.#living()).framework)
+    const syncs = [...this.#unendedSyncs].map(([name, reason]) => `the last ${name} did not end: ${reason}`)
+    return [...syncs, ...(await undoneWork((await this.#living()).framework))]
   }
 
   #throwMistake(): void {

@@ -17,7 +17,7 @@ import type { Played } from './play.ts'
 import { Play } from './play.ts'
 import { Random } from './random.ts'
 import type { HostOptions, Outside, Scenario } from './scenario.ts'
-import { inVirtualTime, SimulatedClock } from './virtual-time.ts'
+import { inMachineTime, inRealTime, inVirtualTime, SimulatedClock } from './virtual-time.ts'
 
 const BEGINNING = '2026-03-01T12:00:00Z'
 /** Of one plan; a process that stands still must not stop the search. Real time. */
@@ -34,7 +34,8 @@ export class Simulator<Model extends Outside> {
       encryptionKeys: key,
     })
     const { framework } = first
-    database = await startMigrated(clock, { prefix: framework.config.table_prefix, schema: 'public' })
+    const place = { prefix: framework.config.table_prefix, schema: 'public', around: inRealTime }
+    database = await inMachineTime(() => startMigrated(clock, place))
     const provider = framework.providers.get(scenario.integration.provider)
     const streams = streamsOf(provider)
     const material: Material = {

@@ -20,6 +20,30 @@ export interface VirtualTime {
   stopTimers(): void
 }
 
+interface Globals {
+  readonly date: DateConstructor
+  readonly random: () => number
+  readonly setTimeout: typeof globalThis.setTimeout
+  readonly setInterval: typeof globalThis.setInterval
+}
+
+const globals = (): Globals => ({
+  date: globalThis.Date,
+  random: Math.random,
+  setTimeout: globalThis.setTimeout,
+  setInterval: globalThis.setInterval,
+})
+
+/** As they were when this was loaded; what its timers call sees them, too. */
+const machine: Globals = (() => {
+  const real = globals()
+  const setTimeout = new Proxy(real.setTimeout, {
+    apply: (target, self, [call, ...given]: [(...args: unknown[]) => void, ...unknown[]]) =>
+      Reflect.apply(target, self, [(...args: unknown[]) => inRealTime(() => call(...args)), ...given]) as unknown,
+  })
+  return { ...real, setTimeout }
+})()
+
 /** The machine's globals can be replaced once: simulations of a process run one after the other. */
 let last: Promise<unknown> = Promise.resolve()
 
@@ -29,22 +53,8 @@ export function inVirtualTime<T>(
   random: Random,
   work: (time: VirtualTime) => Promise<T>,
 ): Promise<T> {
-  const run = async (): Promise<T> => {
-    const real = {
-      date: globalThis.Date,
-      random: Math.random,
-      setTimeout: globalThis.setTimeout,
-      setInterval: globalThis.setInterval,
-    }
+  return next(async () => {
     const timers = new Set<NodeJS.Timeout>()
-    const noted = <Set extends typeof globalThis.setTimeout | typeof globalThis.setInterval>(set: Set): Set =>
-      new Proxy(set, {
-        apply(target, self, given) {
-          const timer = Reflect.apply(target, self, given) as NodeJS.Timeout
-          timers.add(timer)
-          return timer
-        },
-      })
     const time: VirtualTime = {
       random,
       stopTimers() {
@@ -52,23 +62,67 @@ export function inVirtualTime<T>(
         timers.clear()
       },
     }
-    globalThis.Date = dateBy(clock)
-    Math.random = () => time.random.next()
-    globalThis.setTimeout = noted(real.setTimeout)
-    globalThis.setInterval = noted(real.setInterval)
-    try {
-      return await work(time)
-    } finally {
-      time.stopTimers()
-      globalThis.Date = real.date
-      Math.random = real.random
-      globalThis.setTimeout = real.setTimeout
-      globalThis.setInterval = real.setInterval
+    const real = globals()
+    const virtual = {
+      date: dateBy(clock),
+      random: () => time.random.next(),
+      setTimeout: noting(real.setTimeout, timers),
+      setInterval: noting(real.setInterval, timers),
     }
-  }
+    return using(virtual, () => work(time)).finally(() => time.stopTimers())
+  })
+}
+
+/** Starts the database: a timer of its own that fires within a simulation must not see it. */
+export function inMachineTime<T>(work: () => Promise<T>): Promise<T> {
+  return next(() => using(machine, work))
+}
+
+function next<T>(run: () => Promise<T>): Promise<T> {
   const turn = last.then(run, run)
   last = turn.catch(() => {})
   return turn
+}
+
+async function using<T>(given: Globals, work: () => Promise<T>): Promise<T> {
+  const before = globals()
+  use(given)
+  try {
+    return await work()
+  } finally {
+    use(before)
+  }
+}
+
+/** Runs what must not see the simulation: the database's own code, which lives longer than one. */
+export function inRealTime<T>(work: () => T): T {
+  const virtual = globals()
+  use(machine)
+  try {
+    return work()
+  } finally {
+    use(virtual)
+  }
+}
+
+function use({ date, random, setTimeout, setInterval }: Globals): void {
+  globalThis.Date = date
+  Math.random = random
+  globalThis.setTimeout = setTimeout
+  globalThis.setInterval = setInterval
+}
+
+function noting<Set extends typeof globalThis.setTimeout | typeof globalThis.setInterval>(
+  set: Set,
+  timers: globalThis.Set<NodeJS.Timeout>,
+): Set {
+  return new Proxy(set, {
+    apply(target, self, given) {
+      const timer = Reflect.apply(target, self, given) as NodeJS.Timeout
+      timers.add(timer)
+      return timer
+    },
+  })
 }
 
 /** `Date`, of which "now" is the clock's. All else, `instanceof` too, is the machine's own. */
