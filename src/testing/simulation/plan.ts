@@ -78,7 +78,7 @@ export interface Material {
 
 const MAX_SEED = 1_000_000
 const FEWEST_STEPS = 3
-const MOST_STEPS = 12
+const MOST_STEPS = 10
 /** Reads of a step, and statements of its own, that are likely to be there. */
 const LIKELY_CALLS = 5
 const LIKELY_HOST_STEPS = 10

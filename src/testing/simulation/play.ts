@@ -9,7 +9,7 @@ import { DIED } from './host-process.ts'
 import type { Plan, RunStep } from './plan.ts'
 import type { Outside, Scenario, SimulatedHost } from './scenario.ts'
 import { Story } from './story.ts'
-import { pendingWebhooks, undoneWork } from './undone-queries.ts'
+import { openWebhooks, undoneWork, waitingEvents } from './undone-queries.ts'
 import type { SimulatedClock, VirtualTime } from './virtual-time.ts'
 import { Wire } from './wire.ts'
 
@@ -89,8 +89,8 @@ export class Play<Model extends Outside> {
       else await this.#runStep(step)
       this.#throwMistake()
     }
-    await this.#calmDown()
-    const broken = await this.#broken()
+    const undone = await this.#calmDown()
+    const broken = await this.#broken(this.#scenario.mayFail === true ? [] : undone)
     for (const { name } of broken) this.#story.add(`broken: ${name}`)
     return { broken, story: this.#story.lines, hash: this.#story.hash }
   }
@@ -153,12 +153,17 @@ export class Play<Model extends Outside> {
   /** What recovery takes up, and what is pending: one at a time, each in its turn. */
   async #handleWebhooks(newestFirst: boolean): Promise<void> {
     const tried = new Set<number>()
-    const recovered = await this.#inProcess(({ kit }) => kit.integrations.webhooks.recover())
-    if (recovered === DIED) return
+    let isRecovered = false
     for (let pass = 0; pass < WEBHOOK_PASSES; pass += 1) {
-      const process = await this.#living()
-      const jobs = process.kit.started.startedWebhookJobs.splice(0)
-      const pending = await pendingWebhooks(process.framework)
+      const open = await this.#inProcess(({ framework }) => openWebhooks(framework))
+      if (open === DIED) return
+      const { pending, others } = open
+      const jobs = (await this.#living()).kit.started.startedWebhookJobs.splice(0)
+      if (others && !isRecovered) {
+        isRecovered = true
+        if ((await this.#inProcess(({ kit }) => kit.integrations.webhooks.recover())) === DIED) return
+        continue
+      }
       const inputs = [...jobs, ...pending.map((webhookId) => ({ webhookId }))].filter(
         ({ webhookId }, at, all) =>
           !tried.has(webhookId) && all.findIndex((other) => other.webhookId === webhookId) === at,
@@ -222,14 +227,15 @@ export class Play<Model extends Outside> {
     }
   }
 
-  /** No more faults: what is under way arrives, and all that is left is done. */
-  async #calmDown(): Promise<void> {
+  /** No more faults: what is under way arrives, and all that is left is done. @returns what could not be done */
+  async #calmDown(): Promise<readonly string[]> {
     this.#story.add('from here on nothing goes wrong')
     const runs = [
       'webhooks',
       ...(this.#stage.streams.length > 0 ? ['sync'] : []),
       ...Object.keys(this.#scenario.jobs ?? {}),
     ]
+    let undone: readonly string[] = []
     for (let round = 1; round <= CALM_ROUNDS; round += 1) {
       this.#stage.clock.advance(CALM_SECONDS)
       this.#wire.hurry()
@@ -239,16 +245,17 @@ export class Play<Model extends Outside> {
       // As an operator does who has seen that they failed.
       if (round > 1) await kit.integrations.webhooks.replayMany({ status: 'failed' })
       for (const run of runs) await this.#do(run)
-      await kit.deliverEvents()
+      if (await waitingEvents((await this.#living()).framework)) await (await this.#living()).kit.deliverEvents()
       this.#throwMistake()
-      if (this.#wire.isQuiet && (await this.#undone()).length === 0) return
+      undone = await this.#undone()
+      if (this.#wire.isQuiet && undone.length === 0) break
     }
+    return undone
   }
 
-  async #broken(): Promise<BrokenInvariant[]> {
+  async #broken(undone: readonly string[]): Promise<BrokenInvariant[]> {
     const broken: BrokenInvariant[] = []
     const process = await this.#living()
-    const undone = this.#scenario.mayFail === true ? [] : await this.#undone()
     if (undone.length > 0)
       broken.push({ name: NOTHING_FAILED, message: undone.join('\n'), error: new Error(undone.join('\n')) })
     const end = {

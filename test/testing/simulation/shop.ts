@@ -21,7 +21,7 @@ interface ShopOptions {
 }
 
 const TITLES = ['bolts', 'nuts', 'screws', 'nails']
-const PAGE = 2
+const PAGE = 1
 const sign = hmacSigner({ header: 'x-shop-signature' })
 
 export class Shop implements Outside {
