@@ -2,7 +2,7 @@
 /** The `integrations` command line. */
 import { runProgram } from '../commands/cli/program.ts'
 import { processTerminal } from '../commands/cli/terminal.ts'
-import { loadHost } from './host.ts'
+import { importModule, loadHost } from './host.ts'
 import { serveDashboard } from './serve-dashboard.ts'
 
 // Read by the host's default logger: its lines are none of the command's result.
@@ -23,6 +23,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   terminal: processTerminal(stdout.write),
   signal: interrupt.signal,
   serve: serveDashboard,
+  readModule: importModule,
 })
 await stdout.flushed()
 process.exit(exitCode)

@@ -29,6 +29,9 @@ export type Topic = (typeof TOPICS)[number]
 /** Kinds of records that a caller may be kept from. */
 export type RecordKind = Parameters<Integrations['admin']['operator']['maySee']>[1]
 
+/** @param path absolute @throws what the module throws */
+export type ReadModule = (path: string) => Promise<Record<string, unknown>>
+
 /** What a command knows that needs no host. */
 export interface HostlessContext {
   readonly terminal: Terminal
@@ -42,6 +45,8 @@ export interface HostlessContext {
   readonly from: string | undefined
   /** Aborted by Ctrl-C, a caller that hangs up, a worker that stops. */
   readonly signal: AbortSignal
+  /** On the command line alone: loads a module of the host's, TypeScript too. */
+  readonly readModule?: ReadModule | undefined
   /** A line to stderr, only when somebody is looking. */
   progress(text: string): void
   /** A line to stderr; in the details of a workflow; over HTTP nowhere. */

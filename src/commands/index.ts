@@ -7,6 +7,7 @@ import type { AnyCommand } from './command.ts'
 import { bundleWorkflows } from './development/bundle-workflows.ts'
 import { completion } from './development/completion.ts'
 import { makeProvider } from './development/make-provider.ts'
+import { simulate } from './development/simulate.ts'
 import { deleteIntegration } from './integrations/delete.ts'
 import { disable } from './integrations/disable.ts'
 import { enable } from './integrations/enable.ts'
@@ -85,6 +86,7 @@ export const TABLE: readonly AnyCommand[] = [
   bundleWorkflows,
   completion,
   makeProvider,
+  simulate,
   deleteIntegration,
   disable,
   enable,

@@ -43,43 +43,35 @@ export class OrderChanged extends ProviderEvent {
 
 export const INTEGRATION = { provider: 'shop', name: 'a shop', credentials: { webhook_secret: SECRET } }
 
-export type ListingBug = 'ties' | 'wrong clock' | 'page numbers' | 'throttled is done' | 'resumed deletes'
+export type ListingBug = 'ties' | 'wrong clock' | 'page numbers' | 'throttled is done'
 
 const base = { defaultRateLimit: () => RateLimit.per(10_000, 1) }
 
-/** By the order of change, from the cursor on. @param keepOnly deletes what a whole listing does not name */
-export function listingProvider(keepOnly: (ids: readonly string[]) => Promise<void>, bug?: ListingBug) {
+/** By the order of change, from the cursor on. */
+export function listingProvider(bug?: ListingBug) {
   const list = async (integration: Integration, session: SyncSession): Promise<void> => {
     const since = { [bug === 'ties' ? 'over' : 'since']: String(session.cursor() ?? '') }
     if (bug === 'throttled is done') return listUntilThrottled(session, since)
-    const seen: string[] = []
-    // What a later try lists begins at a bookmark.
-    const isWhole = session.cursor() === null && (session.resumeFrom() === null || bug === 'resumed deletes')
     const each = {
       items: ({ orders }: z.infer<typeof Page>) => orders,
-      event(order: ListedOrder) {
-        seen.push(order.id)
-        return new OrderSynced(integration, order)
-      },
+      event: (order: ListedOrder) => new OrderSynced(integration, order),
       checkpoint: (order: ListedOrder) =>
         bug === 'wrong clock' ? `${new Date().toISOString().slice(0, 19)}Z` : order.updated_at,
       externalId: ({ id }: ListedOrder) => id,
     }
     if (bug === 'page numbers')
-      await paginate(session, {
+      return paginate(session, {
         ...each,
         first: 1,
         page: (page) => getPage(session, { ...since, page: String(page) }),
         next: nextByPage({ more: 'has_more', walks: 1 }),
       })
-    else
-      await paginate(session, {
-        ...each,
-        first: null,
-        page: (after) => getPage(session, { ...since, after: after ?? '' }),
-        next: nextByCursor('next'),
-      })
-    if (isWhole) await keepOnly(seen)
+    return paginate(session, {
+      ...each,
+      first: null,
+      page: (after) => getPage(session, { ...since, after: after ?? '' }),
+      next: nextByCursor('next'),
+    })
   }
   return defineProvider({
     ...base,
