@@ -2,7 +2,7 @@
 import { hostname, userInfo } from 'node:os'
 import { Command } from 'commander'
 import type { Integrations } from '../../create-integrations.ts'
-import type { Command as Definition, CommandContext, HostlessContext, ReadModule, ServeDashboard } from '../command.ts'
+import type { CommandContext, Command as Definition, HostlessContext, ReadModule, ServeDashboard } from '../command.ts'
 import { Interrupted } from './failure.ts'
 import { plainLines } from './plain.ts'
 import type { Terminal } from './terminal.ts'

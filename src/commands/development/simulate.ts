@@ -41,7 +41,11 @@ export const simulate = hostlessCommand({
   },
   async runWithoutHost(context, { scenario: path, seeds, seed: first, out, force }) {
     if (out !== undefined && !force && statSync(out, { throwIfNoEntry: false }) !== undefined)
-      throw new Refused('file_exists', `${out} is there already. Give another by --out, or overwrite it by --force.`, 'out')
+      throw new Refused(
+        'file_exists',
+        `${out} is there already. Give another by --out, or overwrite it by --force.`,
+        'out',
+      )
     const scenario = await loaded(context, path)
     // Loaded here: it brings a database, which no other command has a use for.
     const { search, planText, testFileText } = await import('../../testing/simulation/search-and-keep.ts')
@@ -104,7 +108,11 @@ async function loaded({ readModule }: HostlessContext, path: string): Promise<Sc
   const members = ['host', 'outside', 'integration', 'invariants'] as const
   const missing = members.filter((name) => (scenario as Partial<Scenario> | undefined)?.[name] === undefined)
   if (missing.length > 0)
-    throw new Refused('not_loadable', `${path} has no ${missing.join(', ')} in its default export. ${wanted}.`, 'scenario')
+    throw new Refused(
+      'not_loadable',
+      `${path} has no ${missing.join(', ')} in its default export. ${wanted}.`,
+      'scenario',
+    )
   return scenario as Scenario
 }
 
@@ -120,6 +128,8 @@ async function put(file: string, content: string): Promise<void> {
 
 /** Of the scenario, as the test file names it. */
 function moduleName(testFile: string, scenario: string): string {
-  const path = relative(dirname(resolve(testFile)), resolve(scenario)).split(sep).join('/')
+  const path = relative(dirname(resolve(testFile)), resolve(scenario))
+    .split(sep)
+    .join('/')
   return path.startsWith('.') ? path : `./${path}`
 }

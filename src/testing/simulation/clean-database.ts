@@ -43,7 +43,9 @@ function referencingFirst<Table extends { readonly id: number }>(
   const ordered: Table[] = []
   let left = [...tables]
   while (left.length > 0) {
-    const free = left.filter(({ id }) => !references.some(({ from, to }) => to === id && left.some((t) => t.id === from)))
+    const free = left.filter(
+      ({ id }) => !references.some(({ from, to }) => to === id && left.some((t) => t.id === from)),
+    )
     if (free.length === 0) return null
     ordered.push(...free)
     left = left.filter((table) => !free.includes(table))

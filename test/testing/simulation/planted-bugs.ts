@@ -7,8 +7,6 @@ import type { Shop } from './shop.ts'
 interface PlantedBug {
   readonly name: string
   readonly host: Scenario<Shop>
-  /** The same without the bug. */
-  readonly mended: Scenario<Shop>
   /** What breaks. */
   readonly invariant: string
   readonly plan: Plan
@@ -24,21 +22,18 @@ const webhooks = { run: 'webhooks' }
 const synced = (name: Parameters<typeof syncedMirror>[0] & string, plan: Plan): PlantedBug => ({
   name,
   host: syncedMirror(name),
-  mended: syncedMirror(),
   invariant: MIRROR,
   plan,
 })
 const delivered = (name: Parameters<typeof deliveredMirror>[0] & string, plan: Plan): PlantedBug => ({
   name,
   host: deliveredMirror(name),
-  mended: deliveredMirror(),
   invariant: MIRROR,
   plan,
 })
 const charging = (name: Parameters<typeof chargingHost>[0] & string, invariant: string, plan: Plan): PlantedBug => ({
   name,
   host: chargingHost(name),
-  mended: chargingHost(),
   invariant,
   plan,
 })
@@ -55,7 +50,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   synced('swallowed error', {
     steps: [place, { afterSeconds: 5, ...place }, { ...sync, faults: [{ call: 3, gets: 'throttled' }] }],
   }),
-  synced('resumed deletes', { steps: [place, { afterSeconds: 5, ...place }, { ...sync, faults: [{ crashAfter: 5 }] }] }),
+  synced('resumed deletes', {
+    steps: [place, { afterSeconds: 5, ...place }, { ...sync, faults: [{ crashAfter: 5 }] }],
+  }),
   delivered('older overwrites newer', { steps: [{ ...place, delivery: { lateSeconds: 60 } }, rename] }),
   delivered('a deletion is forgotten', { steps: [place, { ...rename, delivery: { lateSeconds: 60 } }, remove] }),
   delivered('changed before placed', { steps: [{ ...place, delivery: { lateSeconds: 60 } }, rename, webhooks] }),
