@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, relative, resolve, sep } from 'node:path'
+import { planText, testFileText } from '../../testing/simulation/plan-text.ts'
 import type { Scenario } from '../../testing/simulation/scenario.ts'
 import type { Simulated } from '../../testing/simulation/simulate.ts'
 import type { HostlessContext } from '../command.ts'
@@ -48,7 +49,7 @@ export const simulate = hostlessCommand({
       )
     const scenario = await loaded(context, path)
     // Loaded here: it brings a database, which no other command has a use for.
-    const { search, planText, testFileText } = await import('../../testing/simulation/search-and-keep.ts')
+    const { search } = await import('../../testing/simulation/simulate.ts')
     let saidAt = performance.now()
     let played = 0
     const onSeed = (seed: number): void => {

@@ -1,5 +1,5 @@
 /**
- * Makes what code reads of the machine follow from the plan: `Date`, `Math.random()`. And notes timers, so that those of a
+ * Makes what code reads of the machine follow from the plan: `Date`, `performance.now()`, `Math.random()`. And notes timers, so that those of a
  * dead process never fire.
  */
 import type { ManualClock } from '../manual-clock.ts'
@@ -23,6 +23,7 @@ export interface VirtualTime {
 interface Globals {
   readonly date: DateConstructor
   readonly random: () => number
+  readonly performanceNow: () => number
   readonly setTimeout: typeof globalThis.setTimeout
   readonly setInterval: typeof globalThis.setInterval
 }
@@ -30,6 +31,7 @@ interface Globals {
 const globals = (): Globals => ({
   date: globalThis.Date,
   random: Math.random,
+  performanceNow: performance.now,
   setTimeout: globalThis.setTimeout,
   setInterval: globalThis.setInterval,
 })
@@ -66,6 +68,7 @@ export function inVirtualTime<T>(
     const virtual = {
       date: dateBy(clock),
       random: () => time.random.next(),
+      performanceNow: () => clock.now().getTime() - real.date.UTC(2020),
       setTimeout: noting(real.setTimeout, timers),
       setInterval: noting(real.setInterval, timers),
     }
@@ -105,7 +108,8 @@ export function inRealTime<T>(work: () => T): T {
   }
 }
 
-function use({ date, random, setTimeout, setInterval }: Globals): void {
+function use({ date, random, performanceNow, setTimeout, setInterval }: Globals): void {
+  performance.now = performanceNow
   globalThis.Date = date
   Math.random = random
   globalThis.setTimeout = setTimeout
