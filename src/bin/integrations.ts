@@ -23,7 +23,11 @@ const exitCode = await runProgram(process.argv.slice(2), {
   terminal: processTerminal(stdout.write),
   signal: interrupt.signal,
   serve: serveDashboard,
-  readModule: importModule,
+  simulation: {
+    readModule: importModule,
+    // Loaded once it is asked for: it brings a database.
+    search: async (...given) => (await import('../testing/simulation/simulate.ts')).search(...given),
+  },
 })
 await stdout.flushed()
 process.exit(exitCode)

@@ -8,6 +8,8 @@ import type { Command as Program } from 'commander'
 import type { z } from 'zod'
 import type { Limits, Scope } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
+import type { Scenario } from '../testing/simulation/scenario.ts'
+import type { Simulated, SimulateOptions } from '../testing/simulation/simulate.ts'
 import { table } from './cli/table.ts'
 import type { Terminal } from './cli/terminal.ts'
 import type { Fields, Values } from './fields.ts'
@@ -29,8 +31,12 @@ export type Topic = (typeof TOPICS)[number]
 /** Kinds of records that a caller may be kept from. */
 export type RecordKind = Parameters<Integrations['admin']['operator']['maySee']>[1]
 
-/** @param path absolute @throws what the module throws */
-export type ReadModule = (path: string) => Promise<Record<string, unknown>>
+/** How scenarios are loaded and played: the testing kit knows the API, which is made from the commands. */
+export interface Simulation {
+  /** Loads a module of the host's, TypeScript too. @param path absolute @throws what the module throws */
+  readModule(path: string): Promise<Record<string, unknown>>
+  search(scenario: Scenario, options: SimulateOptions): Promise<Simulated>
+}
 
 /** What a command knows that needs no host. */
 export interface HostlessContext {
@@ -45,8 +51,8 @@ export interface HostlessContext {
   readonly from: string | undefined
   /** Aborted by Ctrl-C, a caller that hangs up, a worker that stops. */
   readonly signal: AbortSignal
-  /** On the command line alone: loads a module of the host's, TypeScript too. */
-  readonly readModule?: ReadModule | undefined
+  /** On the command line alone. */
+  readonly simulation?: Simulation | undefined
   /** A line to stderr, only when somebody is looking. */
   progress(text: string): void
   /** A line to stderr; in the details of a workflow; over HTTP nowhere. */

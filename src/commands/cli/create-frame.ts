@@ -2,7 +2,7 @@
 import { hostname, userInfo } from 'node:os'
 import { Command } from 'commander'
 import type { Integrations } from '../../create-integrations.ts'
-import type { CommandContext, Command as Definition, HostlessContext, ReadModule, ServeDashboard } from '../command.ts'
+import type { CommandContext, Command as Definition, HostlessContext, ServeDashboard, Simulation } from '../command.ts'
 import { Interrupted } from './failure.ts'
 import { plainLines } from './plain.ts'
 import type { Terminal } from './terminal.ts'
@@ -28,8 +28,8 @@ export interface FrameOptions {
   readonly endingMs?: number
   /** How the dashboard is served; without it that command is refused. */
   readonly serve?: ServeDashboard
-  /** How modules of the host are loaded; without it commands that need one are refused. */
-  readonly readModule?: ReadModule
+  /** How scenarios are played; without it that command is refused. */
+  readonly simulation?: Simulation
   /** Told when a command ends with another exit code than 0. */
   readonly onExitCode?: (exitCode: number) => void
 }
@@ -69,7 +69,7 @@ export function createFrame({
       by,
       from,
       signal,
-      readModule: options.readModule,
+      simulation: options.simulation,
       progress: (text) => isInteractive && terminal.err(`${plainLines(text)}\n`),
       warn: (text) => terminal.err(`${plainLines(text)}\n`),
     }

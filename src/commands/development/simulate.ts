@@ -4,7 +4,7 @@ import { dirname, relative, resolve, sep } from 'node:path'
 import { planText, testFileText } from '../../testing/simulation/plan-text.ts'
 import type { Scenario } from '../../testing/simulation/scenario.ts'
 import type { Simulated } from '../../testing/simulation/simulate.ts'
-import type { HostlessContext } from '../command.ts'
+import type { HostlessContext, Simulation } from '../command.ts'
 import { hostlessCommand } from '../command.ts'
 import { flag, optional, text, whole, withDefault } from '../fields.ts'
 import { Refused } from '../refused.ts'
@@ -47,9 +47,7 @@ export const simulate = hostlessCommand({
         `${out} is there already. Give another by --out, or overwrite it by --force.`,
         'out',
       )
-    const scenario = await loaded(context, path)
-    // Loaded here: it brings a database, which no other command has a use for.
-    const { search } = await import('../../testing/simulation/simulate.ts')
+    const { scenario, search } = await loaded(context, path)
     let saidAt = performance.now()
     let played = 0
     const onSeed = (seed: number): void => {
@@ -99,12 +97,15 @@ function findingLines({ seed, broken, story, plan, file }: Found): string[] {
 }
 
 /** @throws Refused `not_loadable` */
-async function loaded({ readModule }: HostlessContext, path: string): Promise<Scenario> {
+async function loaded(
+  { simulation }: HostlessContext,
+  path: string,
+): Promise<{ readonly scenario: Scenario; readonly search: Simulation['search'] }> {
   const file = resolve(path)
   const wanted = 'A module whose default export is made by defineScenario() is allowed'
-  if (readModule === undefined || statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
+  if (simulation === undefined || statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
     throw new Refused('not_loadable', `There is no module ${path}. ${wanted}.`, 'scenario')
-  const { default: scenario } = await readModule(file)
+  const { default: scenario } = await simulation.readModule(file)
   // No more than its shape: the module may have loaded another copy of this package.
   const members = ['host', 'outside', 'integration', 'invariants'] as const
   const missing = members.filter((name) => (scenario as Partial<Scenario> | undefined)?.[name] === undefined)
@@ -114,7 +115,7 @@ async function loaded({ readModule }: HostlessContext, path: string): Promise<Sc
       `${path} has no ${missing.join(', ')} in its default export. ${wanted}.`,
       'scenario',
     )
-  return scenario as Scenario
+  return { scenario: scenario as Scenario, search: simulation.search }
 }
 
 async function put(file: string, content: string): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * Makes what code reads of the machine follow from the plan: `Date`, `performance.now()`, `Math.random()`. And notes timers, so that those of a
+ * Makes what code reads of the machine follow from the plan: `Date`, `Math.random()`. And notes timers, so that those of a
  * dead process never fire.
  */
 import type { ManualClock } from '../manual-clock.ts'
@@ -23,7 +23,6 @@ export interface VirtualTime {
 interface Globals {
   readonly date: DateConstructor
   readonly random: () => number
-  readonly performanceNow: () => number
   readonly setTimeout: typeof globalThis.setTimeout
   readonly setInterval: typeof globalThis.setInterval
 }
@@ -31,7 +30,6 @@ interface Globals {
 const globals = (): Globals => ({
   date: globalThis.Date,
   random: Math.random,
-  performanceNow: performance.now,
   setTimeout: globalThis.setTimeout,
   setInterval: globalThis.setInterval,
 })
@@ -68,7 +66,6 @@ export function inVirtualTime<T>(
     const virtual = {
       date: dateBy(clock),
       random: () => time.random.next(),
-      performanceNow: () => clock.now().getTime() - real.date.UTC(2020),
       setTimeout: noting(real.setTimeout, timers),
       setInterval: noting(real.setInterval, timers),
     }
@@ -108,8 +105,7 @@ export function inRealTime<T>(work: () => T): T {
   }
 }
 
-function use({ date, random, performanceNow, setTimeout, setInterval }: Globals): void {
-  performance.now = performanceNow
+function use({ date, random, setTimeout, setInterval }: Globals): void {
   globalThis.Date = date
   Math.random = random
   globalThis.setTimeout = setTimeout
