@@ -57,7 +57,7 @@ describe('integrations simulate', () => {
     expect(await readFile(found, 'utf8')).toContain("import scenario from './scenario.ts'")
 
     const broken = await vitest(found)
-    expect(broken.out).toContain('simulation_failed')
+    expect(broken.out).toContain('SimulationFailed: The plan breaks:')
     expect(broken.exitCode).toBe(1)
     await bug('')
     const mended = await vitest(found)
