@@ -36,7 +36,17 @@ export {
   stripeSigner,
   type WebhookSigner,
 } from './signed-webhook.ts'
-export type { CallFault, ChangeStep, Fault, FaultKind, Plan, RunStep, Step } from './simulation/plan.ts'
+export type {
+  CallFault,
+  Change,
+  ChangeStep,
+  Fault,
+  FaultKind,
+  Passing,
+  Plan,
+  RunStep,
+  Step,
+} from './simulation/plan.ts'
 export type { BrokenInvariant, Played } from './simulation/play.ts'
 export type { Random } from './simulation/random.ts'
 export {

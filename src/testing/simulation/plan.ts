@@ -36,7 +36,7 @@ export type Fault =
   /** The n-th call of this step was answered, and then something changes outside. */
   | ({ readonly afterCall: number } & Change)
 
-interface Change {
+export interface Change {
   /** A name of the model's `changes`. */
   readonly change: string
   /** Of the numbers that the change is given. */
@@ -45,7 +45,7 @@ interface Change {
   readonly delivery?: { readonly twice?: true; readonly lateSeconds?: number }
 }
 
-interface Passing {
+export interface Passing {
   /** Seconds that pass before the step. Default 0. */
   readonly afterSeconds?: number
 }
