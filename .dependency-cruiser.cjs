@@ -137,6 +137,7 @@ module.exports = {
           ...RULES,
           '^src/(api|commands)/',
           '^src/(create-integrations|bundled-workflows|encryption)[.]ts$',
+          '^src/testing/simulation/plan-text[.]ts$',
           '^src/(framework/(instant|package-version)|providers/webhook-request|observability/spans)[.]ts$',
         ],
         dependencyTypesNot: ['type-only'],

@@ -42,6 +42,7 @@ const SLOW = [
   'test/scripts/temporal-wrappers.test.ts',
   'test/testing/conformance/{broken-listings,broken-providers,conformance,runners,signature-data}.test.ts',
   'test/testing/postgres/wire-postgres.test.ts',
+  'test/testing/simulation/{planted-bugs,simulate,simulate-command}.test.ts',
   'test/testing/test-integrations.test.ts',
 ]
 

@@ -61,7 +61,7 @@ function isFile(path: string): boolean {
 const UNREADABLE = ['ERR_UNKNOWN_FILE_EXTENSION', 'ERR_MODULE_NOT_FOUND', 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX']
 
 /** Natively where Node (or a loader such as tsx) reads the file; else by jiti, which reads TypeScript on any Node. */
-async function importModule(path: string): Promise<Record<string, unknown>> {
+export async function importModule(path: string): Promise<Record<string, unknown>> {
   try {
     return (await import(pathToFileURL(path).href)) as Record<string, unknown>
   } catch (error) {

@@ -2,7 +2,7 @@
 /** The `integrations` command line. */
 import { runProgram } from '../commands/cli/program.ts'
 import { processTerminal } from '../commands/cli/terminal.ts'
-import { loadHost } from './host.ts'
+import { importModule, loadHost } from './host.ts'
 import { playHost } from './play-host.ts'
 import { serveDashboard } from './serve-dashboard.ts'
 
@@ -25,6 +25,11 @@ const exitCode = await runProgram(process.argv.slice(2), {
   signal: interrupt.signal,
   serve: serveDashboard,
   playHost,
+  simulation: {
+    readModule: importModule,
+    // Loaded once it is asked for: it brings a database.
+    search: async (...given) => (await import('../testing/simulation/simulate.ts')).search(...given),
+  },
 })
 await stdout.flushed()
 process.exit(exitCode)

@@ -133,10 +133,17 @@ async function makeAttempts(call: PlannedCall): Promise<Ending> {
     const decision = decideRetry(call, attempt, outcome)
     if (decision.kind === 'stop') return { kind: 'failed', error: decision.error ?? error, failureClass, withoutEffect }
     // Given up while we waited: the last attempt's error says more than the abort.
-    if (!(await pause(decision.delayMs, signal, currentSync()?.signal)))
+    if (!(await waited(framework, decision.delayMs, signal)))
       return { kind: 'failed', error, failureClass, withoutEffect }
     number += 1
   }
+}
+
+/** @returns whether the whole time has passed */
+async function waited({ clock }: Framework, ms: number, signal: AbortSignal | undefined): Promise<boolean> {
+  if (clock.wait === undefined) return pause(ms, signal, currentSync()?.signal)
+  await clock.wait(ms)
+  return true
 }
 
 /** Whether the provider has spoken of the budget that the integration shares. What throws says nothing. */

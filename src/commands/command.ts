@@ -9,6 +9,8 @@ import type { z } from 'zod'
 import type { Limits, Scope } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 import type { Recording, RehearsalInput } from '../rehearsal/rehearsal-jobs.ts'
+import type { Scenario } from '../testing/simulation/scenario.ts'
+import type { Simulated, SimulateOptions } from '../testing/simulation/simulate.ts'
 import { table } from './cli/table.ts'
 import type { Terminal } from './cli/terminal.ts'
 import type { Fields, Values } from './fields.ts'
@@ -30,6 +32,13 @@ export type Topic = (typeof TOPICS)[number]
 /** Kinds of records that a caller may be kept from. */
 export type RecordKind = Parameters<Integrations['admin']['operator']['maySee']>[1]
 
+/** How scenarios are loaded and played: the testing kit knows the API, which is made from the commands. */
+export interface Simulation {
+  /** Loads a module of the host's, TypeScript too. @param path absolute @throws what the module throws */
+  readModule(path: string): Promise<Record<string, unknown>>
+  search(scenario: Scenario, options: SimulateOptions): Promise<Simulated>
+}
+
 /** What a command knows that needs no host. */
 export interface HostlessContext {
   readonly terminal: Terminal
@@ -43,6 +52,8 @@ export interface HostlessContext {
   readonly from: string | undefined
   /** Aborted by Ctrl-C, a caller that hangs up, a worker that stops. */
   readonly signal: AbortSignal
+  /** On the command line alone. */
+  readonly simulation?: Simulation | undefined
   /** A line to stderr, only when somebody is looking. */
   progress(text: string): void
   /** A line to stderr; in the details of a workflow; over HTTP nowhere. */

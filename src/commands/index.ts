@@ -8,6 +8,7 @@ import { bundleWorkflows } from './development/bundle-workflows.ts'
 import { completion } from './development/completion.ts'
 import { makeProvider } from './development/make-provider.ts'
 import { rehearse } from './development/rehearse.ts'
+import { simulate } from './development/simulate.ts'
 import { deleteIntegration } from './integrations/delete.ts'
 import { disable } from './integrations/disable.ts'
 import { enable } from './integrations/enable.ts'
@@ -87,6 +88,7 @@ export const TABLE: readonly AnyCommand[] = [
   completion,
   makeProvider,
   rehearse,
+  simulate,
   deleteIntegration,
   disable,
   enable,

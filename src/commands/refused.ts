@@ -16,6 +16,7 @@ export class Refused extends Error {
       | 'confirmation_needed'
       | 'file_exists'
       | 'not_listening'
+      | 'not_loadable'
       | 'not_writable'
       | 'not_played',
     message: string,

@@ -13,6 +13,8 @@ export interface Logger {
 /** Where the time comes from. Tests put a clock of their own in its place. */
 export interface Clock {
   now(): Date
+  /** Takes the place of a real wait between two attempts of a call. Only a clock that stands still otherwise has it. */
+  wait?(ms: number): Promise<void>
 }
 
 export const systemClock: Clock = { now: () => new Date() }

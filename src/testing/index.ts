@@ -36,6 +36,29 @@ export {
   stripeSigner,
   type WebhookSigner,
 } from './signed-webhook.ts'
+export type {
+  CallFault,
+  Change,
+  ChangeStep,
+  Fault,
+  FaultKind,
+  Passing,
+  Plan,
+  RunStep,
+  Step,
+} from './simulation/plan.ts'
+export type { BrokenInvariant, Played } from './simulation/play.ts'
+export type { Random } from './simulation/random.ts'
+export {
+  defineScenario,
+  type HostOptions,
+  type Outside,
+  type Scenario,
+  type SimulatedHost,
+  type SimulationEnd,
+  type World,
+} from './simulation/scenario.ts'
+export { type FoundFailure, replay, type Simulated, type SimulateOptions, simulate } from './simulation/simulate.ts'
 export {
   createTestIntegrations,
   type SyncedItem,
@@ -43,6 +66,13 @@ export {
   type TestIntegrationsOptions,
   type TestSync,
 } from './test-integrations.ts'
-export { EmbeddedDatabaseMissing, RepliesUsedUp, SyncDidNotEnd, UnexpectedRequest } from './testing-errors.ts'
+export {
+  EmbeddedDatabaseMissing,
+  RepliesUsedUp,
+  SimulationFailed,
+  SimulationStuck,
+  SyncDidNotEnd,
+  UnexpectedRequest,
+} from './testing-errors.ts'
 export type { SentRequest, Transport } from './transport.ts'
 export type { Started, StartedWorkflow } from './without-temporal.ts'

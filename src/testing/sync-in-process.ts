@@ -10,6 +10,7 @@ import { syncItemActivities } from '../activities/item-activities.ts'
 import { syncActivities } from '../activities/sync-activities.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
+import type { Finalisation } from '../syncs/finalisation.ts'
 import type { RunIds } from '../syncs/run-rules.ts'
 import type { SyncInput } from '../syncs/sync-jobs.ts'
 import { BATCH_ROWS } from '../syncs/sync-jobs.ts'
@@ -27,29 +28,60 @@ interface WaitingItem {
 /** Deferrals of a listing in a row that bring no new bookmark. */
 const MAX_FRUITLESS_DEFERRALS = 3
 
+/** The worker died while it performed an activity. */
+export class WorkerLost extends Error {}
+
+/** What a worker does for a run. */
+export type SyncWork = ReturnType<typeof syncWork>
+
+/**
+ * Performs an activity, as Temporal does.
+ *
+ * @param once its errors, and the loss of its worker, are the caller's. Default false: it may be tried again
+ */
+export type Perform = <T>(work: (activities: SyncWork) => Promise<T>, options?: { readonly once?: true }) => Promise<T>
+
+export function syncWork(framework: Framework) {
+  const surroundings = () => ({ cancellationSignal: new AbortController().signal, info: { attempt: 1 } })
+  return Object.assign(syncActivities(framework, surroundings), syncItemActivities(framework, surroundings))
+}
+
 /** @returns the id of the run's log @throws SyncDidNotEnd */
-export async function runSync(
+export function runSync(
   framework: Framework,
   clock: ManualClock,
-  { integrationId, ...of }: Pick<SyncInput, 'integrationId' | 'stream'>,
+  of: Pick<SyncInput, 'integrationId' | 'stream'>,
 ): Promise<number> {
-  const surroundings = () => ({ cancellationSignal: new AbortController().signal, info: { attempt: 1 } })
-  const runs = syncActivities(framework, surroundings)
-  const items = syncItemActivities(framework, surroundings)
+  return playSync((work) => work(syncWork(framework)), clock, of)
+}
 
+/**
+ * The same, by workers that may die.
+ *
+ * @param batchRows items of a batch. With one each outcome is stored before the next item runs
+ */
+export async function playSync(
+  perform: Perform,
+  clock: ManualClock,
+  { integrationId, ...of }: Pick<SyncInput, 'integrationId' | 'stream'>,
+  { batchRows = BATCH_ROWS } = {},
+): Promise<number> {
   let runId = randomUUID()
-  let opened = await runs.openSyncRun({ integrationId, ...of, runId })
+  const open = () => perform((work) => work.openSyncRun({ integrationId, ...of, runId }))
+  let opened = await open()
   if (opened.kind === 'reclaimed') {
-    for (const syncLogId of opened.syncLogIds) await runs.announceSyncRun({ integrationId, syncLogId })
+    for (const syncLogId of opened.syncLogIds)
+      await perform((work) => work.announceSyncRun({ integrationId, syncLogId }))
     // The workflow ends here, and the next dispatch starts another one.
     runId = randomUUID()
-    opened = await runs.openSyncRun({ integrationId, ...of, runId })
+    opened = await open()
   }
   if (opened.kind === 'nothing to do') throw new SyncDidNotEnd(integrationId, opened.reason, null)
   if (opened.kind === 'reclaimed') throw new SyncDidNotEnd(integrationId, 'abandoned items were failed again', null)
   const { syncLogId } = opened
+  const ids = { integrationId, syncLogId }
   const giveUp = async (reason: string): Promise<never> => {
-    await runs.failSyncRun({ integrationId, syncLogId, reason })
+    await perform((work) => work.failSyncRun({ ...ids, reason }))
     throw new SyncDidNotEnd(integrationId, reason, syncLogId)
   }
 
@@ -59,13 +91,14 @@ export async function runSync(
   }
   if (opened.kind === 'adopted') {
     clock.advance(opened.waitSeconds)
-    for (const item of (await runs.takeOverSyncRun({ integrationId, syncLogId })).waiting) wait(item)
-  } else await listed(runs, clock, { integrationId, syncLogId }, giveUp)
+    for (const item of (await perform((work) => work.takeOverSyncRun(ids))).waiting) wait(item)
+  } else await listed(perform, clock, ids, giveUp)
 
   let batches = 0
   const run = (take: ItemBatch['take']): Promise<ItemBatchResult> => {
     batches += 1
-    return items.processSyncItems({ syncLogId, take, claim: claimOf(runId, batches) })
+    const claim = claimOf(runId, batches)
+    return perform((work) => work.processSyncItems({ syncLogId, take, claim }))
   }
   let intakeFrom = 0
   let isDrained = false
@@ -74,36 +107,46 @@ export async function runSync(
     if (result.deferredSeconds > 0)
       intakeFrom = Math.max(intakeFrom, clock.now().getTime() + result.deferredSeconds * 1_000)
   }
-  for (;;) {
-    const now = clock.now().getTime()
-    const due = waiting.filter(({ dueAt }) => dueAt <= now).slice(0, BATCH_ROWS)
-    if (due.length > 0) {
-      waiting = waiting.filter((item) => !due.includes(item))
-      note(await run({ kind: 'due', ids: due.map(({ id }) => id) }))
-    } else if (!isDrained && intakeFrom <= now) {
-      const result = await run({ kind: 'pending', limit: BATCH_ROWS })
-      isDrained = result.claimed < BATCH_ROWS
-      note(result)
-    } else if (waiting.length > 0 || !isDrained) {
-      const moments = waiting.map(({ dueAt }) => dueAt)
-      const next = Math.min(...(isDrained ? moments : [...moments, intakeFrom]))
-      clock.advance((next - now) / 1_000)
-    } else break
+  const runItems = async (): Promise<void> => {
+    for (;;) {
+      const now = clock.now().getTime()
+      const due = waiting.filter(({ dueAt }) => dueAt <= now).slice(0, batchRows)
+      if (due.length > 0) {
+        waiting = waiting.filter((item) => !due.includes(item))
+        note(await run({ kind: 'due', ids: due.map(({ id }) => id) }))
+      } else if (!isDrained && intakeFrom <= now) {
+        const result = await run({ kind: 'pending', limit: batchRows })
+        isDrained = result.claimed < batchRows
+        note(result)
+      } else if (waiting.length > 0 || !isDrained) {
+        const moments = waiting.map(({ dueAt }) => dueAt)
+        const next = Math.min(...(isDrained ? moments : [...moments, intakeFrom]))
+        clock.advance((next - now) / 1_000)
+      } else return
+    }
   }
 
-  const finalisation = await runs.finaliseSyncRun({ integrationId, syncLogId })
+  let finalisation: Finalisation
+  for (;;) {
+    await runItems()
+    finalisation = await perform((work) => work.finaliseSyncRun(ids))
+    if (finalisation.kind !== 'unfinished') break
+    // A worker that died could not say which items it had put to wait.
+    finalisation.waiting.forEach(wait)
+    isDrained = finalisation.pending === 0
+    if (isDrained && finalisation.waiting.length === 0) throw new Error('items of the run are unfinished')
+  }
   if (finalisation.kind === 'reducer threw') return giveUp(`reduceCheckpoints() threw: ${finalisation.reason}`)
   if (finalisation.kind === 'not this time') throw new SyncDidNotEnd(integrationId, finalisation.reason, syncLogId)
-  // Nothing else works on these rows, so none is left behind: this is a fault of the kit.
-  if (finalisation.kind === 'unfinished') throw new Error('items of the run are unfinished')
-  await runs.announceSyncRun({ integrationId, syncLogId })
-  if (finalisation.fullListing) await runs.handleMissingItems({ integrationId, syncLogId })
+  const { fullListing } = finalisation
+  await perform((work) => work.announceSyncRun(ids))
+  if (fullListing) await perform((work) => work.handleMissingItems(ids))
   return syncLogId
 }
 
 /** The listing, try by try. The clock is moved on over the waits between them. */
 async function listed(
-  runs: ReturnType<typeof syncActivities>,
+  perform: Perform,
   clock: ManualClock,
   run: RunIds,
   giveUp: (reason: string) => Promise<never>,
@@ -112,7 +155,7 @@ async function listed(
   let fruitless = 0
   for (let attempt = 1; ; attempt += 1)
     try {
-      const listing = await runs.listSyncItems({ ...run, attempt })
+      const listing = await perform((work) => work.listSyncItems({ ...run, attempt }), { once: true })
       if (listing.kind === 'listed') return
       fruitless = listing.isBookmarked ? 0 : fruitless + 1
       if (fruitless > MAX_FRUITLESS_DEFERRALS)
@@ -122,6 +165,7 @@ async function listed(
       clock.advance(listing.retryAfterSeconds)
     } catch (error) {
       if (error instanceof SyncDidNotEnd) throw error
+      if (error instanceof WorkerLost) continue
       const wait = LISTING_WAITS_SECONDS[faults]
       const isFinal = (error as { nonRetryable?: boolean }).nonRetryable === true
       if (isFinal || wait === undefined) return giveUp(`the listing failed: ${(error as Error).message}`)

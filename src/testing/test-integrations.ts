@@ -20,6 +20,7 @@ import { createEgress } from '../egress/guarded-fetch.ts'
 import type { SyncResult } from '../events/events.ts'
 import type { Framework, RequestDoor } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
+import type { Clock } from '../framework/logger.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import { canSync, streamMeant, syncSource } from '../providers/streams.ts'
@@ -31,7 +32,7 @@ import type { DeliveredEvents, ProcessedWebhooks } from './jobs-in-process.ts'
 import { deliverDueEvents, jobsInProcess, processPending, retryItem } from './jobs-in-process.ts'
 import { ManualClock } from './manual-clock.ts'
 import { memoryCache } from './memory-cache.ts'
-import type { InProcessPostgres } from './postgres/wire-postgres.ts'
+import type { InProcessPostgres, InProcessPostgresOptions } from './postgres/wire-postgres.ts'
 import { startPostgres } from './postgres/wire-postgres.ts'
 import { RecordedEvents } from './recorded-events.ts'
 import type { LogLine } from './recorded-log.ts'
@@ -112,30 +113,56 @@ const CONNECTIONS = 2
 
 /** @throws EmbeddedDatabaseMissing; what `createIntegrations()` throws */
 export async function createTestIntegrations(options: TestIntegrationsOptions = {}): Promise<TestIntegrations> {
-  const { now, transport, allowRequests = false, ...rest } = options
+  const { now, ...rest } = options
   const clock = new ManualClock(now)
+  let started: Promise<InProcessPostgres> | undefined
+  const connect = async (): Promise<unknown> => (await (started as Promise<InProcessPostgres>)).connect()
+  const kit = kitOver({ clock, connect }, rest)
+  started = startMigrated(clock, { prefix: kit.integrations.config.table_prefix, schema: options.schema ?? 'public' })
+  const database = await started
+  return {
+    ...kit,
+    async close() {
+      await kit.close()
+      await database.close()
+    },
+  }
+}
+
+/** A database that is migrated. */
+export function startMigrated(
+  clock: Clock,
+  place: Pick<InProcessPostgresOptions, 'prefix' | 'schema' | 'around'>,
+): Promise<InProcessPostgres> {
+  return startPostgres({ clock, ...place }, async (database) => {
+    const client = clientOf(async () => database.connect())
+    await migrate({ sql: client, tablePrefix: place.prefix, schema: place.schema })
+    await client.end()
+  })
+}
+
+export interface KitPlace {
+  readonly clock: ManualClock
+  /** A connection to the database, for the framework or for the host's own tables. */
+  connect(whose: 'framework' | 'host'): Promise<unknown>
+}
+
+/** The framework of one process over a database that others have started, and that `close()` leaves open. */
+export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrationsOptions, 'now'>): TestIntegrations {
+  const { transport, allowRequests = false, ...rest } = options
   transport?.useClock(clock)
   const logs: LogLine[] = []
-
-  let started: Promise<InProcessPostgres> | undefined
-  const sql = clientOf(async () => (await (started as Promise<InProcessPostgres>)).connect())
+  const sql = clientOf(() => connect('host'))
   const integrations = createIntegrations({
     ...rest,
     encryptionKeys: options.encryptionKeys ?? `kit:${randomBytes(32).toString('base64')}`,
-    database: sql,
+    // Of a client only the settings are taken: the framework's connections are its own.
+    database: clientOf(() => connect('framework')),
     pool: { max: CONNECTIONS },
     clock,
     logger: recordingLogger(logs, options.logger),
   })
   const { framework } = partsOf(integrations)
-  const place = { prefix: integrations.config.table_prefix, schema: options.schema ?? 'public' }
-  started = startPostgres({ clock, ...place }, async (database) => {
-    const client = clientOf(async () => database.connect())
-    await migrate({ sql: client, tablePrefix: place.prefix, schema: place.schema })
-    await client.end()
-  })
-  const database = await started
-
   const starts: Started = {
     wokenInbox: 0,
     startedSyncs: [],
@@ -157,7 +184,7 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
   } satisfies Partial<Framework>)
   const events = new RecordedEvents(framework.listeners)
   const api = createApi(integrations)
-  const drizzleClient = clientOf(async () => database.connect())
+  const drizzleClient = clientOf(() => connect('host'))
 
   return {
     integrations,
@@ -200,7 +227,6 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
     async close() {
       await integrations.close()
       await Promise.all([sql.end({ timeout: 1 }), drizzleClient.end({ timeout: 1 })])
-      await database.close()
     },
   }
 }
@@ -210,7 +236,7 @@ function reducerOf(provider: HasScheduledSync): Pick<FakeSyncSessionOptions, 're
 }
 
 /** A client whose connections are streams in memory. */
-function clientOf(socket: () => Promise<unknown>): Sql {
+export function clientOf(socket: () => Promise<unknown>): Sql {
   return postgres({
     host: 'memory',
     database: 'postgres',

@@ -53,3 +53,38 @@ export class EmbeddedDatabaseMissing extends IntegrationsError {
     )
   }
 }
+
+/** A simulation that stands still: a handler, a job or the model waits for something that never comes. */
+export class SimulationStuck extends IntegrationsError {
+  override readonly code = 'simulation_stuck'
+  constructor(
+    readonly seconds: number,
+    /** What had happened until then. */
+    readonly story: readonly string[],
+  ) {
+    super(
+      `The simulation did not end within ${seconds} s of real time. What happened last:\n${story.slice(-20).join('\n')}`,
+    )
+  }
+}
+
+/** A plan after which an invariant of the scenario does not hold. */
+export class SimulationFailed extends IntegrationsError {
+  override readonly code = 'simulation_failed'
+  constructor(
+    /** Null: a plan was played, not a seed. */
+    readonly seed: number | null,
+    readonly broken: readonly { readonly name: string; readonly message: string }[],
+    readonly story: readonly string[],
+    /** The shrunk plan, as source text. */
+    readonly plan: string,
+    options: { cause: unknown },
+  ) {
+    const of = seed === null ? 'The plan' : `Seed ${seed}`
+    const what = broken.map(({ name, message }) => `  ${name}: ${message}`).join('\n')
+    super(
+      `${of} breaks:\n${what}\nThe story:\n${story.map((line) => `  ${line}`).join('\n')}\nThe plan:\n${plan}`,
+      options,
+    )
+  }
+}

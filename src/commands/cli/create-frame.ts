@@ -2,7 +2,14 @@
 import { hostname, userInfo } from 'node:os'
 import { Command } from 'commander'
 import type { Integrations } from '../../create-integrations.ts'
-import type { CommandContext, Command as Definition, HostlessContext, PlayHost, ServeDashboard } from '../command.ts'
+import type {
+  CommandContext,
+  Command as Definition,
+  HostlessContext,
+  PlayHost,
+  ServeDashboard,
+  Simulation,
+} from '../command.ts'
 import { Interrupted } from './failure.ts'
 import { plainLines } from './plain.ts'
 import type { Terminal } from './terminal.ts'
@@ -30,6 +37,8 @@ export interface FrameOptions {
   readonly serve?: ServeDashboard
   /** How a rehearsal is played; without it that command is refused. */
   readonly playHost?: PlayHost
+  /** How scenarios are played; without it that command is refused. */
+  readonly simulation?: Simulation
   /** Told when a command ends with another exit code than 0. */
   readonly onExitCode?: (exitCode: number) => void
 }
@@ -69,6 +78,7 @@ export function createFrame({
       by,
       from,
       signal,
+      simulation: options.simulation,
       progress: (text) => isInteractive && terminal.err(`${plainLines(text)}\n`),
       warn: (text) => terminal.err(`${plainLines(text)}\n`),
     }

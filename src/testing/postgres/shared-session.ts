@@ -22,6 +22,14 @@ export class SessionIsHeld extends Error {
   }
 }
 
+/** What a connection asks of the session. */
+export interface Exchanges {
+  /** @throws SessionIsHeld when another connection's transaction does not end */
+  exchange(who: symbol, bytes: Uint8Array): Promise<Buffer>
+  /** The connection is gone: what it has open is rolled back, as a server would. */
+  release(who: symbol): void
+}
+
 interface Turn {
   readonly who: symbol
   readonly bytes: Uint8Array
@@ -29,14 +37,16 @@ interface Turn {
   reject(error: unknown): void
 }
 
-export class SharedSession {
+export class SharedSession implements Exchanges {
   readonly #backend: Backend
   /** Says SQL that must run before the next exchange of a session that is idle; null: none. */
   readonly #beforeIdle: () => string | null
   readonly #blockedAfterMs: number
   #waiting: Turn[] = []
   #holder: symbol | null = null
-  #isRunning = false
+  #running: symbol | null = null
+  /** The connection whose exchange runs is gone: what the exchange opens is rolled back as soon as it ends. */
+  #runsForNobody = false
   #watchdog: NodeJS.Timeout | undefined
   /** Counts what was done, so that the watchdog sees whether anything was. */
   #steps = 0
@@ -47,7 +57,6 @@ export class SharedSession {
     this.#blockedAfterMs = blockedAfterMs
   }
 
-  /** @throws SessionIsHeld when another connection's transaction does not end */
   exchange(who: symbol, bytes: Uint8Array): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ who, bytes, resolve, reject })
@@ -55,9 +64,12 @@ export class SharedSession {
     })
   }
 
-  /** The connection is gone: what it has open is rolled back, as a server would. */
   release(who: symbol): void {
     this.#waiting = this.#waiting.filter((turn) => turn.who !== who)
+    if (this.#running === who) {
+      this.#runsForNobody = true
+      return
+    }
     if (this.#holder !== who) return
     const ignored = (): void => {}
     this.#waiting.unshift({ who, bytes: Buffer.concat([SYNC, query('rollback')]), resolve: ignored, reject: ignored })
@@ -65,13 +77,13 @@ export class SharedSession {
   }
 
   #next(): void {
-    if (this.#isRunning) return
+    if (this.#running !== null) return
     this.#steps += 1
     clearTimeout(this.#watchdog)
     const at = this.#waiting.findIndex((turn) => this.#holder === null || turn.who === this.#holder)
     const [turn] = at < 0 ? [] : this.#waiting.splice(at, 1)
     if (turn !== undefined) {
-      this.#isRunning = true
+      this.#running = turn.who
       void this.#run(turn)
     } else if (this.#waiting.length > 0) this.#watch(this.#steps)
   }
@@ -88,7 +100,11 @@ export class SharedSession {
     } catch (error) {
       turn.reject(error)
     } finally {
-      this.#isRunning = false
+      this.#running = null
+      if (this.#runsForNobody) {
+        this.#runsForNobody = false
+        this.release(turn.who)
+      }
       this.#next()
     }
   }

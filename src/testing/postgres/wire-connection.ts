@@ -1,6 +1,6 @@
 /** One connection to the shared session, as the stream that postgres.js takes for a socket. No network is involved. */
 import { Duplex } from 'node:stream'
-import type { SharedSession } from './shared-session.ts'
+import type { Exchanges } from './shared-session.ts'
 import { SessionIsHeld } from './shared-session.ts'
 import type { Exchange } from './wire-messages.ts'
 import { CANCEL_REQUEST, errorResponse, exchangesIn, READY, SSL_REQUEST } from './wire-messages.ts'
@@ -9,7 +9,7 @@ import { CANCEL_REQUEST, errorResponse, exchangesIn, READY, SSL_REQUEST } from '
 const LOCK_NOT_AVAILABLE = '55P03'
 
 export class Connection extends Duplex {
-  readonly #session: SharedSession
+  readonly #session: Exchanges
   /** What a server says to a new connection; the same for all of them. */
   readonly #greeting: Buffer
   readonly #who = Symbol('connection')
@@ -19,7 +19,7 @@ export class Connection extends Duplex {
   #isSkipping = false
   #work: Promise<void> = Promise.resolve()
 
-  constructor(session: SharedSession, greeting: Buffer) {
+  constructor(session: Exchanges, greeting: Buffer) {
     super()
     this.#session = session
     this.#greeting = greeting

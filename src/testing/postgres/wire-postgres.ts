@@ -9,6 +9,7 @@ import type { MemoryFS, PGlite, PGliteOptions } from '@electric-sql/pglite'
 import type { Clock } from '../../framework/logger.ts'
 import { EmbeddedDatabaseMissing } from '../testing-errors.ts'
 import { CREATE_CLOCK, clockKeeper, useClock } from './clock.ts'
+import type { Backend, Exchanges } from './shared-session.ts'
 import { SharedSession } from './shared-session.ts'
 import type { SnapshotFile } from './snapshot.ts'
 import { fileSystemOf, filesIn, readSnapshot, snapshotPath, writeSnapshot } from './snapshot.ts'
@@ -24,8 +25,12 @@ type WasmModule = NonNullable<PGliteOptions['pgliteWasmModule']>
 declare const WebAssembly: { compile(bytes: Uint8Array): Promise<WasmModule> }
 
 export interface InProcessPostgres {
-  /** A new connection, for the option `socket` of postgres.js. */
-  connect(): Connection
+  /**
+   * A new connection, for the option `socket` of postgres.js.
+   *
+   * @param through stands between the connection and the session. Default: nothing
+   */
+  connect(through?: (session: Exchanges) => Exchanges): Connection
   close(): Promise<void>
 }
 
@@ -36,6 +41,8 @@ export interface InProcessPostgresOptions {
   readonly schema: string
   /** After how long a statement that waits for another connection's idle transaction fails. */
   readonly blockedAfterMs?: number
+  /** Called around each exchange with the database's own code, which reads the machine's clock and sets timers. */
+  readonly around?: <T>(exchange: () => T) => T
 }
 
 /**
@@ -83,12 +90,19 @@ function withoutArrayTypes(Base: typeof PGlite): typeof PGlite {
   }
 }
 
-async function open(pglite: PGlite, { clock, blockedAfterMs }: InProcessPostgresOptions): Promise<InProcessPostgres> {
+async function open(
+  pglite: PGlite,
+  { clock, blockedAfterMs, around }: InProcessPostgresOptions,
+): Promise<InProcessPostgres> {
   await pglite.exec(useClock(clock))
   const greeting = Buffer.from(await pglite.execProtocolRaw(startup(NAME, NAME)))
-  const session = new SharedSession(pglite, clockKeeper(clock), blockedAfterMs)
+  const backend: Backend =
+    around === undefined
+      ? pglite
+      : { execProtocolRaw: async (message) => around(() => pglite.execProtocolRawSync(message)) }
+  const session = new SharedSession(backend, clockKeeper(clock), blockedAfterMs)
   return {
-    connect: () => new Connection(session, greeting),
+    connect: (through = (direct) => direct) => new Connection(through(session), greeting),
     close: () => pglite.close(),
   }
 }

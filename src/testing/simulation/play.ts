@@ -1,0 +1,296 @@
+/** One plan from its first step to the invariants. */
+import type { Integration } from '../../providers/integration.ts'
+import type { Perform } from '../sync-in-process.ts'
+import { playSync, syncWork, WorkerLost } from '../sync-in-process.ts'
+import { SimulationStuck, SyncDidNotEnd } from '../testing-errors.ts'
+import type { Transport } from '../transport.ts'
+import type { HostProcess } from './host-process.ts'
+import { DIED } from './host-process.ts'
+import type { Plan, RunStep } from './plan.ts'
+import type { Outside, Scenario, SimulatedHost } from './scenario.ts'
+import { Story } from './story.ts'
+import { openWebhooks, undoneWork, waitingEvents } from './undone-queries.ts'
+import type { SimulatedClock, VirtualTime } from './virtual-time.ts'
+import { Wire } from './wire.ts'
+
+export interface BrokenInvariant {
+  readonly name: string
+  readonly message: string
+  readonly error: unknown
+}
+
+export interface Played {
+  /** Empty: all held. */
+  readonly broken: readonly BrokenInvariant[]
+  readonly story: readonly string[]
+  /** Of the story, which ends with what was broken: the same for the same plan. */
+  readonly hash: string
+}
+
+interface Stage {
+  readonly clock: SimulatedClock
+  readonly time: VirtualTime
+  readonly streams: readonly (string | null)[]
+  start(transport: Transport): Promise<HostProcess>
+}
+
+/** What must hold of any host, unless its scenario says `mayFail`. */
+const NOTHING_FAILED = 'no webhook, item or sync is left undone'
+/** Once faults are over. Longer than any backoff, breaker or suppression. */
+const CALM_SECONDS = 3_600
+/** In each all work is done again that is left. */
+const CALM_ROUNDS = 4
+/** An activity is tried as often, and after such a wait, by Temporal. */
+const ACTIVITY_TRIES = 5
+const ACTIVITY_WAIT_SECONDS = 10
+/** One webhook after the other; more passes than a host needs for those that webhooks bring about. */
+const WEBHOOK_PASSES = 20
+
+export class Play<Model extends Outside> {
+  readonly #scenario: Scenario<Model>
+  readonly #plan: Plan
+  readonly #stage: Stage
+  readonly #story: Story
+  readonly #wire: Wire
+  #process: HostProcess | null = null
+  #integrationId = 0
+  /** Of each stream whose last run did not end, why. */
+  readonly #unendedSyncs = new Map<string, string>()
+
+  constructor(scenario: Scenario<Model>, plan: Plan, stage: Stage) {
+    this.#scenario = scenario
+    this.#plan = plan
+    this.#stage = stage
+    this.#story = new Story(stage.clock)
+    this.#wire = new Wire((world) => scenario.outside(world), stage.clock, plan.skewSeconds ?? 0, this.#story)
+  }
+
+  /** @param patienceMs of real time @throws SimulationStuck; the model's own error */
+  async run(patienceMs: number): Promise<Played> {
+    let timer: NodeJS.Timeout | undefined
+    const stuck = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new SimulationStuck(patienceMs / 1_000, this.#story.lines)), patienceMs)
+    })
+    try {
+      return await Promise.race([this.#play(), stuck])
+    } finally {
+      clearTimeout(timer)
+      await this.#process?.close()
+    }
+  }
+
+  async #play(): Promise<Played> {
+    const { kit } = await this.#living()
+    this.#integrationId = (await kit.integrations.create(this.#scenario.integration)).id
+    for (const step of this.#plan.steps) {
+      this.#stage.clock.advance(step.afterSeconds ?? 0)
+      await this.#arrivals()
+      if ('change' in step) await this.#wire.change(step)
+      else await this.#runStep(step)
+      this.#throwMistake()
+    }
+    const undone = await this.#calmDown()
+    const broken = await this.#broken(this.#scenario.mayFail === true ? [] : undone)
+    for (const { name } of broken) this.#story.add(`broken: ${name}`)
+    return { broken, story: this.#story.lines, hash: this.#story.hash }
+  }
+
+  /** The host's process, which is started again where it has died. */
+  async #living(): Promise<HostProcess> {
+    if (this.#process !== null && !this.#process.isDead) return this.#process
+    if (this.#process !== null) {
+      this.#stage.time.stopTimers()
+      this.#story.add('the host starts again')
+    }
+    let process: HostProcess | null = null
+    const transport = this.#wire.transportOf(() => process as unknown as HostProcess)
+    process = await this.#stage.start(transport)
+    this.#process = process
+    this.#scenario.register?.(hostOf(process))
+    return process
+  }
+
+  async #integration({ kit }: HostProcess): Promise<Integration> {
+    return kit.integrations.get(this.#integrationId)
+  }
+
+  /** Deliveries that are due. */
+  async #arrivals(): Promise<void> {
+    for (const delivery of this.#wire.takeDue()) {
+      const process = await this.#living()
+      const { status } = await process.kit.deliver(delivery.make(), await this.#integration(process))
+      this.#story.add(`delivery ${delivery.number} arrives → ${status}`)
+      if (status >= 300) this.#wire.putBack(delivery)
+    }
+  }
+
+  async #runStep({ run, newestFirst, faults = [] }: RunStep): Promise<void> {
+    const process = await this.#living()
+    this.#wire.meet(faults)
+    for (const fault of faults) {
+      if ('crashAfter' in fault) process.diesAfter({ host: fault.crashAfter })
+      if ('crashAfterStatement' in fault) process.diesAfter({ statements: fault.crashAfterStatement })
+    }
+    await this.#do(run, newestFirst === true)
+    this.#wire.meet([])
+    if (this.#process === process) process.diesAfter({})
+  }
+
+  async #do(run: string, newestFirst = false): Promise<void> {
+    if (run === 'webhooks') await this.#handleWebhooks(newestFirst)
+    else if (run === 'sync') for (const stream of this.#stage.streams) await this.#sync(stream)
+    else await this.#runJob(run)
+  }
+
+  /** In the process that lives now; DIED once it has died of it. */
+  async #inProcess<T>(work: (process: HostProcess) => Promise<T>): Promise<T | typeof DIED> {
+    const process = await this.#living()
+    const result = await process.run(() => work(process))
+    if (result === DIED) this.#story.add('the host dies')
+    return result
+  }
+
+  /** What recovery takes up, and what is pending: one at a time, each in its turn. */
+  async #handleWebhooks(newestFirst: boolean): Promise<void> {
+    const tried = new Set<number>()
+    let isRecovered = false
+    for (let pass = 0; pass < WEBHOOK_PASSES; pass += 1) {
+      const open = await this.#inProcess(({ framework }) => openWebhooks(framework))
+      if (open === DIED) return
+      const { pending, others } = open
+      const jobs = (await this.#living()).kit.started.startedWebhookJobs.splice(0)
+      if (others && !isRecovered) {
+        isRecovered = true
+        if ((await this.#inProcess(({ kit }) => kit.integrations.webhooks.recover())) === DIED) return
+        continue
+      }
+      const inputs = [...jobs, ...pending.map((webhookId) => ({ webhookId }))].filter(
+        ({ webhookId }, at, all) =>
+          !tried.has(webhookId) && all.findIndex((other) => other.webhookId === webhookId) === at,
+      )
+      if (inputs.length === 0) return
+      for (const input of newestFirst ? inputs.reverse() : inputs) {
+        const result = await this.#inProcess(({ framework }) =>
+          framework.workflows.runProcessWebhook(input, this.#integrationId),
+        )
+        if (result === DIED) return
+        const outcome = result === 'already running' ? result : result.outcome
+        this.#story.add(`webhook ${input.webhookId}: ${outcome}`)
+        // One whose turn has not come is asked for again after the others.
+        if (outcome !== 'not claimed') tried.add(input.webhookId)
+      }
+    }
+  }
+
+  async #sync(stream: string | null): Promise<void> {
+    const of = { integrationId: this.#integrationId, ...(stream === null ? {} : { stream }) }
+    const name = stream === null ? 'sync' : `sync of ${stream}`
+    try {
+      await playSync(this.#perform, this.#stage.clock, of, { batchRows: 1 })
+      this.#story.add(`${name}: done`)
+      this.#unendedSyncs.delete(name)
+    } catch (error) {
+      if (!(error instanceof SyncDidNotEnd || error instanceof ActivityFailed)) throw error
+      const reason = error instanceof SyncDidNotEnd ? error.reason : error.message
+      this.#story.add(`${name}: ${reason}`)
+      this.#unendedSyncs.set(name, reason)
+    }
+  }
+
+  /** As Temporal performs an activity: another worker tries again what one has begun. */
+  readonly #perform: Perform = async (work, { once = false } = {}) => {
+    for (let attempt = 1; ; attempt += 1) {
+      let failure: unknown
+      try {
+        const result = await this.#inProcess(({ framework }) => work(syncWork(framework)))
+        if (result !== DIED) return result
+        if (once) throw new WorkerLost()
+      } catch (error) {
+        if (once) throw error
+        failure = error
+      }
+      if (failure === undefined) continue
+      if (attempt === ACTIVITY_TRIES || (failure as { nonRetryable?: boolean }).nonRetryable === true)
+        throw new ActivityFailed(failure)
+      this.#stage.clock.advance(ACTIVITY_WAIT_SECONDS * attempt)
+    }
+  }
+
+  async #runJob(name: string): Promise<void> {
+    const job = this.#scenario.jobs?.[name]
+    if (job === undefined) throw new Error(`the plan runs "${name}", and the scenario has no such job`)
+    try {
+      const result = await this.#inProcess(async (process) => job(hostOf(process), await this.#integration(process)))
+      if (result !== DIED) this.#story.add(`job ${name}: done`)
+    } catch {
+      this.#story.add(`job ${name}: failed`)
+    }
+  }
+
+  /** No more faults: what is under way arrives, and all that is left is done. @returns what could not be done */
+  async #calmDown(): Promise<readonly string[]> {
+    this.#story.add('from here on nothing goes wrong')
+    const runs = [
+      'webhooks',
+      ...(this.#stage.streams.length > 0 ? ['sync'] : []),
+      ...Object.keys(this.#scenario.jobs ?? {}),
+    ]
+    let undone: readonly string[] = []
+    for (let round = 1; round <= CALM_ROUNDS; round += 1) {
+      this.#stage.clock.advance(CALM_SECONDS)
+      this.#wire.hurry()
+      await this.#arrivals()
+      const { kit } = await this.#living()
+      if (!(await this.#integration(await this.#living())).isActive) await kit.integrations.enable(this.#integrationId)
+      // As an operator does who has seen that they failed.
+      if (round > 1) await kit.integrations.webhooks.replayMany({ status: 'failed' })
+      for (const run of runs) await this.#do(run)
+      if (await waitingEvents((await this.#living()).framework)) await (await this.#living()).kit.deliverEvents()
+      this.#throwMistake()
+      undone = await this.#undone()
+      if (this.#wire.isQuiet && undone.length === 0) break
+    }
+    return undone
+  }
+
+  async #broken(undone: readonly string[]): Promise<BrokenInvariant[]> {
+    const broken: BrokenInvariant[] = []
+    const process = await this.#living()
+    if (undone.length > 0)
+      broken.push({ name: NOTHING_FAILED, message: undone.join('\n'), error: new Error(undone.join('\n')) })
+    const end = {
+      ...hostOf(process),
+      outside: this.#wire.outside as Model,
+      integration: await this.#integration(process),
+    }
+    for (const [name, holds] of Object.entries(this.#scenario.invariants))
+      try {
+        if ((await holds(end)) === false)
+          broken.push({ name, message: 'it returned false', error: new Error(`${name}: false`) })
+      } catch (error) {
+        broken.push({ name, message: error instanceof Error ? error.message : String(error), error })
+      }
+    return broken
+  }
+
+  /** Webhooks and items that are not done, with the reason. */
+  async #undone(): Promise<string[]> {
+    const syncs = [...this.#unendedSyncs].map(([name, reason]) => `the last ${name} did not end: ${reason}`)
+    return [...syncs, ...(await undoneWork((await this.#living()).framework))]
+  }
+
+  #throwMistake(): void {
+    if (this.#wire.mistake !== null) throw this.#wire.mistake.error
+  }
+}
+
+/** An activity that Temporal would not try again. */
+class ActivityFailed extends Error {
+  constructor(override readonly cause: unknown) {
+    super(`failed: ${(cause as Error)?.message ?? String(cause)}`)
+  }
+}
+
+function hostOf({ kit: { integrations, sql, db } }: HostProcess): SimulatedHost {
+  return { integrations, sql, db }
+}

@@ -1,0 +1,129 @@
+/**
+ * Plays plans: a database that lives for all of them, and for each plan a new world outside and a host that begins anew.
+ *
+ * Rule: docs/testing.md, "Simulation".
+ */
+import { randomBytes } from 'node:crypto'
+import type { Sql } from 'postgres'
+import { handlesWebhooks } from '../../providers/contracts.ts'
+import { streamsOf } from '../../providers/streams.ts'
+import type { InProcessPostgres } from '../postgres/wire-postgres.ts'
+import { clientOf, startMigrated } from '../test-integrations.ts'
+import { cleanDatabase } from './clean-database.ts'
+import { HostProcess } from './host-process.ts'
+import type { Material, Plan } from './plan.ts'
+import { FAULT_KINDS } from './plan.ts'
+import type { Played } from './play.ts'
+import { Play } from './play.ts'
+import { Random } from './random.ts'
+import type { HostOptions, Outside, Scenario } from './scenario.ts'
+import { inMachineTime, inRealTime, inVirtualTime, SimulatedClock } from './virtual-time.ts'
+
+const BEGINNING = '2026-03-01T12:00:00Z'
+/** Of one plan; a process that stands still must not stop the search. Real time. */
+const PATIENCE_MS = 60_000
+
+export class Simulator<Model extends Outside> {
+  /** @throws EmbeddedDatabaseMissing; what the scenario's `tables` and `host()` throw */
+  static async open<Model extends Outside>(scenario: Scenario<Model>): Promise<Simulator<Model>> {
+    const clock = new SimulatedClock(scenario.now ?? BEGINNING)
+    const key = `simulation:${randomBytes(32).toString('base64')}`
+    let database: InProcessPostgres | undefined
+    const first = new HostProcess({ connect: (through) => (database as InProcessPostgres).connect(through) }, clock, {
+      ...withDefaults(scenario.host()),
+      encryptionKeys: key,
+    })
+    const { framework } = first
+    const place = { prefix: framework.config.table_prefix, schema: 'public', around: inRealTime }
+    database = await inMachineTime(() => startMigrated(clock, place))
+    const provider = framework.providers.get(scenario.integration.provider)
+    const streams = streamsOf(provider)
+    const material: Material = {
+      changes: Object.keys(scenario.outside({ now: () => clock.now(), deliver: () => {} }).changes),
+      runs: [
+        ...(handlesWebhooks(provider) ? ['webhooks'] : []),
+        ...(streams.length > 0 ? ['sync'] : []),
+        ...Object.keys(scenario.jobs ?? {}),
+      ],
+      faults: scenario.faults ?? FAULT_KINDS,
+    }
+    await first.close()
+    const open = database
+    const sql = clientOf(async () => open.connect())
+    if (scenario.tables !== undefined) await sql.unsafe(scenario.tables)
+    const clean = await cleanDatabase(sql, `${framework.config.table_prefix}migrations`)
+    return new Simulator(scenario, { clock, key, database, sql, streams, material, clean })
+  }
+
+  /** What a plan of this scenario can be made of. */
+  readonly material: Material
+  readonly #scenario: Scenario<Model>
+  readonly #clock: SimulatedClock
+  readonly #key: string
+  readonly #database: InProcessPostgres
+  readonly #sql: Sql
+  readonly #streams: readonly (string | null)[]
+  readonly #clean: () => Promise<void>
+
+  private constructor(
+    scenario: Scenario<Model>,
+    of: {
+      readonly clock: SimulatedClock
+      readonly key: string
+      readonly database: InProcessPostgres
+      readonly sql: Sql
+      readonly streams: readonly (string | null)[]
+      readonly material: Material
+      readonly clean: () => Promise<void>
+    },
+  ) {
+    this.#scenario = scenario
+    this.#clock = of.clock
+    this.#key = of.key
+    this.#database = of.database
+    this.#sql = of.sql
+    this.#streams = of.streams
+    this.#clean = of.clean
+    this.material = of.material
+  }
+
+  /** @throws what the model itself throws; SimulationStuck */
+  play(plan: Plan): Promise<Played> {
+    const clock = this.#clock
+    clock.set(this.#scenario.now ?? BEGINNING)
+    return inVirtualTime(clock, new Random(0), async (time) => {
+      await this.#clean()
+      const play = new Play(this.#scenario, plan, {
+        clock,
+        time,
+        streams: this.#streams,
+        start: async (transport) => {
+          // Those of a process before it would be in the way: the database has one session.
+          await this.#sql`deallocate all`.simple()
+          const options = { ...withDefaults(this.#scenario.host()), encryptionKeys: this.#key, transport }
+          return new HostProcess(this.#database, clock, options)
+        },
+      })
+      return play.run(PATIENCE_MS)
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#sql.end({ timeout: 1 })
+    await this.#database.close()
+  }
+}
+
+/** What a host leaves to the defaults is set so that a short story shows much. One thing runs at a time, so that it is always the same. */
+function withDefaults(host: HostOptions): HostOptions {
+  const { config = {} } = host
+  return {
+    ...host,
+    config: {
+      ...config,
+      webhook: { max_attempts: 5, retry_backoff: [60], processing_timeout: 60, ...config.webhook },
+      rate_limiting: { max_wait_seconds: 0, ...config.rate_limiting },
+      sync: { ...config.sync, item_concurrency: 1 },
+    },
+  }
+}
