@@ -38,7 +38,7 @@ const GOALS = {
   payloads: at(4_000),
   eventLoop: at(50),
   read: at(120),
-  sum: at(1_000),
+  sum: at(250),
   pass: at(1_000),
 }
 
