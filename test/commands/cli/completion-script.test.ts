@@ -38,7 +38,7 @@ describe('bash', () => {
       'integrations s',
       [
         ...['schedules', 'show', 'show-sync-item', 'show-sync-run', 'skip-sync-item', 'sync-interval'],
-        ...['sync-progress', 'sync', 'show-webhook', 'search-payloads', 'snooze-incident', 'stats'],
+        ...['sync-progress', 'sync', 'show-webhook', 'search-payloads', 'snooze-incident', 'stats', 'simulate'],
       ],
     ],
     ['integrations list-sync-runs --status p', ['processing', 'partial']],
