@@ -70,6 +70,8 @@ export async function deskWorld(tickets: number): Promise<DeskWorld> {
   const control = async <T>(method: string, path: string, body?: unknown): Promise<T> => {
     const answer = await fetch(`${desk.url}/_sandbox${path}`, {
       method,
+      // A connection that is kept would serve the host's own fetch() without a new one, which is what a rehearsal refuses.
+      headers: { connection: 'close' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const text = await answer.text()
@@ -148,7 +150,8 @@ export async function playground(world: DeskWorld, copyUrl: string): Promise<Pla
       })
       try {
         return await host.integrations.admin.rehearsal.play(input, {
-          refused: () => network.take(),
+          // Test files share a process: a client of another file may still look for its Temporal server.
+          refused: () => network.take().filter((what) => what !== 'a connection to 127.0.0.1:7233'),
           signal: new AbortController().signal,
         })
       } finally {
