@@ -44,7 +44,7 @@ const SANDBOX_ENTRIES = 40
 /** Of the tarball, as npm fetches it. Pictures are as large packed as they are. */
 const MOST_BYTES = 3_000_000
 const PICTURE = /\.(png|svg|jpg)$/
-/** What the adapters of one provider each take beside: nobody else installs it. */
+/** What the adapter of one provider needs beside: other hosts do not install it. */
 const ADAPTERS = ['@octokit/rest', 'stripe', 'universal-github-app-jwt'] as const
 
 const packed = z.array(
@@ -233,7 +233,7 @@ describe('installed with all of its optional peers', () => {
       expect(mode & 0o111, path).toBe(0o111)
   })
 
-  it('gives every entry to whoever imports it', () => {
+  it('gives every entry to a host that imports it', () => {
     const script = entries.map((entry) => `await import(${JSON.stringify(nameOf(entry))})`).join('\n')
     execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd: project, stdio: 'pipe' })
     expect(entries.length).toBeGreaterThan(5)

@@ -1,5 +1,5 @@
 /**
- * Histories of three processes, one of which is killed, judged by Porcupine against the models in test/model/porcupine/: the code as it
+ * Histories of three processes, one killed, judged by Porcupine against the models in test/model/porcupine/: the code as it
  * is is legal, and one planted bug of each kind is not. All bugs and longer histories: linearizability.long.test.ts.
  */
 import { afterAll, beforeAll, describe, it } from 'vitest'

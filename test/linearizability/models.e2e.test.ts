@@ -107,7 +107,7 @@ it.each<[name: string, model: string, verdict: 'legal' | 'illegal', steps: reado
     ],
   ],
   [
-    'the next window counts anew',
+    'the next window counts from zero',
     'limiter',
     'legal',
     [

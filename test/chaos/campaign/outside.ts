@@ -45,7 +45,7 @@ export interface Grants {
   underWay: number
   mostUnderWay: number
   refreshes: number
-  /** Refresh tokens that came back after a later one had: whoever sends one has lost the later ones. */
+  /** Refresh tokens that came back after a later one had: their sender has lost the later ones. */
   readonly refused: string[]
 }
 

@@ -120,7 +120,7 @@ function bank(notes: HostNotes, url: string): HandlesWebhooks & HasOAuth2 {
   }
 }
 
-/** Its failures are the provider's, and judged by nobody: what counts is what became of the tokens. */
+/** Its failures are the provider's and are not judged: what counts is what became of the tokens. */
 async function whoAmI(integration: Integration, url: string): Promise<void> {
   await integration
     .request(
@@ -135,7 +135,7 @@ async function whoAmI(integration: Integration, url: string): Promise<void> {
     .catch(() => {})
 }
 
-/** Writes until there is an answer, or nobody can say whether there was an effect; and notes which. */
+/** Writes until there is an answer, or until its effect is uncertain, and notes which. */
 async function writeOnce({ sql }: HostNotes, integration: Integration, url: string, key: string): Promise<void> {
   let note: { state: 'answered' | 'uncertain' | 'given up'; answer: string | null } = {
     state: 'given up',

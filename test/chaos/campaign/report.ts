@@ -20,7 +20,7 @@ export function verdictLines(verdicts: readonly Verdict[]): string[] {
   ])
 }
 
-/** `12 kill, 3 fill`, and of which targets. */
+/** `12 kill, 3 fill`, with their targets. */
 export function faultsByKind(story: readonly Happened[]): string[] {
   const kinds = new Map<Fault['kind'], Map<string, number>>()
   for (const { fault } of story) {
@@ -38,7 +38,7 @@ export function faultsByKind(story: readonly Happened[]): string[] {
 const TIME = /^(\S+) .*"time":"([^"]+)"/
 const JUMP_MS = 5_000
 
-/** What shows in the lines of the processes: a campaign whose faults nobody noticed has tested nothing. */
+/** What shows in the lines of the processes: a campaign whose faults no process noticed has tested nothing. */
 export function signsOf(lines: readonly string[]): string {
   const with_ = (what: string): number => lines.filter((line) => line.includes(what)).length
   const lastMs = new Map<string, number>()

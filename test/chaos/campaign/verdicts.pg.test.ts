@@ -178,7 +178,7 @@ const AGAIN = 'a handler runs again only after its worker died or was silent'
 
 it.each<[string, (evidence: Mutable) => unknown, string[]]>([
   ['an answered webhook has no row', ({ answered }) => answered.add('lost'), [STORED]],
-  ['a row that nobody was answered for', ({ answered }) => answered.delete('key-1'), [STORED]],
+  ['a row without an answer', ({ answered }) => answered.delete('key-1'), [STORED]],
   [
     'a webhook failed',
     ({ sql }) => sql`update integration_webhooks set status = 'failed' where delivery_id = 'key-1'`,
@@ -291,7 +291,7 @@ it.each<[string, (evidence: Mutable) => unknown, string[]]>([
     ['pruning takes what is old and done, and nothing that waits'],
   ],
   [
-    'a rejection that nobody handled',
+    'an unhandled rejection',
     ({ lines }) => lines.push('worker {"event":"process.unhandled_rejection"}'),
     ['no process ends by itself, and no workflow is stuck in its task'],
   ],
@@ -317,7 +317,7 @@ it.each<[string, (evidence: Mutable) => unknown, string[]]>([
   expect(await judged(breakIt)).toEqual(promises)
 })
 
-it('finds credentials that nobody can read', async () => {
+it('finds credentials that have no key any more', async () => {
   await test.sql`update integrations set credentials = 'v1.gone.a.b.c' where id = ${crm}`
   try {
     expect(await judged(() => {})).toEqual(['all credentials decrypt after a rotation'])

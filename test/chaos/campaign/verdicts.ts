@@ -1,4 +1,4 @@
-/** The promises, each judged by the account of whoever is outside against the tables. Why so: docs/decisions/0083-verdicts-by-outside-servers.md. */
+/** The promises, each judged by comparing the accounts of the servers outside with the tables. Why so: docs/decisions/0083-verdicts-by-outside-servers.md. */
 import { crashes, UNCAUGHT } from '../inbox-scenario.ts'
 import { lookIntoAttic } from './attic.ts'
 import { budget, calls, refreshes, subscriptions, tokens, writes } from './provider-verdicts.ts'

@@ -7,7 +7,7 @@ const LOOK_EVERY_MS = 2_000
 
 export interface Watched {
   looks: number
-  /** Deliveries of many of which a part is missing. */
+  /** Deliveries of many with a part missing. */
   readonly torn: Set<string>
   /** Cursors that have passed an entry without its effect. */
   readonly passed: Set<string>
