@@ -67,10 +67,8 @@ export const DASHBOARD_PATHS: readonly string[] = [
 /** The page with the most on it. */
 export const HOME = '/operator'
 
-type Reads = Readonly<Record<string, (integrations: Integrations, n: number) => Promise<unknown>>>
-
 /** Reads that pages are made of, by name; each is asked again and again with another `n`. */
-export const READS: Reads = {
+export const READS: Readonly<Record<string, (integrations: Integrations, n: number) => Promise<unknown>>> = {
   'charts.series, 1h': ({ admin }) => admin.charts.series({ window: '1h' }),
   'charts.series, 24h': ({ admin }) => admin.charts.series({ window: '24h' }),
   'charts.series, 7d': ({ admin }) => admin.charts.series({ window: '7d' }),
@@ -140,10 +138,6 @@ export const READS: Reads = {
   mappings: ({ admin }) => taken(admin.mappings.list({ limit: 50 })),
   'idempotency keys': ({ admin }) => taken(admin.idempotencyKeys.list({ limit: 50 })),
   'keys: status': ({ admin }) => admin.keys.status(),
-}
-
-/** Sums over all integrations. Pages keep the busiest for a minute; the others are for the API's callers. */
-export const SUMS: Reads = {
   'charts.busiest, 24h by calls': ({ admin }) => admin.charts.busiest({ window: '24h', by: 'calls' }),
   'charts.busiest, 7d by failures': ({ admin }) => admin.charts.busiest({ window: '7d', by: 'failures' }),
   'charts.busiest, 30d by calls': ({ admin }) => admin.charts.busiest({ window: '30d', by: 'calls' }),

@@ -82,8 +82,7 @@ export function judgedRuns(
         const endMs = run.endedMs ?? deathMs ?? Number.POSITIVE_INFINITY
         const isBeside = later.begunMs < endMs - NOTED_MS
         const hasDied = deathMs !== null && deathMs < Math.min(later.begunMs + NOTED_MS, storedMs)
-        // What waited in its lanes may begin until it says again that it lives, and learns that its row is gone.
-        const fromMs = Math.min(run.begunMs, later.begunMs) - SAID_EVERY_SECONDS * 1_000
+        const fromMs = Math.min(run.begunMs, later.begunMs)
         const wasSilent = longestSilence(story, run.member, fromMs, later.begunMs) >= LEASE_SECONDS - SAID_EVERY_SECONDS
         if (isBeside ? !wasSilent : !(hasDied || wasSilent))
           faults.push(`${isBeside ? 'beside itself' : 'again'} without a reason: ${line(run)} and ${line(later)}`)
