@@ -1,5 +1,5 @@
 /**
- * Writes `api/*.api.md`: what each entry of the package gives to whoever imports it, with its types. A review sees a changed type.
+ * Writes `api/*.api.md`: what each entry of the package exports, with its types. A review sees a changed type.
  *
  * With `--check` it writes no report and ends with 1 where one differs. It compiles the declarations of the release to do so:
  * they have rules of their own, which this checks as well.

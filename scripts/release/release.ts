@@ -44,6 +44,7 @@ export async function release({ root, version, isDryRun, date, log }: Release): 
   const { name, version: before } = manifest.parse(JSON.parse(read('package.json')))
   refuseVersion(version, before)
   const tag = `v${version}`
+  const head = await step('git', 'rev-parse', 'HEAD')
   const branch = await step('git', 'branch', '--show-current')
   if (branch !== BRANCH) throw new Error(`A release is made on ${BRANCH}; this is ${branch || 'no branch'}.`)
   const changed = await step('git', 'status', '--porcelain')
@@ -69,7 +70,7 @@ export async function release({ root, version, isDryRun, date, log }: Release): 
     await step('npm', 'version', version, '--no-git-tag-version', '--allow-same-version')
     await step('npm', 'run', 'build')
     await step('npm', 'pack', '--pack-destination', folder)
-    // By the lock: what somebody gets who installs the package today, without the packages of development.
+    // By the lock: what an installation of the package gets today, without the packages of development.
     const sbom = await step('npm', 'sbom', '--sbom-format', 'cyclonedx', '--package-lock-only', '--omit', 'dev')
     writeFileSync(join(folder, `${name}-${version}.cdx.json`), billOf(name, sbom))
     writeFileSync(join(folder, 'notes.md'), `${changelog.notes}\n`)
@@ -78,8 +79,9 @@ export async function release({ root, version, isDryRun, date, log }: Release): 
     await step('git', 'commit', '--message', `Release ${tag}`)
     await step('git', 'tag', '--annotate', tag, '--cleanup=verbatim', '--file', join(folder, 'notes.md'))
   } catch (error) {
-    await step('git', 'reset', '--quiet', '--', ...CHANGED)
-    await step('git', 'checkout', '--', ...CHANGED)
+    // The commit may have been made, and the tag refused.
+    await step('git', 'reset', '--quiet', '--soft', head)
+    await step('git', 'checkout', head, '--', ...CHANGED)
     throw error
   }
   for (const file of readdirSync(folder)) log(`made       ${join('.data', 'release', version, file)}`)
@@ -92,11 +94,14 @@ function refuseVersion(version: string, before: string): void {
   const given = VERSION.exec(version)
   if (given === null) throw new Error(`A version is wanted such as 1.2.3 or 1.2.3-rc.1; "${version}" was given.`)
   const present = VERSION.exec(before) ?? []
+  const older = new Error(`${version} is older than ${before}, the version in package.json.`)
   for (const part of [1, 2, 3]) {
     const difference = Number(given[part]) - Number(present[part])
     if (difference > 0) return
-    if (difference < 0) throw new Error(`${version} is older than ${before}, the version in package.json.`)
+    if (difference < 0) throw older
   }
+  // https://semver.org/#spec-item-11: `1.2.3-rc.1` comes before `1.2.3`.
+  if (given[4] !== undefined && present[4] === undefined) throw older
 }
 
 /** npm takes the folder's name for the package's. */

@@ -1,4 +1,4 @@
-/** Plays a rehearsal in a process of its own: the host's module is loaded anew, and Node's way out is closed in it. */
+/** Plays a rehearsal in a process of its own: the host's module is loaded again there, and Node's network is off. */
 import { fork } from 'node:child_process'
 import { resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -25,7 +25,7 @@ export const playHost: PlayHost = ({ config, databaseUrl, input, signal, onProgr
         DATABASE_URL: databaseUrl,
         ...(config === undefined ? {} : { INTEGRATIONS_CONFIG: resolve(config) }),
       },
-      // What the host prints is none of the command's result.
+      // What the host prints does not belong to the command's result.
       stdio: ['ignore', 2, 2, 'ipc'],
       signal,
     })

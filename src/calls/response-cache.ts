@@ -1,6 +1,6 @@
 /** Answers that may be served again: the request log is the cache. Rule: docs/behaviour/requests.md, "Response cache". */
 import type { AnyColumn, SQL } from 'drizzle-orm'
-import { and, desc, eq, isNotNull, sql } from 'drizzle-orm'
+import { and, desc, eq, gt, isNotNull, sql } from 'drizzle-orm'
 import { clockNow, MAX_INTEGER } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -33,15 +33,36 @@ export async function staleAnswer(call: PlannedCall): Promise<ServedAnswer | nul
 }
 
 async function served(call: PlannedCall, serving: Serving): Promise<ServedAnswer | null> {
-  const { framework, integration, schema, requestHash } = call
+  const { framework, integration, requestHash } = call
   if (requestHash === null) return null
   const answer = await serveAnswer(framework, integration.id, requestHash, serving)
   if (answer === null) return null
-  const value = decodedAnswer(answer.body)
+  const usable = usableAnswer(call, answer.body)
+  if (usable === null) await uncountServing(framework, answer.id, serving)
+  return usable
+}
+
+/** A kept answer as the call returns it. Null when it does not fit the schema. */
+export function usableAnswer({ schema }: PlannedCall, body: string | null): ServedAnswer | null {
+  const value = decodedAnswer(body)
   const parsed = value === undefined || schema === undefined ? null : schema.safeParse(value)
-  if (value !== undefined && parsed?.success !== false) return { value: parsed === null ? value : parsed.data }
-  await uncountServing(framework, answer.id, serving)
-  return null
+  return value === undefined || parsed?.success === false ? null : { value: parsed === null ? value : parsed.data }
+}
+
+/** Rows of the answers of a call that may be served again. @param freshAt those that have not expired then; null: however old */
+export function keptAnswers(
+  { requests }: Tables,
+  integrationId: number,
+  requestHash: string,
+  freshAt: Date | SQL | null,
+): SQL | undefined {
+  return and(
+    eq(requests.integrationId, integrationId),
+    eq(requests.requestHash, requestHash),
+    // Only the answer of a success that may be served again has such a moment, past or to come.
+    isNotNull(requests.expiresAt),
+    freshAt === null ? undefined : gt(requests.expiresAt, freshAt),
+  )
 }
 
 /** Undefined when it is not JSON. Each answer that may be served again is stored as JSON, a text too. */
@@ -55,24 +76,17 @@ function decodedAnswer(body: string | null): unknown {
 
 /** The newest answer of the same call, counted as served. */
 async function serveAnswer(
-  { db, tables: { requests }, clock }: Framework,
+  { db, tables, clock }: Framework,
   integrationId: number,
   requestHash: string,
   serving: Serving,
 ): Promise<{ readonly id: number; readonly body: string | null } | null> {
+  const { requests } = tables
   const moment = clock === systemClock ? clockNow() : sql`${clock.now().toISOString()}::timestamptz`
   const newest = db
     .select({ id: requests.id })
     .from(requests)
-    .where(
-      and(
-        eq(requests.integrationId, integrationId),
-        eq(requests.requestHash, requestHash),
-        // Only the answer of a success that may be served again has such a moment, past or to come.
-        isNotNull(requests.expiresAt),
-        serving === 'fresh' ? sql`${requests.expiresAt} > ${moment}` : undefined,
-      ),
-    )
+    .where(keptAnswers(tables, integrationId, requestHash, serving === 'fresh' ? moment : null))
     .orderBy(desc(requests.id))
     .limit(1)
   const [row] = await db

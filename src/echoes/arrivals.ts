@@ -22,8 +22,6 @@ export interface Arriving {
   readonly isFirst: boolean
   readonly told: () => Told
   readonly signal: AbortSignal
-  /** Of a rehearsal: what was found then holds, and what is known of our writes is not asked. Null: it was not judged. */
-  readonly verdict?: boolean | null | undefined
 }
 
 /**
@@ -34,11 +32,11 @@ export interface Arriving {
  * @throws what the provider's `toldRecord()` throws, and what the handler throws
  */
 export async function handleArrival<T>(
-  { framework, integration, provider, kind, id, judged, isFirst, told, signal, verdict }: Arriving,
+  { framework, integration, provider, kind, id, judged, isFirst, told, signal }: Arriving,
   handle: (isOwn: boolean | null) => T | Promise<T>,
 ): Promise<T> {
-  if (verdict === null) return handle(null)
-  if (verdict !== undefined) return withArrival({ ref: `${kind}:${id}`, isOwn: verdict }, () => handle(verdict))
+  if (framework.isRehearsal === true)
+    return judged === null ? handle(null) : withArrival({ ref: `${kind}:${id}`, isOwn: judged }, () => handle(judged))
   const { db, tables, logger, metrics } = framework
   const record = provider !== null && recognisesEchoes(provider) ? hashedRecord(provider, told()) : null
   if (record === null) return handle(null)

@@ -296,4 +296,6 @@ export interface Framework {
   readonly logger: Logger
   /** What this process does is counted here, once it is committed. */
   readonly metrics: Metrics
+  /** A rehearsal handles arrivals as they were judged then: today's record of our writes says something else. */
+  readonly isRehearsal?: true
 }

@@ -1,6 +1,7 @@
 /** What was handled, from the rows of the copy. Rule: docs/behaviour/rehearsal.md, "What is rehearsed". */
 import type { AnyColumn, SQL } from 'drizzle-orm'
-import { and, asc, desc, eq, gte, inArray, isNotNull, lte, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, gte, inArray, lte, sql } from 'drizzle-orm'
+import { keptAnswers } from '../calls/response-cache.ts'
 import type { LogRow, RequestRow, SyncItemRow, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
@@ -13,10 +14,6 @@ export interface StoredCall extends RecordedCall {
   readonly last: StoredAttempt
   /** Its answer is kept as the call returned it. */
   readonly isCached: boolean
-}
-
-export interface CachedAnswer {
-  readonly body: string
 }
 
 /** A delivery or an item that was handled. */
@@ -205,28 +202,21 @@ function storedCalls(rows: readonly RequestRow[]): StoredCall[] {
 const isRetry = (a: RequestRow, b: RequestRow): boolean =>
   a.failureClass !== null && a.method === b.method && a.endpoint === b.endpoint && a.requestData === b.requestData
 
-/** What the response cache had of a call when the piece was handled. */
+/** The answer that the response cache had of a call when the piece was handled; null: none. */
 export async function cachedThen(
-  { db, tables: { requests } }: Framework,
+  { db, tables }: Framework,
   integrationId: number,
   requestHash: string,
   handledAt: Date,
-): Promise<CachedAnswer | null> {
+): Promise<string | null> {
+  const { requests } = tables
   const [row] = await db
     .select({ body: requests.responseData })
     .from(requests)
-    .where(
-      and(
-        eq(requests.integrationId, integrationId),
-        eq(requests.requestHash, requestHash),
-        isNotNull(requests.expiresAt),
-        lte(requests.createdAt, handledAt),
-        gte(requests.expiresAt, handledAt),
-      ),
-    )
+    .where(and(keptAnswers(tables, integrationId, requestHash, handledAt), lte(requests.createdAt, handledAt)))
     .orderBy(desc(requests.id))
     .limit(1)
-  return row?.body == null ? null : { body: row.body }
+  return row?.body ?? null
 }
 
 /** Whether another piece of work had spent the key by then. */

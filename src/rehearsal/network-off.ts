@@ -9,8 +9,8 @@ import dns from 'node:dns'
 import { syncBuiltinESMExports } from 'node:module'
 import net from 'node:net'
 import tls from 'node:tls'
-import type { Startup } from './startup-message-rules.ts'
-import { startupOf } from './startup-message-rules.ts'
+import type { Startup } from '../db/startup-message-rules.ts'
+import { startupOf } from '../db/startup-message-rules.ts'
 
 /** What stays within reach. */
 export interface Reachable {

@@ -40,6 +40,7 @@ export async function play(framework: Framework, input: RehearsalInput, playing:
     workflows: notedStarters(started),
     // So that a token that was good then is good now.
     clock: { now: () => at },
+    isRehearsal: true,
   } satisfies Partial<Framework>)
   const beganAt = new Date()
   await forgetTurns(framework)
@@ -129,11 +130,7 @@ async function handle(
 ): Promise<Handled> {
   if (piece.kind === 'webhook') {
     const row = await withDeliveryHeaders(framework.db, framework.tables, { ...piece.row, claim: CLAIM })
-    const outcome = await runWebhook(framework, row, integration, {
-      handled,
-      enough: signal,
-      verdict: piece.row.isOwn,
-    })
+    const outcome = await runWebhook(framework, row, integration, { handled, enough: signal })
     if (outcome === null) return { status: 'put off', error: null, result: null }
     const status = outcome.status === 'processed' ? 'succeeded' : 'failed'
     return { status, error: outcome.error, result: outcome.result }
@@ -146,7 +143,6 @@ async function handle(
     waitsFor: null,
     change: null,
     claimedAt: framework.clock.now(),
-    verdict: piece.row.isOwn,
   })
   if (step.kind === 'succeed') return { status: 'succeeded', error: null, result: null }
   // A retry by hand has tries of its own: whether another attempt would follow is not compared.
@@ -154,7 +150,7 @@ async function handle(
   return { status: isFailure ? 'failed' : 'put off', error: message, result: null as Json }
 }
 
-/** Whoever held a lock lives elsewhere, and the versions that stale guards have seen are those of the end of the time that is played. */
+/** The copy has locks of processes that live elsewhere, and of stale guards the versions at the end of the time that is played. */
 async function forgetTurns({ db, tables: { cache } }: Framework): Promise<void> {
   await db.delete(cache).where(or(sql`${cache.owner} is not null`, like(cache.key, 'integration:%:webhook-version:%')))
 }

@@ -58,7 +58,7 @@ async function refuseLive({ db }: Framework, copyUrl: string): Promise<string> {
       if (found === undefined) throw new TypeError('a select without a row')
       if (!found.free)
         throw refused(
-          'a scratch copy is allowed; this is the configured database itself, by whatever address it is reached',
+          'a scratch copy is allowed; this is the configured database itself, though its address may be another',
         )
       if (found.reads) throw refused('a copy that takes writes is allowed; this is a standby')
       return found.name
@@ -72,7 +72,7 @@ const refused = (reason: string, cause?: unknown): InvalidArgumentException =>
 function refusal(cause: unknown): InvalidArgumentException | null {
   const { code } = cause as { readonly code?: unknown }
   if (code === OBJECT_IN_USE)
-    return refused('a copy that nobody else is connected to is allowed; end its other sessions', cause)
+    return refused('a copy without other connections is allowed; end its other sessions', cause)
   if (code === INSUFFICIENT_PRIVILEGE)
     return refused(
       'a role is needed that owns the copy and may create databases (createdb): each rehearsal plays in a copy of its own',
@@ -81,7 +81,7 @@ function refusal(cause: unknown): InvalidArgumentException | null {
   return null
 }
 
-/** Each server has it, and nobody's tables are in it: a database that is copied must have no session. */
+/** Each server has it, and it has no tables of a host: a database that is copied must have no session. */
 const asOwner = (copyUrl: string, work: (connection: Connection) => Promise<void>): Promise<void> =>
   opened(urlOf(copyUrl, 'postgres'), work)
 

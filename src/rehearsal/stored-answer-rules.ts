@@ -23,7 +23,7 @@ const NOTES = [
 
 const CUT = / \.\.\.\[cut, \d+ bytes\]$/
 
-/** Why the answer is not whole; null: it is. A status is needed: without one there was no answer, or nobody saw it. */
+/** Why the answer is not whole; null: it is. A status is needed: without one there was no answer, or it was not seen. */
 export function incomplete({ statusCode, responseData, failureClass }: StoredAttempt): string | null {
   if (statusCode === null)
     return failureClass === null

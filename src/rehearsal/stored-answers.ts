@@ -5,15 +5,16 @@ import { makeAttempt } from '../calls/attempt.ts'
 import type { PlannedCall } from '../calls/call.ts'
 import { planCall } from '../calls/call.ts'
 import { askedColumns, responseOf } from '../calls/outcome.ts'
+import { usableAnswer } from '../calls/response-cache.ts'
 import { bodyRules } from '../calls/stored-body.ts'
 import type { Egress } from '../egress/guarded-fetch.ts'
 import type { OutboundCall, RequestDoor } from '../framework/context.ts'
 import { redactText } from '../framework/redaction.ts'
-import type { CachedAnswer, StoredCall } from './history.ts'
+import type { StoredCall } from './history.ts'
 import type { AskedCall, PlayedCall, SentOnWire } from './rehearsal-jobs.ts'
 import { bodyOnWire, cachedOnWire, incomplete, isForToken } from './stored-answer-rules.ts'
 
-/** What a handler's call ends with where the log can't answer it. Its message is among the piece's reasons, whoever catches it. */
+/** What a handler's call ends with where the log can't answer it. Its message is among the piece's reasons even where the handler catches it. */
 class CannotRehearse extends Error {
   override readonly name = 'CannotRehearse'
 }
@@ -22,7 +23,7 @@ class CannotRehearse extends Error {
 export interface PieceCalls {
   readonly stored: readonly StoredCall[]
   /** An answer of another piece's that the response cache gave then; null: none. */
-  readonly cached: (requestHash: string) => Promise<CachedAnswer | null>
+  readonly cached: (requestHash: string) => Promise<string | null>
   /** Whether another piece of work had spent an idempotency key by then. */
   readonly spent: (key: string) => Promise<boolean>
   /** What the piece failed with then, as its log says; null: it did not. */
@@ -93,8 +94,9 @@ export class StoredAnswers {
     const recorded = this.#take(piece, asked)
     if (recorded === null) {
       const cached = call.requestHash === null ? null : await piece.cached(call.requestHash)
+      const usable = cached === null ? null : usableAnswer(call, cached)
       // As then, it is served without a call.
-      if (cached !== null) return fittedToSchema(call, JSON.parse(cached.body))
+      if (usable !== null) return usable.value
       if (isForToken(asked))
         throw this.#refuse(`${named(call)} wants a token, and no token is stored that was good then`)
       if (asked.idempotencyKey !== null && (await piece.spent(asked.idempotencyKey)))

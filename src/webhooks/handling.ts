@@ -41,17 +41,12 @@ const OWN = { status: 'own' } as const
  * @param integration read after the claim, so that the webhook sees it as it is when it runs; null when it is gone
  * @param handled versions that other rows have seen
  * @param enough aborted when a handler that still runs is given up
- * @param verdict of a rehearsal: whether it was own then; undefined: that is asked
  */
 export function runWebhook(
   framework: Framework,
   row: WebhookRow,
   integration: IntegrationContext | null,
-  {
-    handled = new HandledVersions(),
-    enough,
-    verdict,
-  }: { handled?: HandledVersions; enough?: AbortSignal; verdict?: boolean | null } = {},
+  { handled = new HandledVersions(), enough }: { handled?: HandledVersions; enough?: AbortSignal } = {},
 ): Promise<WebhookOutcome | null> {
   const start = () => ({
     name: 'webhook handle',
@@ -68,7 +63,6 @@ export function runWebhook(
       integration,
       handled,
       enough,
-      verdict,
       onError: (kind) => markFailed(span, kind),
     })
     span.setAttribute('webhook.outcome', outcome?.status ?? 'handed back')
@@ -81,14 +75,13 @@ interface Attempted {
   readonly integration: IntegrationContext | null
   readonly handled: HandledVersions
   readonly enough: AbortSignal | undefined
-  readonly verdict: boolean | null | undefined
   /** Told its kind, never its text. */
   readonly onError: (kind: string) => void
 }
 
 async function attemptOf(
   framework: Framework,
-  { row, integration, handled, enough, verdict, onError }: Attempted,
+  { row, integration, handled, enough, onError }: Attempted,
 ): Promise<WebhookOutcome | null> {
   const startedAt = performance.now()
   let isOwn: boolean | null = null
@@ -113,9 +106,8 @@ async function attemptOf(
           dispatch(framework, row, integration, {
             signal,
             handled,
-            verdict,
-            onJudged(found) {
-              isOwn = found
+            onJudged(verdict) {
+              isOwn = verdict
             },
           }),
         ),
@@ -163,9 +155,8 @@ async function dispatch(
   {
     signal,
     handled,
-    verdict,
     onJudged,
-  }: Pick<Attempted, 'handled' | 'verdict'> & { signal: AbortSignal; onJudged: (isOwn: boolean | null) => void },
+  }: { signal: AbortSignal; handled: HandledVersions; onJudged: (isOwn: boolean | null) => void },
 ): Promise<unknown> {
   const provider = framework.providers.get(integration.row.provider) as HandlesWebhooks
   const target = targetOf(framework, 'webhooks', integration.handle)
@@ -183,7 +174,6 @@ async function dispatch(
     isFirst: row.attempts === 1 && row.lostWorkers === 0,
     told: () => ({ kind: 'delivery', request }),
     signal,
-    verdict,
   }
   const run = () =>
     handleArrival(arriving, (isOwn) => {

@@ -1,9 +1,9 @@
 /** What differs between two handlings: the rules, on pieces made by hand. */
 import { describe, expect, it } from 'vitest'
+import { startupOf } from '../../src/db/startup-message-rules.ts'
 import { differences, withoutColumns } from '../../src/rehearsal/difference-rules.ts'
 import { withoutMoments } from '../../src/rehearsal/moment-rules.ts'
 import type { Piece, PlayedCall, RecordedCall, RowChange } from '../../src/rehearsal/rehearsal-jobs.ts'
-import { startupOf } from '../../src/rehearsal/startup-message-rules.ts'
 
 const call = (endpoint: string, at = 0): RecordedCall => ({
   method: 'GET',

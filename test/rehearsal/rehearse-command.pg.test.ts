@@ -109,8 +109,8 @@ describe('integrations rehearse', () => {
     expect(ran.exitCode).toBe(2)
   })
 
-  it('takes a time ago or a moment', async () => {
-    const ran = await rehearse('desk-config', ['--database', copy.url, '--since', 'yesterday'])
+  it.each(['yesterday', '999999d'])('takes a time ago or a moment, not %s', async (since) => {
+    const ran = await rehearse('desk-config', ['--database', copy.url, '--since', since])
     expect(ran.err).toContain('a time ago such as 90m, 24h or 7d, or a moment in ISO 8601 with its offset is allowed')
     expect(ran.exitCode).toBe(1)
   })

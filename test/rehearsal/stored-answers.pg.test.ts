@@ -1,11 +1,14 @@
 /** What a handler is answered from the request log, and what can't be rehearsed. */
 import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import type { LogRow, RequestRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
 import { HttpError } from '../../src/framework/errors.ts'
+import { currentArrival } from '../../src/providers/arrival.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { differences } from '../../src/rehearsal/difference-rules.ts'
 import type { Piece } from '../../src/rehearsal/rehearsal-jobs.ts'
+import { StoredAnswers } from '../../src/rehearsal/stored-answers.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -199,6 +202,33 @@ describe('an answer from the log', () => {
     expect(answer).toBe('of an item')
     expect(differences([piece], null)).toEqual([])
   })
+
+  it('is the one that the cache had, unless the code that is here refuses it', async () => {
+    const answers = new StoredAnswers()
+    answers.begin({ stored: [], cached: async () => '{"a":1}', spent: async () => false, error: null })
+    const asked = (schema: z.ZodType) =>
+      answers.request(test.framework, {
+        integration,
+        credentials: () => ({}),
+        endpoint: 'things',
+        method: 'GET',
+        call: () => null,
+        options: { cacheFor: 60 },
+        schema,
+      })
+    await expect(asked(z.object({ a: z.number() }))).resolves.toEqual({ a: 1 })
+    await expect(asked(z.object({ a: z.string() }))).rejects.toThrow('has no stored answer')
+    expect(answers.end().calls).toMatchObject([{ endpoint: 'things', recorded: null }])
+  })
+})
+
+it.each([true, false, null])('handles a delivery as it was judged then: %s', async (isOwn) => {
+  const found: (boolean | null)[] = []
+  await handled([], { isOwn })
+  await rehearsed(() => {
+    found.push(currentArrival()?.isOwn ?? null)
+  })
+  expect(found).toEqual([isOwn])
 })
 
 describe("what can't be rehearsed", () => {

@@ -112,9 +112,19 @@ describe('a release', () => {
     expect(git('tag')).toBe('')
   }, 120_000)
 
+  it('leaves no commit when the tag is refused', async () => {
+    const before = git('rev-parse', 'HEAD')
+    git('config', 'tag.gpgSign', 'true')
+    git('config', 'gpg.program', 'false')
+    await expect(make('0.2.0')).rejects.toThrow(/^git tag .* ended with/)
+    expect(git('rev-parse', 'HEAD')).toBe(before)
+    expect(git('status', '--porcelain')).toBe('')
+  }, 120_000)
+
   it.each([
     ['what is no version', '1.2', 'A version is wanted such as 1.2.3 or 1.2.3-rc.1; "1.2" was given.'],
     ['an older version', '0.0.9', '0.0.9 is older than 0.1.0'],
+    ['a trial of the present version', '0.1.0-rc.1', '0.1.0-rc.1 is older than 0.1.0'],
   ])('refuses %s', async (_, version, message) => {
     await expect(make(version)).rejects.toThrow(message)
   })

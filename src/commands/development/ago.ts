@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Instant } from '../../framework/instant.ts'
+import { Instant, isInstant } from '../../framework/instant.ts'
 import type { Field } from '../fields.ts'
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { m: 60, h: 3_600, d: 86_400 }
@@ -12,9 +12,11 @@ export const ago = (about: string): Field<Date> => ({
   read: (word) => word,
   schema: z.string({ error: ALLOWED }).transform((word, context): Date => {
     const [, count, unit = ''] = /^([1-9]\d{0,5})([mhd])$/.exec(word) ?? []
-    if (count !== undefined) return new Date(Date.now() - Number(count) * (UNIT_SECONDS[unit] as number) * 1_000)
-    const moment = Instant.safeParse(word)
-    if (moment.success) return moment.data
+    const moment =
+      count === undefined
+        ? Instant.safeParse(word).data
+        : new Date(Date.now() - Number(count) * (UNIT_SECONDS[unit] as number) * 1_000)
+    if (isInstant(moment)) return moment
     context.addIssue({ code: 'custom', message: ALLOWED })
     return z.NEVER
   }),

@@ -67,7 +67,7 @@ export const rehearse = command({
       })),
   }),
   show: ({ comparedWith, now: { pieces }, found }) => report(pieces, found, comparedWith),
-  // Where nothing could be rehearsed, nobody may take it for no difference.
+  // Where nothing could be rehearsed, it must not look like no difference.
   hasFailed: ({ now: { pieces }, found }) => found.length > 0 || (pieces.length > 0 && pieces.every(isUnrehearsed)),
 })
 

@@ -56,8 +56,6 @@ export interface ItemWork {
   readonly change: ItemChange | null
   /** When the claim was answered, by this process' clock. */
   readonly claimedAt: Date
-  /** Of a rehearsal: whether it was own then; undefined: that is asked. */
-  readonly verdict?: boolean | null
 }
 
 /**
@@ -124,11 +122,10 @@ export async function runSyncItem(
           isFirst: row.attempts === 1 && row.claim === work.claim,
           told: () => ({ kind: 'item', eventClass: row.eventClass, payload: payload as Json }),
           signal,
-          verdict: work.verdict,
         }
         const tell = () =>
-          handleArrival(arriving, (found) => {
-            isOwn = found
+          handleArrival(arriving, (verdict) => {
+            isOwn = verdict
             // Made here: it knows whether it is own.
             const event = Object.assign(new eventClass(handle, payload as never), work.change)
             const target = targetOf(framework, 'items', handle)
@@ -136,7 +133,7 @@ export async function runSyncItem(
               return handOverItem(framework, target, row, event, {
                 integration: handle,
                 signal,
-                isOwn: found === true,
+                isOwn: verdict === true,
               })
             return insideSync(inside, () => framework.listeners.deliver(event))
           })

@@ -1,9 +1,10 @@
 /** One connection to the shared session, as the stream that postgres.js takes for a socket. No network is involved. */
 import { Duplex } from 'node:stream'
+import { startupOf } from '../../db/startup-message-rules.ts'
 import type { Exchanges } from './shared-session.ts'
 import { SessionIsHeld } from './shared-session.ts'
 import type { Exchange } from './wire-messages.ts'
-import { CANCEL_REQUEST, errorResponse, exchangesIn, READY, SSL_REQUEST } from './wire-messages.ts'
+import { errorResponse, exchangesIn, READY } from './wire-messages.ts'
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html: lock_not_available */
 const LOCK_NOT_AVAILABLE = '55P03'
@@ -50,14 +51,14 @@ export class Connection extends Duplex {
   /** Whether the connection's first message is there and was a start; it is answered without the session. */
   #begin(): boolean {
     if (this.#received.length < 8 || this.#received.length < this.#received.readInt32BE(0)) return false
-    const version = this.#received.readInt32BE(4)
+    const { kind } = startupOf(this.#received)
     this.#received = Buffer.from(this.#received.subarray(this.#received.readInt32BE(0)))
-    if (version === CANCEL_REQUEST) {
+    if (kind === 'cancel') {
       // Each statement is done when it is sent: there is nothing to cancel.
       this.destroy()
       return false
     }
-    if (version === SSL_REQUEST) {
+    if (kind === 'encryption') {
       this.#say(Buffer.from('N'))
       return this.#begin()
     }

@@ -6,9 +6,6 @@
 
 /** Messages after which a client waits for an answer: Query, Sync, Flush, CopyDone, CopyFail, CopyData. */
 const ASKS = 'QSHcfd'
-/** How a connection begins: the protocol's version, or one of these instead. */
-export const SSL_REQUEST = 80877103
-export const CANCEL_REQUEST = 80877102
 
 /** Whole messages up to one that asks for an answer, with that one's type. */
 export interface Exchange {
