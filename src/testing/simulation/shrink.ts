@@ -1,7 +1,7 @@
 /** Makes a plan that fails smaller, as long as the same invariant breaks: by leaving parts out, never by adding any. */
 
 import type { Plan, RunStep, Step } from './plan.ts'
-import type { Played } from './play.ts'
+import type { Played } from './plan-player.ts'
 
 /** A plan of a dozen steps needs some 60. */
 const MOST_PLAYS = 300

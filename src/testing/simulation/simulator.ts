@@ -9,12 +9,12 @@ import { handlesWebhooks } from '../../providers/contracts.ts'
 import { streamsOf } from '../../providers/streams.ts'
 import type { InProcessPostgres } from '../postgres/wire-postgres.ts'
 import { clientOf, startMigrated } from '../test-integrations.ts'
-import { cleanDatabase } from './clean-database.ts'
+import { tableEmptier } from './empty-tables.ts'
 import { HostProcess } from './host-process.ts'
 import type { Material, Plan } from './plan.ts'
 import { FAULT_KINDS } from './plan.ts'
-import type { Played } from './play.ts'
-import { Play } from './play.ts'
+import type { Played } from './plan-player.ts'
+import { Play } from './plan-player.ts'
 import { Random } from './random.ts'
 import type { HostOptions, Outside, Scenario } from './scenario.ts'
 import { inMachineTime, inRealTime, inVirtualTime, SimulatedClock } from './virtual-time.ts'
@@ -51,7 +51,7 @@ export class Simulator<Model extends Outside> {
     const open = database
     const sql = clientOf(async () => open.connect())
     if (scenario.tables !== undefined) await sql.unsafe(scenario.tables)
-    const clean = await cleanDatabase(sql, `${framework.config.table_prefix}migrations`)
+    const clean = await tableEmptier(sql, `${framework.config.table_prefix}migrations`)
     return new Simulator(scenario, { clock, key, database, sql, streams, material, clean })
   }
 

@@ -9,7 +9,7 @@ import { DIED } from './host-process.ts'
 import type { Plan, RunStep } from './plan.ts'
 import type { Outside, Scenario, SimulatedHost } from './scenario.ts'
 import { Story } from './story.ts'
-import { openWebhooks, undoneWork, waitingEvents } from './undone-queries.ts'
+import { openWebhooks, unfinishedWork, waitingEvents } from './unfinished-work.ts'
 import type { SimulatedClock, VirtualTime } from './virtual-time.ts'
 import { Wire } from './wire.ts'
 
@@ -276,7 +276,7 @@ export class Play<Model extends Outside> {
   /** Webhooks and items that are not done, with the reason. */
   async #undone(): Promise<string[]> {
     const syncs = [...this.#unendedSyncs].map(([name, reason]) => `the last ${name} did not end: ${reason}`)
-    return [...syncs, ...(await undoneWork((await this.#living()).framework))]
+    return [...syncs, ...(await unfinishedWork((await this.#living()).framework))]
   }
 
   #throwMistake(): void {
