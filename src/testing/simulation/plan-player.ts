@@ -11,6 +11,7 @@ import type { Outside, Scenario, SimulatedHost } from './scenario.ts'
 import { Story } from './story.ts'
 import { openWebhooks, unfinishedWork, waitingEvents } from './unfinished-work.ts'
 import type { SimulatedClock, VirtualTime } from './virtual-time.ts'
+import { inRealTime } from './virtual-time.ts'
 import { Wire } from './wire.ts'
 
 export interface BrokenInvariant {
@@ -40,7 +41,7 @@ const NOTHING_FAILED = 'no webhook, item or sync is left undone'
 const CALM_SECONDS = 3_600
 /** In each all work is done again that is left. */
 const CALM_ROUNDS = 4
-/** An activity is tried as often, and after such a wait, by Temporal. */
+/** Temporal tries a run's activities without an end. Here each fault meets one try, so five show a fault that stays. */
 const ACTIVITY_TRIES = 5
 const ACTIVITY_WAIT_SECONDS = 10
 /** One webhook after the other; more passes than a host needs for those that webhooks bring about. */
@@ -69,7 +70,9 @@ export class Play<Model extends Outside> {
   async run(patienceMs: number): Promise<Played> {
     let timer: NodeJS.Timeout | undefined
     const stuck = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new SimulationStuck(patienceMs / 1_000, this.#story.lines)), patienceMs)
+      const giveUp = (): void => reject(new SimulationStuck(patienceMs / 1_000, this.#story.lines))
+      // Not a timer of the host's: those are stopped where its process dies.
+      timer = inRealTime(() => setTimeout(giveUp, patienceMs))
     })
     try {
       return await Promise.race([this.#play(), stuck])
@@ -199,21 +202,17 @@ export class Play<Model extends Outside> {
 
   /** As Temporal performs an activity: another worker tries again what one has begun. */
   readonly #perform: Perform = async (work, { once = false } = {}) => {
-    for (let attempt = 1; ; attempt += 1) {
-      let failure: unknown
+    for (let attempt = 1; ; attempt += 1)
       try {
         const result = await this.#inProcess(({ framework }) => work(syncWork(framework)))
         if (result !== DIED) return result
         if (once) throw new WorkerLost()
       } catch (error) {
         if (once) throw error
-        failure = error
+        if (attempt >= ACTIVITY_TRIES || (error as { nonRetryable?: boolean }).nonRetryable === true)
+          throw new ActivityFailed(error)
+        this.#stage.clock.advance(ACTIVITY_WAIT_SECONDS * attempt)
       }
-      if (failure === undefined) continue
-      if (attempt === ACTIVITY_TRIES || (failure as { nonRetryable?: boolean }).nonRetryable === true)
-        throw new ActivityFailed(failure)
-      this.#stage.clock.advance(ACTIVITY_WAIT_SECONDS * attempt)
-    }
   }
 
   async #runJob(name: string): Promise<void> {

@@ -87,8 +87,8 @@ export class Simulator<Model extends Outside> {
     this.material = of.material
   }
 
-  /** @throws what the model itself throws; SimulationStuck */
-  play(plan: Plan): Promise<Played> {
+  /** @param patienceMs of real time @throws what the model itself throws; SimulationStuck */
+  play(plan: Plan, patienceMs = PATIENCE_MS): Promise<Played> {
     const clock = this.#clock
     clock.set(this.#scenario.now ?? BEGINNING)
     return inVirtualTime(clock, new Random(0), async (time) => {
@@ -104,7 +104,7 @@ export class Simulator<Model extends Outside> {
           return new HostProcess(this.#database, clock, options)
         },
       })
-      return play.run(PATIENCE_MS)
+      return play.run(patienceMs)
     })
   }
 
