@@ -18,7 +18,7 @@ export interface SimulateOptions {
   readonly seeds?: number
   /** The first one. Default 1. */
   readonly seed?: number
-  /** Told after each seed. */
+  /** Called after each seed. */
   readonly onSeed?: (seed: number, played: Played) => void
   /** Aborted: no further seed begins. */
   readonly signal?: AbortSignal
@@ -33,7 +33,7 @@ export interface FoundFailure {
 }
 
 export interface Simulated {
-  /** Those that were played. */
+  /** How many were played. */
   readonly seeds: number
   readonly seconds: number
   /** The first seed that fails; null: none did. */

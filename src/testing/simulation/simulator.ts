@@ -1,5 +1,5 @@
 /**
- * Plays plans: a database that lives for all of them, and for each plan a new world outside and a host that begins anew.
+ * Plays plans. One database serves all of them; each plan gets a new world outside and a new host.
  *
  * Rule: docs/testing.md, "Simulation".
  */
@@ -20,7 +20,7 @@ import type { HostOptions, Outside, Scenario } from './scenario.ts'
 import { inMachineTime, inRealTime, inVirtualTime, SimulatedClock } from './virtual-time.ts'
 
 const BEGINNING = '2026-03-01T12:00:00Z'
-/** Of one plan; a process that stands still must not stop the search. Real time. */
+/** Real time for one plan: a process that stands still must not stop the search. */
 const PATIENCE_MS = 60_000
 
 export class Simulator<Model extends Outside> {
@@ -97,6 +97,7 @@ export class Simulator<Model extends Outside> {
         clock,
         time,
         streams: this.#streams,
+        runs: this.material.runs,
         start: async (transport) => {
           // Those of a process before it would be in the way: the database has one session.
           await this.#sql`deallocate all`.simple()
@@ -114,7 +115,7 @@ export class Simulator<Model extends Outside> {
   }
 }
 
-/** What a host leaves to the defaults is set so that a short story shows much. One thing runs at a time, so that it is always the same. */
+/** Where the host's config is silent, short waits let a short story show much. One item runs at a time: the story must stay the same. */
 function withDefaults(host: HostOptions): HostOptions {
   const { config = {} } = host
   return {
