@@ -28,7 +28,7 @@ const exitCode = await runProgram(process.argv.slice(2), {
   simulation: {
     readModule: importModule,
     // Loaded once it is asked for: it brings a database.
-    search: async (...given) => (await import('../testing/simulation/simulate.ts')).search(...given),
+    search: async (...given) => (await import('../testing/simulation/seed-search.ts')).search(...given),
   },
 })
 await stdout.flushed()

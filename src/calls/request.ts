@@ -141,9 +141,10 @@ async function makeAttempts(call: PlannedCall): Promise<Ending> {
 
 /** @returns whether the whole time has passed */
 async function waited({ clock }: Framework, ms: number, signal: AbortSignal | undefined): Promise<boolean> {
-  if (clock.wait === undefined) return pause(ms, signal, currentSync()?.signal)
+  const syncSignal = currentSync()?.signal
+  if (clock.wait === undefined) return pause(ms, signal, syncSignal)
   await clock.wait(ms)
-  return true
+  return signal?.aborted !== true && syncSignal?.aborted !== true
 }
 
 /** Whether the provider has spoken of the budget that the integration shares. What throws says nothing. */

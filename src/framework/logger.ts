@@ -13,7 +13,10 @@ export interface Logger {
 /** Where the time comes from. Tests put a clock of their own in its place. */
 export interface Clock {
   now(): Date
-  /** Takes the place of a real wait between two attempts of a call. Only a clock that stands still otherwise has it. */
+  /**
+   * Replaces the real wait between two attempts of a call: it moves the clock on. Only a simulation's clock has it. How long a
+   * listing took is then read from `now()`, too.
+   */
   wait?(ms: number): Promise<void>
 }
 

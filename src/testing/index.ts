@@ -47,7 +47,7 @@ export type {
   RunStep,
   Step,
 } from './simulation/plan.ts'
-export type { BrokenInvariant, Played } from './simulation/play.ts'
+export type { BrokenInvariant, Played } from './simulation/plan-player.ts'
 export type { Random } from './simulation/random.ts'
 export {
   defineScenario,
@@ -58,7 +58,7 @@ export {
   type SimulationEnd,
   type World,
 } from './simulation/scenario.ts'
-export { type FoundFailure, replay, type Simulated, type SimulateOptions, simulate } from './simulation/simulate.ts'
+export { type FoundFailure, replay, type Simulated, type SimulateOptions, simulate } from './simulation/seed-search.ts'
 export {
   createTestIntegrations,
   type SyncedItem,

@@ -76,7 +76,7 @@ export class SimulationFailed extends IntegrationsError {
     readonly seed: number | null,
     readonly broken: readonly { readonly name: string; readonly message: string }[],
     readonly story: readonly string[],
-    /** The shrunk plan, as source text. */
+    /** As source text; shrunk where a seed was played. */
     readonly plan: string,
     options: { cause: unknown },
   ) {

@@ -1,6 +1,7 @@
 /** Which part is killed when, drawn from a seed, so that a run that failed can be run again. */
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Random } from '../../src/testing/simulation/random.ts'
 import type { KeptProcess } from './kept-process.ts'
 
 const MAX_SEED = 2 ** 32
@@ -21,15 +22,10 @@ export function seedOfRun(environment: NodeJS.ProcessEnv = process.env, name = '
   return seed
 }
 
-/** Numbers from 0 up to 1, the same ones for the same seed: Mulberry32, https://gist.github.com/tommyettinger/46a874533244883189143505d203312c */
+/** Numbers from 0 up to 1, the same ones for the same seed. */
 export function seeded(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / MAX_SEED
-  }
+  const random = new Random(seed)
+  return () => random.next()
 }
 
 /** Each part so many times, in any order; the waits between them are between zero and twice their mean. */

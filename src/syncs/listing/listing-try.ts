@@ -134,10 +134,12 @@ export async function listBegun(
   const bookmark = (metadata.bookmark ?? null) as StoredBookmark | null
   // Items start only after a whole listing, and the bookmark vouches for those up to its own.
   if (attempt > 1) await deletePendingItems(db, tables, log.id, bookmark?.item_id ?? 0)
-  // A clock that does not run by itself is the only time there is.
+  const begunAt = performance.now()
+  const { clock } = framework
+  const begunMs = clock.now().getTime()
+  // In a simulation only the clock's time follows from the plan.
   const elapsedMs = (): number =>
-    framework.clock.wait === undefined ? performance.now() : framework.clock.now().getTime()
-  const begunAt = elapsedMs()
+    clock.wait === undefined ? performance.now() - begunAt : clock.now().getTime() - begunMs
   const beginning = new ListingBeginning(startedAt, bookmark === null ? null : new Date(bookmark.began_at))
   const requestIds = [...(bookmark?.request_ids ?? [])]
   const provider = framework.providers.find(row.provider)
@@ -172,7 +174,7 @@ export async function listBegun(
       observe: (request) => {
         if (requestIds.length < MAX_REQUEST_IDS) requestIds.push(request.id)
       },
-      observeDate: (date) => beginning.heard(date, (elapsedMs() - begunAt) / 1_000),
+      observeDate: (date) => beginning.heard(date, elapsedMs() / 1_000),
     }),
     syncLogId: log.id,
     cursor: isFull ? null : overlapped(metadata.cursor_before ?? null, provider, row),

@@ -46,7 +46,7 @@ export class SharedSession implements Exchanges {
   #holder: symbol | null = null
   #running: symbol | null = null
   /** The connection whose exchange runs is gone: what the exchange opens is rolled back as soon as it ends. */
-  #runsForNobody = false
+  #isRunningAbandoned = false
   #watchdog: NodeJS.Timeout | undefined
   /** Counts what was done, so that the watchdog sees whether anything was. */
   #steps = 0
@@ -67,7 +67,7 @@ export class SharedSession implements Exchanges {
   release(who: symbol): void {
     this.#waiting = this.#waiting.filter((turn) => turn.who !== who)
     if (this.#running === who) {
-      this.#runsForNobody = true
+      this.#isRunningAbandoned = true
       return
     }
     if (this.#holder !== who) return
@@ -101,8 +101,8 @@ export class SharedSession implements Exchanges {
       turn.reject(error)
     } finally {
       this.#running = null
-      if (this.#runsForNobody) {
-        this.#runsForNobody = false
+      if (this.#isRunningAbandoned) {
+        this.#isRunningAbandoned = false
         this.release(turn.who)
       }
       this.#next()

@@ -1,8 +1,7 @@
 /**
- * One start of the host's process. It can die between any two of its steps: nothing that it has begun goes on, as after SIGKILL,
- * and the database rolls back what it had open.
+ * One start of the host's process. It can die between any two of its steps, as by SIGKILL: its work stops there, and the
+ * database rolls back its open transaction.
  */
-
 import { partsOf } from '../../create-integrations.ts'
 import type { Framework } from '../../framework/context.ts'
 import type { ManualClock } from '../manual-clock.ts'
@@ -49,17 +48,17 @@ export class HostProcess {
     return this.#isDead
   }
 
-  /** The result, or DIED as soon as the process dies of it. */
+  /** The result, or DIED as soon as the process dies. */
   run<T>(work: () => Promise<T>): Promise<T | typeof DIED> {
     return Promise.race([work(), this.#died])
   }
 
-  /** From now on it has so many steps left. */
+  /** Sets how many steps are left until it dies. Default: it lives on. */
   diesAfter(remaining: Partial<Remaining>): void {
     this.#remaining = { ...ENDLESS, ...remaining }
   }
 
-  /** The host has done something. The promise of a process that dies of it stays open for ever. */
+  /** Counts a step of the host. Where the process dies at that step, the promise stays open for ever. */
   hostStep(): Promise<void> {
     this.#remaining.host -= 1
     return this.#goesOn()

@@ -17,7 +17,7 @@ export const FAULT_KINDS = [
 ] as const
 export type FaultKind = (typeof FAULT_KINDS)[number]
 
-/** What a call gets in place of its answer. Only `error after it worked` and `a cut body` have taken effect outside. */
+/** What a call gets in place of its answer. `throttled`, `an error` and `no connection` never reach the model. */
 export type CallFault =
   | 'throttled'
   | 'an error'
@@ -27,19 +27,19 @@ export type CallFault =
   | 'a slow answer'
 
 export type Fault =
-  /** The process dies after so many of the host's own statements and calls, within this step. */
+  /** The process dies after this number of the host's own statements and calls, within this step. */
   | { readonly crashAfter: number }
   /** The same, counting the statements of the framework, too. */
   | { readonly crashAfterStatement: number }
   /** The n-th call of this step, from 1. */
   | { readonly call: number; readonly gets: CallFault }
-  /** The n-th call of this step was answered, and then something changes outside. */
+  /** Something changes outside right after the n-th call of this step. */
   | ({ readonly afterCall: number } & Change)
 
 export interface Change {
   /** A name of the model's `changes`. */
   readonly change: string
-  /** Of the numbers that the change is given. */
+  /** Seed of the `random` that the change gets. */
   readonly seed: number
   /** How the deliveries that the change sends arrive. Default: once, at once. */
   readonly delivery?: { readonly twice?: true; readonly lateSeconds?: number }
@@ -79,7 +79,7 @@ export interface Material {
 const MAX_SEED = 1_000_000
 const FEWEST_STEPS = 3
 const MOST_STEPS = 10
-/** Reads of a step, and statements of its own, that are likely to be there. */
+/** A fault's place in its step is drawn from 1 to these. */
 const LIKELY_CALLS = 5
 const LIKELY_HOST_STEPS = 10
 const LIKELY_STATEMENTS = 60

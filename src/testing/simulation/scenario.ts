@@ -44,13 +44,13 @@ export type HostOptions = Pick<
   'providers' | 'models' | 'config' | 'egress' | 'logger' | 'middleware' | 'baseUrl'
 >
 
-export interface SimulationEnd<World extends Outside = Outside> extends SimulatedHost {
-  readonly outside: World
+export interface SimulationEnd<Model extends Outside = Outside> extends SimulatedHost {
+  readonly outside: Model
   readonly integration: Integration
 }
 
 export interface Scenario<Model extends Outside = Outside> {
-  /** Made anew for each start of the host's process, as in its config. */
+  /** Called again for each start of the host's process, as in its config. */
   host(): HostOptions
   /** SQL that makes the host's own tables. Their rows are deleted before each seed. */
   readonly tables?: string

@@ -1,9 +1,8 @@
 /** Makes a plan that fails smaller, as long as the same invariant breaks: by leaving parts out, never by adding any. */
-
 import type { Plan, RunStep, Step } from './plan.ts'
-import type { Played } from './play.ts'
+import type { Played } from './plan-player.ts'
 
-/** A plan of a dozen steps needs some 60. */
+/** Bounds the time of one shrinking. The smallest plan until then is the result. */
 const MOST_PLAYS = 300
 
 /** @param breaks plays a plan; null: the invariant holds */

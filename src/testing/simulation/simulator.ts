@@ -1,5 +1,5 @@
 /**
- * Plays plans: a database that lives for all of them, and for each plan a new world outside and a host that begins anew.
+ * Plays plans. One database serves all of them; each plan gets a new world outside and a new host.
  *
  * Rule: docs/testing.md, "Simulation".
  */
@@ -9,18 +9,18 @@ import { handlesWebhooks } from '../../providers/contracts.ts'
 import { streamsOf } from '../../providers/streams.ts'
 import type { InProcessPostgres } from '../postgres/wire-postgres.ts'
 import { clientOf, startMigrated } from '../test-integrations.ts'
-import { cleanDatabase } from './clean-database.ts'
+import { tableEmptier } from './empty-tables.ts'
 import { HostProcess } from './host-process.ts'
 import type { Material, Plan } from './plan.ts'
 import { FAULT_KINDS } from './plan.ts'
-import type { Played } from './play.ts'
-import { Play } from './play.ts'
+import type { Played } from './plan-player.ts'
+import { Play } from './plan-player.ts'
 import { Random } from './random.ts'
 import type { HostOptions, Outside, Scenario } from './scenario.ts'
 import { inMachineTime, inRealTime, inVirtualTime, SimulatedClock } from './virtual-time.ts'
 
 const BEGINNING = '2026-03-01T12:00:00Z'
-/** Of one plan; a process that stands still must not stop the search. Real time. */
+/** Real time for one plan: a process that stands still must not stop the search. */
 const PATIENCE_MS = 60_000
 
 export class Simulator<Model extends Outside> {
@@ -51,7 +51,7 @@ export class Simulator<Model extends Outside> {
     const open = database
     const sql = clientOf(async () => open.connect())
     if (scenario.tables !== undefined) await sql.unsafe(scenario.tables)
-    const clean = await cleanDatabase(sql, `${framework.config.table_prefix}migrations`)
+    const clean = await tableEmptier(sql, `${framework.config.table_prefix}migrations`)
     return new Simulator(scenario, { clock, key, database, sql, streams, material, clean })
   }
 
@@ -87,8 +87,8 @@ export class Simulator<Model extends Outside> {
     this.material = of.material
   }
 
-  /** @throws what the model itself throws; SimulationStuck */
-  play(plan: Plan): Promise<Played> {
+  /** @param patienceMs of real time @throws what the model itself throws; SimulationStuck */
+  play(plan: Plan, patienceMs = PATIENCE_MS): Promise<Played> {
     const clock = this.#clock
     clock.set(this.#scenario.now ?? BEGINNING)
     return inVirtualTime(clock, new Random(0), async (time) => {
@@ -97,6 +97,7 @@ export class Simulator<Model extends Outside> {
         clock,
         time,
         streams: this.#streams,
+        runs: this.material.runs,
         start: async (transport) => {
           // Those of a process before it would be in the way: the database has one session.
           await this.#sql`deallocate all`.simple()
@@ -104,7 +105,7 @@ export class Simulator<Model extends Outside> {
           return new HostProcess(this.#database, clock, options)
         },
       })
-      return play.run(PATIENCE_MS)
+      return play.run(patienceMs)
     })
   }
 
@@ -114,7 +115,7 @@ export class Simulator<Model extends Outside> {
   }
 }
 
-/** What a host leaves to the defaults is set so that a short story shows much. One thing runs at a time, so that it is always the same. */
+/** Where the host's config is silent, short waits let a short story show much. One item runs at a time: the story must stay the same. */
 function withDefaults(host: HostOptions): HostOptions {
   const { config = {} } = host
   return {

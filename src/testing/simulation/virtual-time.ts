@@ -1,13 +1,12 @@
 /**
- * Makes what code reads of the machine follow from the plan: `Date`, `Math.random()`. And notes timers, so that those of a
- * dead process never fire.
+ * Replaces `Date` and `Math.random()`, so that both follow from the plan. Notes the timers of `setTimeout()` and
+ * `setInterval()`, so that those of a dead process never fire.
  */
-import type { ManualClock } from '../manual-clock.ts'
-import { ManualClock as Manual } from '../manual-clock.ts'
+import { ManualClock } from '../manual-clock.ts'
 import type { Random } from './random.ts'
 
 /** A clock that moves on where code waits. */
-export class SimulatedClock extends Manual {
+export class SimulatedClock extends ManualClock {
   async wait(ms: number): Promise<void> {
     this.advance(ms / 1_000)
   }
@@ -34,7 +33,7 @@ const globals = (): Globals => ({
   setInterval: globalThis.setInterval,
 })
 
-/** As they were when this was loaded; what its timers call sees them, too. */
+/** The globals at the load of this module. What a timer of theirs calls sees them, too. */
 const machine: Globals = (() => {
   const real = globals()
   const setTimeout = new Proxy(real.setTimeout, {
@@ -47,7 +46,7 @@ const machine: Globals = (() => {
 /** The machine's globals can be replaced once: simulations of a process run one after the other. */
 let last: Promise<unknown> = Promise.resolve()
 
-/** Runs the work with the clock in the place of the machine's. Another simulation of this process waits for its end. */
+/** Runs the work by the given clock instead of the machine's. Another simulation of this process waits for its end. */
 export function inVirtualTime<T>(
   clock: ManualClock,
   random: Random,
@@ -125,7 +124,7 @@ function noting<Set extends typeof globalThis.setTimeout | typeof globalThis.set
   })
 }
 
-/** `Date`, of which "now" is the clock's. All else, `instanceof` too, is the machine's own. */
+/** `Date` with the clock's "now". All else, `instanceof` too, is the machine's own. */
 function dateBy(clock: ManualClock): DateConstructor {
   const real = globalThis.Date
   return new Proxy(real, {

@@ -3,7 +3,7 @@ import type { ManualClock } from '../manual-clock.ts'
 import type { SentRequest, Transport } from '../transport.ts'
 import { connectionReset } from '../transport.ts'
 import type { HostProcess } from './host-process.ts'
-import type { CallFault, ChangeStep, Fault } from './plan.ts'
+import type { CallFault, Change, Fault } from './plan.ts'
 import { Random } from './random.ts'
 import type { Outside, World } from './scenario.ts'
 import type { Story } from './story.ts'
@@ -17,10 +17,7 @@ interface UnderWay {
   readonly number: number
   readonly make: () => Request
   dueAtMs: number
-  tries: number
 }
-
-type Change = Pick<ChangeStep, 'change' | 'seed' | 'delivery'>
 
 export class Wire {
   readonly outside: Outside
@@ -62,7 +59,6 @@ export class Wire {
 
   /** The host has not taken it. */
   putBack(delivery: UnderWay): void {
-    delivery.tries += 1
     delivery.dueAtMs = this.#clock.now().getTime() + AGAIN_SECONDS * 1_000
     this.#underWay.push(delivery)
   }
@@ -83,7 +79,7 @@ export class Wire {
     }
   }
 
-  /** From now on these meet the calls, which are counted from 1 again. */
+  /** Sets the faults of the calls to come, and counts those from 1 again. */
   meet(faults: readonly Fault[]): void {
     this.#faults = faults
     this.#calls = 0
@@ -165,8 +161,8 @@ export class Wire {
     const { twice, lateSeconds = 0 } = this.#delivery ?? {}
     const dueAtMs = this.#clock.now().getTime() + lateSeconds * 1_000
     const number = this.#deliveries
-    this.#underWay.push({ number, make, dueAtMs, tries: 0 })
-    if (twice === true) this.#underWay.push({ number, make, dueAtMs: dueAtMs + AGAIN_SECONDS * 1_000, tries: 0 })
+    this.#underWay.push({ number, make, dueAtMs })
+    if (twice === true) this.#underWay.push({ number, make, dueAtMs: dueAtMs + AGAIN_SECONDS * 1_000 })
     this.#story.add(
       `delivery ${number} leaves${twice === true ? ' twice' : ''}${lateSeconds > 0 ? `, ${lateSeconds} s late` : ''}`,
     )

@@ -1,6 +1,6 @@
 /** Searches for each planted bug from the first seed on, shrinks it and runs the test file that keeps it; prints seeds and seconds. */
 import { describe, expect, it } from 'vitest'
-import { search } from '../../../src/testing/simulation/simulate.ts'
+import { search } from '../../../src/testing/simulation/seed-search.ts'
 import { chargingHost } from './charging-host.ts'
 import { deliveredMirror, syncedMirror } from './mirror-host.ts'
 import { PLANTED_BUGS } from './planted-bugs.ts'

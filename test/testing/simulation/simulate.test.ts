@@ -6,6 +6,7 @@ import { FAULT_KINDS, planOf } from '../../../src/testing/simulation/plan.ts'
 import { planText, testFileText } from '../../../src/testing/simulation/plan-text.ts'
 import { Random } from '../../../src/testing/simulation/random.ts'
 import { shrunk } from '../../../src/testing/simulation/shrink.ts'
+import { Simulator } from '../../../src/testing/simulation/simulator.ts'
 import { chargingHost } from './charging-host.ts'
 import { deliveredMirror, syncedMirror } from './mirror-host.ts'
 
@@ -68,6 +69,16 @@ it('what the model throws ends the simulation with that error', async () => {
     },
   })
   await expect(simulate({ ...scenario, outside } as never, { seeds: 5 })).rejects.toThrow('a mistake in the model')
+})
+
+it('a job that stands still ends the simulation, also after the process has died', async () => {
+  const simulator = await Simulator.open({ ...deliveredMirror(), jobs: { hang: () => new Promise(() => {}) } })
+  const steps = [{ run: 'webhooks', faults: [{ crashAfterStatement: 1 }] }, { run: 'hang' }]
+  await expect(simulator.play({ steps }, 5_000)).rejects.toMatchObject({
+    code: 'simulation_stuck',
+    story: [expect.stringContaining('the host dies'), expect.stringContaining('the host starts again')],
+  })
+  await simulator.close()
 })
 
 describe('shrinking', () => {

@@ -22,7 +22,7 @@ export async function waitingEvents({ db, tables: { events } }: Framework): Prom
 }
 
 /** Webhooks and items that have not ended well, a line each. An item that a later copy has made up for is done. */
-export async function undoneWork({ db, tables: { webhooks, syncItems } }: Framework): Promise<string[]> {
+export async function unfinishedWork({ db, tables: { webhooks, syncItems } }: Framework): Promise<string[]> {
   const rows = await db.execute<{ line: string }>(sql`
     select 'webhook ' || id || ' (' || coalesce(event_type, 'no type') || ') is ' || status || coalesce(': ' || error, '') as line
     from ${webhooks} where status <> 'processed'

@@ -9,8 +9,9 @@ import { DIED } from './host-process.ts'
 import type { Plan, RunStep } from './plan.ts'
 import type { Outside, Scenario, SimulatedHost } from './scenario.ts'
 import { Story } from './story.ts'
-import { openWebhooks, undoneWork, waitingEvents } from './undone-queries.ts'
+import { openWebhooks, unfinishedWork, waitingEvents } from './unfinished-work.ts'
 import type { SimulatedClock, VirtualTime } from './virtual-time.ts'
+import { inRealTime } from './virtual-time.ts'
 import { Wire } from './wire.ts'
 
 export interface BrokenInvariant {
@@ -31,19 +32,21 @@ interface Stage {
   readonly clock: SimulatedClock
   readonly time: VirtualTime
   readonly streams: readonly (string | null)[]
+  /** All that a plan can run. */
+  readonly runs: readonly string[]
   start(transport: Transport): Promise<HostProcess>
 }
 
 /** What must hold of any host, unless its scenario says `mayFail`. */
 const NOTHING_FAILED = 'no webhook, item or sync is left undone'
-/** Once faults are over. Longer than any backoff, breaker or suppression. */
+/** Passes before each round without faults. */
 const CALM_SECONDS = 3_600
-/** In each all work is done again that is left. */
+/** Each does all the work that is left. */
 const CALM_ROUNDS = 4
-/** An activity is tried as often, and after such a wait, by Temporal. */
+/** Temporal tries a run's activities without an end. Here each fault meets one try, so five show a fault that stays. */
 const ACTIVITY_TRIES = 5
 const ACTIVITY_WAIT_SECONDS = 10
-/** One webhook after the other; more passes than a host needs for those that webhooks bring about. */
+/** Looks for open webhooks within one step: handling one may start another. */
 const WEBHOOK_PASSES = 20
 
 export class Play<Model extends Outside> {
@@ -54,7 +57,7 @@ export class Play<Model extends Outside> {
   readonly #wire: Wire
   #process: HostProcess | null = null
   #integrationId = 0
-  /** Of each stream whose last run did not end, why. */
+  /** Why a stream's last run did not end, by the run's name. */
   readonly #unendedSyncs = new Map<string, string>()
 
   constructor(scenario: Scenario<Model>, plan: Plan, stage: Stage) {
@@ -69,7 +72,9 @@ export class Play<Model extends Outside> {
   async run(patienceMs: number): Promise<Played> {
     let timer: NodeJS.Timeout | undefined
     const stuck = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new SimulationStuck(patienceMs / 1_000, this.#story.lines)), patienceMs)
+      const giveUp = (): void => reject(new SimulationStuck(patienceMs / 1_000, this.#story.lines))
+      // Not a timer of the host's: those are stopped where its process dies.
+      timer = inRealTime(() => setTimeout(giveUp, patienceMs))
     })
     try {
       return await Promise.race([this.#play(), stuck])
@@ -142,7 +147,7 @@ export class Play<Model extends Outside> {
     else await this.#runJob(run)
   }
 
-  /** In the process that lives now; DIED once it has died of it. */
+  /** Works in the process that lives now. @returns DIED where the process died meanwhile */
   async #inProcess<T>(work: (process: HostProcess) => Promise<T>): Promise<T | typeof DIED> {
     const process = await this.#living()
     const result = await process.run(() => work(process))
@@ -199,21 +204,17 @@ export class Play<Model extends Outside> {
 
   /** As Temporal performs an activity: another worker tries again what one has begun. */
   readonly #perform: Perform = async (work, { once = false } = {}) => {
-    for (let attempt = 1; ; attempt += 1) {
-      let failure: unknown
+    for (let attempt = 1; ; attempt += 1)
       try {
         const result = await this.#inProcess(({ framework }) => work(syncWork(framework)))
         if (result !== DIED) return result
         if (once) throw new WorkerLost()
       } catch (error) {
         if (once) throw error
-        failure = error
+        if (attempt >= ACTIVITY_TRIES || (error as { nonRetryable?: boolean }).nonRetryable === true)
+          throw new ActivityFailed(error)
+        this.#stage.clock.advance(ACTIVITY_WAIT_SECONDS * attempt)
       }
-      if (failure === undefined) continue
-      if (attempt === ACTIVITY_TRIES || (failure as { nonRetryable?: boolean }).nonRetryable === true)
-        throw new ActivityFailed(failure)
-      this.#stage.clock.advance(ACTIVITY_WAIT_SECONDS * attempt)
-    }
   }
 
   async #runJob(name: string): Promise<void> {
@@ -230,21 +231,17 @@ export class Play<Model extends Outside> {
   /** No more faults: what is under way arrives, and all that is left is done. @returns what could not be done */
   async #calmDown(): Promise<readonly string[]> {
     this.#story.add('from here on nothing goes wrong')
-    const runs = [
-      'webhooks',
-      ...(this.#stage.streams.length > 0 ? ['sync'] : []),
-      ...Object.keys(this.#scenario.jobs ?? {}),
-    ]
     let undone: readonly string[] = []
     for (let round = 1; round <= CALM_ROUNDS; round += 1) {
       this.#stage.clock.advance(CALM_SECONDS)
       this.#wire.hurry()
       await this.#arrivals()
-      const { kit } = await this.#living()
-      if (!(await this.#integration(await this.#living())).isActive) await kit.integrations.enable(this.#integrationId)
+      const process = await this.#living()
+      const { kit } = process
+      if (!(await this.#integration(process)).isActive) await kit.integrations.enable(this.#integrationId)
       // As an operator does who has seen that they failed.
       if (round > 1) await kit.integrations.webhooks.replayMany({ status: 'failed' })
-      for (const run of runs) await this.#do(run)
+      for (const run of this.#stage.runs) await this.#do(run)
       if (await waitingEvents((await this.#living()).framework)) await (await this.#living()).kit.deliverEvents()
       this.#throwMistake()
       undone = await this.#undone()
@@ -276,7 +273,7 @@ export class Play<Model extends Outside> {
   /** Webhooks and items that are not done, with the reason. */
   async #undone(): Promise<string[]> {
     const syncs = [...this.#unendedSyncs].map(([name, reason]) => `the last ${name} did not end: ${reason}`)
-    return [...syncs, ...(await undoneWork((await this.#living()).framework))]
+    return [...syncs, ...(await unfinishedWork((await this.#living()).framework))]
   }
 
   #throwMistake(): void {

@@ -7,8 +7,8 @@ import { InvalidArgumentException } from '../../framework/errors.ts'
 import { SimulationFailed } from '../testing-errors.ts'
 import type { Plan } from './plan.ts'
 import { planOf } from './plan.ts'
+import type { Played } from './plan-player.ts'
 import { planText } from './plan-text.ts'
-import type { Played } from './play.ts'
 import type { Outside, Scenario } from './scenario.ts'
 import { shrunk } from './shrink.ts'
 import { Simulator } from './simulator.ts'
@@ -18,7 +18,7 @@ export interface SimulateOptions {
   readonly seeds?: number
   /** The first one. Default 1. */
   readonly seed?: number
-  /** Told after each seed. */
+  /** Called after each seed. */
   readonly onSeed?: (seed: number, played: Played) => void
   /** Aborted: no further seed begins. */
   readonly signal?: AbortSignal
@@ -33,7 +33,7 @@ export interface FoundFailure {
 }
 
 export interface Simulated {
-  /** Those that were played. */
+  /** How many were played. */
   readonly seeds: number
   readonly seconds: number
   /** The first seed that fails; null: none did. */

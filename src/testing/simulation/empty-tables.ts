@@ -9,9 +9,9 @@ const TRUNCATE_EVERY = 100
  * `session_replication_role` would pass foreign keys over, and make Postgres plan all functions of ours again for each seed.
  *
  * @param kept a table that stays
- * @returns does it
+ * @returns empties them, each time that it is called
  */
-export async function cleanDatabase(sql: Sql, kept: string): Promise<() => Promise<void>> {
+export async function tableEmptier(sql: Sql, kept: string): Promise<() => Promise<void>> {
   const tables = await sql<{ id: number; name: string }[]>`
     select c.oid::int as id, format('%I.%I', n.nspname, c.relname) as name
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
