@@ -54,10 +54,17 @@ const ALONE = [
   'test/testing/host-example.e2e.test.ts',
 ]
 
-/** They replace a module (`vi.mock`), which would stay replaced for the files that come after them in the same process. */
-export const REPLACING = ['test/calls/request.pg.test.ts', 'test/calls/pipeline.pg.test.ts']
+/**
+ * They replace a module (`vi.mock`), which would stay replaced for the files that come after them in the same process. Or they close
+ * the network of their process, and what other files have left there would be refused.
+ */
+export const REPLACING = [
+  'test/calls/request.pg.test.ts',
+  'test/calls/pipeline.pg.test.ts',
+  'test/rehearsal/rehearsal.pg.test.ts',
+]
 /** The same, and needs nothing. */
-export const REPLACING_FAST = ['test/testing/postgres/missing.test.ts']
+export const REPLACING_FAST = ['test/rehearsal/network-off.test.ts', 'test/testing/postgres/missing.test.ts']
 
 /** Starts one Postgres for all files of a project and hands its address to them. */
 const POSTGRES = 'test/support/postgres-setup.ts'

@@ -22,8 +22,10 @@ async function filesIn(folder: string, ending: string): Promise<{ path: string; 
 }
 
 describe('test files that share a process', () => {
-  it('replace no module: those that do are the ones of REPLACING', async () => {
-    const replacing = (await filesIn('test', '.test.ts')).filter(({ text }) => /\bvi\.(do)?[mM]ock\(/.test(text))
+  it('replace no module and close no network: those that do are the ones of REPLACING', async () => {
+    const replacing = (await filesIn('test', '.test.ts')).filter(({ text }) =>
+      /\b(vi\.(do)?[mM]ock|networkOff|playground)\(/.test(text),
+    )
     expect(replacing.map(({ path }) => path).sort()).toEqual([...REPLACING, ...REPLACING_FAST].sort())
   })
 
