@@ -78,21 +78,26 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
       if (own !== null && !(error instanceof IdempotencyConflict)) await release(call, own.id)
       throw error
     }
-    // The caller that had the turn before us may have been answered since.
-    const still = own ?? (await ledgerEntry(framework, key))
-    if (still?.id !== entry.id || (own === null && !mayBeSentAgain(still))) {
+    // The caller that had the turn before us may have been answered since: also one that was quicker than we who spent the key.
+    const still = await ledgerEntry(framework, key)
+    if (still?.id !== entry.id || (own === null ? !mayBeSentAgain(still) : still.prior !== null)) {
       await turn.giveBack()
       continue
     }
+    let isOurs = own !== null
     return {
       guard: (made) => async (context) => {
-        await turn.renew()
+        await turn.renew().catch((error: unknown) => {
+          // Another caller was let through: its answer goes with the key.
+          isOurs = false
+          throw error
+        })
         // The renewal takes of the attempt's time. A call that was given up meanwhile is not sent.
         context.signal.throwIfAborted()
         return made(context)
       },
       async end(ending) {
-        if (own !== null) await giveBack(call, own.id, ending)
+        if (isOurs) await giveBack(call, entry.id, ending)
         await turn.giveBack()
       },
     }

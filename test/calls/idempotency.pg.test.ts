@@ -471,6 +471,19 @@ describe('a provider that knows keys itself', () => {
     await write(repeat, {}, knowing)
   })
 
+  it('asks no provider again where a repeat was quicker than the caller that spent the key, and was answered', async () => {
+    const { cache } = test.framework
+    const acquire = vi.spyOn(cache, 'acquire').mockImplementationOnce(async (...given) => {
+      await write(answers('{"by":"a repeat"}'), {}, knowing)
+      return cache.acquire(...given)
+    })
+    onTestFinished(() => acquire.mockRestore())
+    const call = answers('', 422)
+    expect(await conflictOf(write(call, {}, knowing))).toMatchObject({ priorResponse: { by: 'a repeat' } })
+    expect(call).not.toHaveBeenCalled()
+    expect(await ledger(knowing)).toEqual(['key'])
+  })
+
   it.each([
     ['at the end of its window', 0, 'conflict'],
     ['a minute before', -60, 'let through'],
@@ -542,6 +555,9 @@ describe('a provider that knows keys itself', () => {
         priorResponse: { by: 'another' },
       })
       expect(call).not.toHaveBeenCalled()
+      // The answer of the other one goes with the key.
+      await reservation.end({ kind: 'failed', error: new Error(), failureClass: 'client', withoutEffect: true })
+      expect(await ledger(own)).toEqual(['key'])
     })
 
     it('nor if Postgres can‘t say whose turn it is, and that is no fault of the provider', async () => {
