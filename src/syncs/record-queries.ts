@@ -29,10 +29,14 @@ export interface ListedPart {
   readonly part: number
 }
 
-/** Notes which of these records are as they were handled last. @returns these */
+/**
+ * Notes which of these records are as they were handled last. Only a full listing's note outlives that of a later run.
+ *
+ * @returns these
+ */
 export async function markUnchanged(
   db: Database,
-  { recordHashes }: Tables,
+  { recordHashes, logs }: Tables,
   { integrationId, stream }: SyncOf,
   { syncLogId, part }: ListedPart,
   listed: readonly HashedRecord[],
@@ -41,7 +45,9 @@ export async function markUnchanged(
   const given = listed.map(({ eventClass: e, externalId: x, hash: h }) => ({ e, x, h }))
   const rows = await despiteDeadlocks(() =>
     db.execute<{ event_class: string; external_id: string }>(sql`
-      update ${recordHashes} r set listed_log_id = ${syncLogId}, listed_part = ${part}
+      update ${recordHashes} r set listed_log_id = ${syncLogId}, listed_part = ${part}, full_log_id = case
+        when exists (select 1 from ${logs} l where l.id = r.listed_log_id and ${isFullListing(sql`l.metadata`)})
+        then r.listed_log_id else r.full_log_id end
       from json_to_recordset(${JSON.stringify(given)}::json) as item (e text, x text, h text)
       where r.integration_id = ${integrationId} and r.stream = ${stream ?? OWN}
         and r.external_id = item.x and r.event_class = item.e and r.hash = item.h
@@ -141,16 +147,27 @@ export async function noteDeleted(
   )
 }
 
-/** A record that was listed unchanged since a run, as a scalar: the listing has no item of it. Null: it was not. */
-export function unchangedSince(
+/** A record that either listing named unchanged, as a scalar: the listing has no item of it. Null: neither did. */
+export function unchangedIn(
   { recordHashes }: Tables,
-  { integrationId, stream }: SyncOf,
+  { integrationId, stream, syncLogIds: [earlier, later], andSince }: SyncOf & TwoRuns,
   externalId: SQL,
-  syncLogId: number,
 ): SQL {
+  const isNamed = andSince
+    ? sql`r.listed_log_id >= ${earlier}`
+    : sql`(r.listed_log_id in (${earlier}, ${later}) or r.full_log_id in (${earlier}, ${later}))`
   return sql`(
     select r.id from ${recordHashes} r
     where r.integration_id = ${integrationId} and r.stream = ${stream ?? OWN} and r.external_id = ${externalId}
-      and r.listed_log_id >= ${syncLogId}
+      and ${isNamed}
     limit 1)`
 }
+
+interface TwoRuns {
+  readonly syncLogIds: readonly [earlier: number, later: number]
+  /** A run or backfill since the earlier one counts as well. */
+  readonly andSince: boolean
+}
+
+/** That a run has listed everything of some model. @param metadata of its log */
+export const isFullListing = (metadata: SQL): SQL => sql`jsonb_typeof(${metadata} -> 'full_listing') = 'object'`

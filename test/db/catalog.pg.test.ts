@@ -155,6 +155,7 @@ const ADDED: typeof SPECIFIED = {
     is_handled: 'boolean, default true',
     deleted_at: 'timestamp, nullable',
     listed_log_id: 'bigint, nullable',
+    full_log_id: 'bigint, nullable',
     listed_part: 'int, nullable',
   },
   _streams: {

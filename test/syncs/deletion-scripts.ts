@@ -126,7 +126,7 @@ export async function runDeletionScripts(scripts: number): Promise<typeof counte
         for (const each of chapters) await life.live(each)
         await life.comeToRest()
       }),
-      { numRuns: scripts, endOnFailure: true },
+      { numRuns: scripts, endOnFailure: true, examples: [[BACK_IN_BETWEEN]] },
     )
     return counted
   } finally {
@@ -150,6 +150,14 @@ interface FullWindow extends Window {
 const counted = { compared: 0, told: 0, confirmed: 0 }
 
 const PEACE: Chapter = { edits: [], full: true, duringPage: [], breaks: [], fails: [], dies: 'not', confirms: true }
+
+/** Gone in two full listings; back only in between, for a run that lists changes and names it unchanged. */
+const BACK_IN_BETWEEN: Chapter[] = [
+  PEACE,
+  { ...PEACE, edits: [{ do: 'delete', id: 'c' }] },
+  { ...PEACE, full: false, edits: [{ do: 'restore', id: 'c' }] },
+  { ...PEACE, edits: [{ do: 'delete', id: 'c' }] },
+]
 
 class Life {
   readonly integration: Integration

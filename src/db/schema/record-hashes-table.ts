@@ -31,6 +31,8 @@ export const recordHashesTable = (table: TableFactory, name: Name, integrations:
       deletedAt: moment('deleted_at'),
       /** The last run that listed it unchanged, which then has no item of it. */
       listedLogId: reference('listed_log_id'),
+      /** The last full listing before that one that named it, unchanged too. */
+      fullLogId: reference('full_log_id'),
       /** Which part of that listing, from 1: a resumed one knows those before its bookmark. */
       listedPart: integer('listed_part'),
       ...timestamps(),

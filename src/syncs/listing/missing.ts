@@ -19,7 +19,7 @@ import type { HandlesMissing } from '../../providers/contracts.ts'
 import { handlesMissing } from '../../providers/contracts.ts'
 import type { Integration } from '../../providers/integration.ts'
 import { syncSource } from '../../providers/streams.ts'
-import { noteDeleted, unchangedSince } from '../record-queries.ts'
+import { isFullListing, noteDeleted, unchangedIn } from '../record-queries.ts'
 import type { RunIds } from '../run-rules.ts'
 import { pendingOf } from '../sync-jobs.ts'
 
@@ -289,7 +289,7 @@ function fullListingBefore(
 /** The conditions that a run has listed everything of this kind. */
 function isOfKind({ logs }: Tables, { internalType }: { readonly internalType: string | null }): SQL[] {
   return [
-    sql`jsonb_typeof(${logs.metadata} -> 'full_listing') = 'object'`,
+    isFullListing(sql`${logs.metadata}`),
     sql`${logs.metadata} #>> '{full_listing,internal_type}' is not distinct from ${internalType}::text`,
   ]
 }
@@ -341,7 +341,7 @@ async function mappedPage(
     ), judged as (
       select page.external_id, page.created_at <= ${mappedBy.toISOString()}::timestamptz
         and ${itemOfEither(tables, listings, sql`page.external_id`)} is null
-        and ${unchangedSince(tables, listings, sql`page.external_id`, listings.syncLogIds[0])} is null as is_missing
+        and ${unchangedIn(tables, listings, sql`page.external_id`)} is null as is_missing
       from page
     )
     select count(*)::int as mapped, max(external_id) as last,

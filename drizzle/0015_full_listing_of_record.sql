@@ -1,0 +1,1 @@
+ALTER TABLE "__schema__"."__prefix___record_hashes" ADD COLUMN "full_log_id" bigint;
