@@ -2,9 +2,10 @@
 import { isIntegrationsError } from '../framework/errors.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
+import { lostDatabase } from '../framework/lost-database.ts'
 import { redactLikely } from '../framework/redaction.ts'
 
-/** 1: bad input, a refusal, or a fault of the host's code. 2: Postgres or Temporal was not reached. */
+/** 1: bad input, a refusal, or a fault of the host's code. 2: Postgres or Temporal was not reached, or Postgres was lost. */
 const EXIT = { done: 0, refused: 1, faulty: 1, unreachable: 2 } as const
 /** One Ctrl-C may arrive twice: from the terminal, and again from a wrapper (npm, tsx). */
 const REPEATED_SIGNAL_MS = 1_000
@@ -24,14 +25,20 @@ export async function runProcess(main: () => Promise<void>): Promise<void> {
   try {
     await main()
   } catch (error) {
-    const ours = isIntegrationsError(error)
-    process.stderr.write(`${ours ? error.message : error instanceof Error ? error.stack : String(error)}\n`)
+    process.stderr.write(`${wordsOf(error)}\n`)
     process.exit(exitCodeOf(error))
   }
 }
 
+function wordsOf(error: unknown): string {
+  if (isIntegrationsError(error)) return error.message
+  const lost = lostDatabase(error)
+  if (lost !== null) return `Postgres was lost (${lost}). \`integrations doctor\` says whether it is back.`
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}
+
 const exitCodeOf = (error: unknown): number =>
-  isIntegrationsError(error, 'backend_unreachable') ? EXIT.unreachable : EXIT.refused
+  isIntegrationsError(error, 'backend_unreachable') || lostDatabase(error) !== null ? EXIT.unreachable : EXIT.refused
 
 /**
  * Takes the last steps of a process. Each is taken, whatever becomes of the ones before; one that fails has a line.

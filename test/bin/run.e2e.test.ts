@@ -10,6 +10,12 @@ import { until } from '../e2e/own-stack.ts'
 const SCRIPT = fileURLToPath(new URL('./stopping-process.ts', import.meta.url))
 
 async function start(...args: string[]) {
+  const started = await startAnyway(...args)
+  await until('it is ready', async () => started.said('ready'), 60)
+  return started
+}
+
+async function startAnyway(...args: string[]) {
   const lines: string[] = []
   const child: ManagedProcess = await startProcess({
     name: 'stopping',
@@ -20,11 +26,16 @@ async function start(...args: string[]) {
   // What it said last has been read, too.
   const exited = Promise.all([child.exited, once(child.child, 'close')]).then(([exit]) => exit)
   const said = (event: string) => lines.some((line) => line.includes(`"event":"${event}"`))
-  await until('it is ready', async () => said('ready'), 60)
   return { child: child.child, exited, lines, said }
 }
 
 describe('a process', () => {
+  it('that loses Postgres while it starts says so in a line, and ends with 2', async () => {
+    const { exited, lines } = await startAnyway('lost')
+    expect(await exited).toEqual({ code: 2, signal: null })
+    expect(lines).toEqual(['Postgres was lost (CONNECTION_CLOSED). `integrations doctor` says whether it is back.'])
+  })
+
   it('that gets SIGTERM does what it has in hand, and ends with 0; the same signal twice in a row is one', async () => {
     const { child, exited, said } = await start('repeated')
     child.kill('SIGTERM')

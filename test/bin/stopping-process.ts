@@ -1,10 +1,13 @@
 /** A process that ends as ours do, for run.e2e.test.ts: what it has in hand takes a while. `argv[2]` says what happens. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { onStop } from '../../src/bin/run.ts'
+import { onStop, runProcess } from '../../src/bin/run.ts'
 
 const log = (level: string) => (fields: Record<string, unknown>) => console.log(JSON.stringify({ level, ...fields }))
 const logger = { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') }
 const WORK_MS = process.argv[2] === 'endless' ? 600_000 : 1_500
+
+if (process.argv[2] === 'lost')
+  await runProcess(() => Promise.reject(Object.assign(new Error('it was closed'), { code: 'CONNECTION_CLOSED' })))
 
 const stopping = onStop(logger, (why) => {
   logger.info({ event: 'stopping', why })

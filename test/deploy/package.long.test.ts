@@ -46,6 +46,12 @@ const MOST_BYTES = 3_000_000
 const PICTURE = /\.(png|svg|jpg)$/
 /** What the adapter of one provider needs beside: other hosts do not install it. */
 const ADAPTERS = ['@octokit/rest', 'stripe', 'universal-github-app-jwt'] as const
+/** A release adds its own. */
+const EARLIER_HOSTS = [
+  { commit: '3846fb6', path: 'examples/host' },
+  { commit: '098270c', path: 'examples/helpdesk' },
+  { commit: '80bf418', path: 'examples/two-way' },
+] as const
 
 const packed = z.array(
   z.object({
@@ -265,6 +271,50 @@ describe('installed with all of its optional peers', () => {
       .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))
     expect(found).toEqual([])
   })
+})
+
+/** Hosts as they were written for this package on an earlier day, with tests of their own. One that breaks is a breaking change. */
+describe('hosts of earlier commits', () => {
+  beforeAll(() => {
+    const own = z.record(z.string(), z.string()).parse(packageJson.devDependencies)
+    const wanted = ['vitest', 'typescript', '@types/node'].map((name) => `${name}@${own[name]}`)
+    const host = ['drizzle-orm', 'postgres', 'zod', 'hono'].map(
+      (name) => `${name}@${packageJson.dependencies[name as 'zod']}`,
+    )
+    npm(project, 'install', '--no-audit', '--no-fund', ...wanted, ...host)
+  }, 300_000)
+
+  it.each(EARLIER_HOSTS)(
+    '$path of $commit compiles, and its tests pass',
+    ({ commit, path }) => {
+      const place = join(project, `earlier-${commit}`)
+      mkdirSync(place)
+      const archive = execFileSync('git', ['archive', commit, path], { cwd: ROOT, maxBuffer: 64 << 20 })
+      execFileSync('tar', ['--extract', '--directory', place], { input: archive })
+      const options = {
+        module: 'nodenext',
+        target: 'es2023',
+        strict: true,
+        noEmit: true,
+        skipLibCheck: true,
+        allowImportingTsExtensions: true,
+      }
+      writeFileSync(join(place, 'tsconfig.json'), JSON.stringify({ compilerOptions: { ...options, types: ['node'] } }))
+      const compiled = spawnSync(join(project, 'node_modules/.bin/tsc'), ['--project', place], { encoding: 'utf8' })
+      expect(compiled.stdout).toBe('')
+      const tested = spawnSync(join(project, 'node_modules/.bin/vitest'), ['run', '--root', place, '--reporter=json'], {
+        encoding: 'utf8',
+        env: { ...process.env, NODE_OPTIONS: '', VITEST: '' },
+      })
+      const { numPassedTests, numTotalTests } = JSON.parse(tested.stdout) as Record<string, number>
+      expect({ passed: numPassedTests, of: numTotalTests }, tested.stderr).toEqual({
+        passed: numTotalTests,
+        of: expect.any(Number),
+      })
+      expect(numTotalTests).toBeGreaterThan(4)
+    },
+    300_000,
+  )
 })
 
 it('runs the example host: tables, API, worker, a webhook and a sync', async () => {

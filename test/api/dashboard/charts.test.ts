@@ -113,6 +113,18 @@ describe('a chart', () => {
     expect(text).not.toContain('after')
   })
 
+  it('gives marks that are near each other one number, left of the line at the end', async () => {
+    const marks = [0.1, 0.11, 0.12, 2, 3.9, 3.95].map((n) => ({ at: at(n), kind: 'incident opened', text: `at ${n}` }))
+    const text = await one([1, 2, 3, 4], { marks })
+    expect(
+      [...text.matchAll(/<text x="[\d.]+" y="12"( text-anchor="end")?>([^<]+)</g)].map(([, end, of]) => [of, end]),
+    ).toEqual([
+      ['1–3', undefined],
+      ['4', undefined],
+      ['5–6', ' text-anchor="end"'],
+    ])
+  })
+
   it('draws at most 30 marks and 6 lines', async () => {
     const marks = Array.from({ length: 100 }, (_, n) => ({ at: at(n / 50), kind: 'incident opened', text: `n${n}` }))
     expect(countOf(await one([1, 2, 3], { marks }), '<g class="mark">')).toBe(30)

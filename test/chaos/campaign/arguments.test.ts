@@ -10,11 +10,13 @@ describe('what a campaign is asked for', () => {
       kinds: null,
       hasPooler: false,
       temporalServer: 'dev',
+      pictures: null,
     })
   })
 
   it('takes what is said', () => {
-    const words = '--seed 7 --minutes 0.5 --faults kill,disk --per-minute 20 --pooler --full-server'.split(' ')
+    const words =
+      '--seed 7 --minutes 0.5 --faults kill,disk --per-minute 20 --pooler --full-server --pictures shots'.split(' ')
     expect(readArguments(words, { CHAOS_SEED: '8' })).toEqual({
       seed: 7,
       minutes: 0.5,
@@ -22,6 +24,7 @@ describe('what a campaign is asked for', () => {
       kinds: ['kill', 'disk'],
       hasPooler: true,
       temporalServer: 'full',
+      pictures: 'shots',
     })
     expect(readArguments([], { CHAOS_SEED: '8' })).toMatchObject({ seed: 8 })
     expect(readArguments(['--help'], {})).toBeNull()

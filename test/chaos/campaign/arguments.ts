@@ -15,6 +15,7 @@ servers remember. Exit code 1: a promise is broken.
   --per-minute <n>    faults a minute, from 1 to 60; default: 15
   --pooler            PgBouncer in transaction mode before Postgres
   --full-server       a Temporal server with a Postgres of its own, in place of the dev server
+  --pictures <folder> of each page of the dashboard, at the end; needs Chromium
   --help`
 
 const MINUTES = { least: 0.5, most: 240, usual: 5 }
@@ -28,6 +29,8 @@ export interface CampaignArguments {
   readonly kinds: readonly FaultKind[] | null
   readonly hasPooler: boolean
   readonly temporalServer: 'dev' | 'full'
+  /** The folder of pictures of the dashboard. Null: none are taken. */
+  readonly pictures: string | null
 }
 
 /** @throws Error with what is wrong, what is allowed and what was given. @returns null: help is asked for */
@@ -44,6 +47,7 @@ export function readArguments(
       'per-minute': { type: 'string' },
       pooler: { type: 'boolean', default: false },
       'full-server': { type: 'boolean', default: false },
+      pictures: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
     strict: true,
@@ -57,6 +61,7 @@ export function readArguments(
     kinds: values.faults === undefined ? null : kindsOf(values.faults),
     hasPooler: values.pooler,
     temporalServer: values['full-server'] ? 'full' : 'dev',
+    pictures: values.pictures ?? null,
   }
 }
 

@@ -12,6 +12,7 @@ import { findFaketime } from './clocks.ts'
 import { mountScarceDisk } from './disk.ts'
 import type { FaultKind } from './faults.ts'
 import { FAULT_KINDS } from './faults.ts'
+import { takeCampaignPictures } from './pictures.ts'
 import { faultsByKind, machineLine, verdictLines, writeStory } from './report.ts'
 
 const EXIT_BROKEN = 1
@@ -72,6 +73,7 @@ async function main(words: readonly string[]): Promise<number> {
     const { verdicts, story } = campaign
     await mkdir(STORIES, { recursive: true })
     const path = await writeStory(STORIES, `${seed}-${new Date().toISOString().replace(/[:.]/g, '-')}`, campaign, head)
+    if (asked.pictures !== null) await takeCampaignPictures(campaign.stack, asked.pictures)
     await campaign.stop()
     console.log(
       ['', ...verdictLines(verdicts), '', `faults and restarts: ${story.length}`, ...faultsByKind(story)].join('\n'),

@@ -4,7 +4,7 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Integrations } from '../../../src/index.ts'
+import type { ConfigInput, Integrations } from '../../../src/index.ts'
 import { createIntegrations, generateEncryptionKey } from '../../../src/index.ts'
 import { isIntegrationsError } from '../../../src/provider.ts'
 import type { HostNotes } from '../host-notes.ts'
@@ -158,13 +158,17 @@ async function deploy(stack: CampaignStack, operators: Operators, ring: string):
   await before.close()
 }
 
-function operatorOf({ outside }: CampaignStack, ring: string): Integrations {
+export function operatorOf(
+  { outside }: CampaignStack,
+  ring: string,
+  { baseUrl = 'https://hooks.example.com', operator }: { baseUrl?: string } & Pick<ConfigInput, 'operator'> = {},
+): Integrations {
   const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
   return createIntegrations({
     encryptionKeys: ring.trim(),
-    baseUrl: 'https://hooks.example.com',
+    baseUrl,
     egress: { allow: ['127.0.0.1'] },
-    config: CAMPAIGN_CONFIG,
+    config: { ...CAMPAIGN_CONFIG, ...(operator === undefined ? {} : { operator }) },
     // It handles nothing, so it notes nothing.
     providers: campaignProviders({} as HostNotes, outside.url),
     logger: silent,

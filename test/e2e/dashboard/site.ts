@@ -73,25 +73,7 @@ export async function startSite({
     rows,
     origin,
     root: `${base}/operator`,
-    async visit(browser, as, options = {}) {
-      const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options })
-      const page = await context.newPage()
-      const complaints: string[] = []
-      page.on('console', (message) => {
-        if (['error', 'warning'].includes(message.type()))
-          complaints.push(`${page.url()}: ${message.text()} ${message.location().url}`)
-      })
-      page.on('pageerror', (error) => complaints.push(`${page.url()}: ${error.message}`))
-      page.on('dialog', (dialog) => {
-        complaints.push(`${page.url()}: a dialog: ${dialog.message()}`)
-        void dialog.dismiss()
-      })
-      await page.goto(`${base}/operator/login`)
-      await page.getByLabel('Operator token').fill(as === 'operate' ? OPERATE_TOKEN : READ_TOKEN)
-      await page.getByRole('button', { name: 'Sign in' }).click()
-      await page.waitForURL(`${base}/operator`)
-      return { context, page, complaints }
-    },
+    visit: (browser, as, options) => signIn(browser, base, as, options),
     async close() {
       stopping.abort()
       server.closeAllConnections()
@@ -102,6 +84,32 @@ export async function startSite({
       await database.drop()
     },
   }
+}
+
+/** @param base what the dashboard's `/operator` stands behind */
+export async function signIn(
+  browser: Browser,
+  base: string,
+  as: 'operate' | 'read',
+  options: BrowserContextOptions = {},
+): Promise<Visit> {
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options })
+  const page = await context.newPage()
+  const complaints: string[] = []
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type()))
+      complaints.push(`${page.url()}: ${message.text()} ${message.location().url}`)
+  })
+  page.on('pageerror', (error) => complaints.push(`${page.url()}: ${error.message}`))
+  page.on('dialog', (dialog) => {
+    complaints.push(`${page.url()}: a dialog: ${dialog.message()}`)
+    void dialog.dismiss()
+  })
+  await page.goto(`${base}/operator/login`)
+  await page.getByLabel('Operator token').fill(as === 'operate' ? OPERATE_TOKEN : READ_TOKEN)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.waitForURL(`${base}/operator`)
+  return { context, page, complaints }
 }
 
 /** As nginx with `location /tools/ { proxy_pass http://…/; }`. */

@@ -51,9 +51,8 @@ const WIDTH = 440
 const HEIGHT = 200
 const PLOT = { left: 48, right: 432, top: 22, bottom: 176 } as const
 const LETTER_PIXELS = 11
-/** Numbers of marks that are nearer than this stand below each other. */
-const MARK_WIDTH = 14
-const MARK_ROWS = 3
+/** Marks that are nearer than this share their numbers: `3–11`. */
+const MARK_WIDTH = 34
 
 /** A chart with its legend, its marks in words, and its figures as a table. */
 export function chart(input: ChartInput): Markup {
@@ -154,8 +153,14 @@ ${gap ? html`<rect class="gap" x="${gap.from}" y="${PLOT.top}" width="${Math.max
 ${levels.map((level) => html`<line class="grid" x1="${PLOT.left}" x2="${PLOT.right}" y1="${y(level)}" y2="${y(level)}"/><text x="${PLOT.left - 4}" y="${round(y(level) + 4)}" text-anchor="end">${format(unit, level)}</text>`)}
 ${timeTicks(fromMs, toMs).map(({ atMs, label }) => html`<line class="grid" x1="${x(atMs)}" x2="${x(atMs)}" y1="${PLOT.bottom}" y2="${PLOT.bottom + 4}"/><text x="${x(atMs)}" y="${PLOT.bottom + 16}" text-anchor="middle">${label}</text>`)}
 ${lines.map(({ style }, at) => shape(kind, style, { drawn, ends, at, x, y })).reverse()}
-${placed(marks, x).map(({ mark, at, row }) => html`<g class="mark"><title>${mark.kind}: ${mark.text}</title><line x1="${at}" x2="${at}" y1="${6 + row * 10}" y2="${PLOT.bottom}" stroke-dasharray="2 3"/><text x="${at + 2}" y="${12 + row * 10}">${mark.number}</text></g>`)}
+${placed(marks, x).map(({ mark, at, numbers }) => html`<g class="mark"><title>${mark.kind}: ${mark.text}</title><line x1="${at}" x2="${at}" y1="6" y2="${PLOT.bottom}" stroke-dasharray="2 3"/>${numbers === null ? '' : markNumbers(numbers, at)}</g>`)}
 </svg>`
+}
+
+/** Left of its line where there is no room on its right. */
+function markNumbers(numbers: string, at: number): Markup {
+  const isLast = at > PLOT.right - MARK_WIDTH
+  return html`<text x="${isLast ? at - 3 : at + 2}" y="12"${isLast ? html` text-anchor="end"` : ''}>${numbers}</text>`
 }
 
 interface ShapeInput {
@@ -254,15 +259,19 @@ function dayOf(text: string): string {
   return `${Number(text.slice(8, 10))} ${MONTHS[Number(text.slice(5, 7)) - 1]}`
 }
 
-/** Beside their lines, in rows where they are near each other. */
+/** With the numbers beside the line of the first, for those that are near each other. */
 function placed(marks: Drawn['marks'], x: (atMs: number) => number) {
-  let row = 0
-  let last = Number.NEGATIVE_INFINITY
-  return marks.map((mark) => {
+  const groups: { at: number; marks: { mark: Drawn['marks'][number]; at: number }[] }[] = []
+  for (const mark of marks) {
     const at = x(mark.at.getTime())
-    row = at - last < MARK_WIDTH ? (row + 1) % MARK_ROWS : 0
-    last = at
-    return { mark, at, row }
+    const last = groups.at(-1)
+    if (last === undefined || at - last.at >= MARK_WIDTH) groups.push({ at, marks: [{ mark, at }] })
+    else last.marks.push({ mark, at })
+  }
+  return groups.flatMap(({ marks }) => {
+    const [first, last] = [marks[0]?.mark.number, marks.at(-1)?.mark.number]
+    const numbers = first === last ? String(first) : `${first}–${last}`
+    return marks.map((one, place) => ({ ...one, numbers: place === 0 ? numbers : null }))
   })
 }
 
@@ -284,7 +293,7 @@ const UNITS = {
   aMinute: (value: number) => short(value),
 } as const
 
-function format(unit: ChartInput['unit'], value: number): string {
+export function format(unit: ChartInput['unit'], value: number): string {
   return UNITS[unit](value)
 }
 

@@ -126,13 +126,13 @@ export const STATE_CHARTS = {
   },
   key: {
     title: 'An idempotency key',
-    states: { spent: [0, 0], recovered: [1, 0], unknown: [2, 0] },
+    states: { spent: [0, 0], answered: [1, 0], unknown: [2, 0] },
     arrows: [
       ['*', 'spent', 'before the first attempt, committed'],
       ['spent', '*', 'given back, for no attempt can have had an effect'],
-      ['spent', 'recovered', 'a call answered, its body is kept'],
+      ['spent', 'answered', 'a call answered, its body is kept'],
       ['spent', 'unknown', 'its process died, or nobody knows'],
-      ['recovered', '*', 'pruned'],
+      ['answered', '*', 'pruned'],
       ['unknown', '*', 'pruned, or forgotten by hand'],
     ],
   },

@@ -66,6 +66,7 @@ export function pre(text: string, label: string): Markup {
 
 /** A value as JSON, collapsed when it is long. */
 export function json(value: unknown, label: string): Markup {
+  if (value === null) return html`<span class="quiet">none</span>`
   const text = typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? 'undefined')
   const shown = pre(text, label)
   return text.length < 2_000
@@ -90,11 +91,14 @@ export interface Column<Row> {
 /** The first column names its row. */
 export function tableOf<Row>({
   caption,
+  about,
   columns,
   rows,
   none,
 }: {
   readonly caption: string
+  /** Behind the caption, such as a command. */
+  readonly about?: Markup
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly none: string
@@ -105,7 +109,7 @@ export function tableOf<Row>({
       ? html`<th scope="row">${cell(row) ?? ''}</th>`
       : html`<td${isNumber ? html` class="number"` : ''}>${cell(row) ?? ''}</td>`
   return html`<div class="wide" tabindex="0" role="group" aria-label="${caption}"><table>
-<caption>${caption}</caption>
+<caption>${caption}${about ?? ''}</caption>
 <thead><tr>${columns.map(({ head, isNumber }) => html`<th scope="col"${isNumber ? html` class="number"` : ''}>${head}</th>`)}</tr></thead>
 <tbody>${rows.map((row) => html`<tr>${columns.map((column, at) => cell(column, row, at))}</tr>\n`)}</tbody>
 </table></div>`

@@ -160,7 +160,8 @@ ${tableOf<Notifications['given_up'][number]>({
     title: 'Schedules',
     operation: 'get /schedules',
     main: ({ schedules, search_attributes: attributes }: Schedules) => html`${tableOf<Schedules['schedules'][number]>({
-      caption: 'Our Schedules, as Temporal has them. `integrations schedules --apply` brings them in step.',
+      caption: 'Our Schedules, as Temporal has them.',
+      about: html` <code>integrations schedules --apply</code> brings them in step.`,
       columns: [
         { head: 'Schedule', cell: ({ id }) => id },
         {

@@ -7,6 +7,7 @@ import type { Figures } from '../../../rollups/series.ts'
 import type { Act } from '../acts/acts.ts'
 import { buttons } from '../acts/acts.ts'
 import { ask } from '../acts/operation-door.ts'
+import { format } from '../charts/charts.ts'
 import type { Section } from '../frame/frame.ts'
 import type { Markup } from '../frame/markup.ts'
 import { badge, body, facts, json, NOTHING, tableOf, time } from '../frame/markup.ts'
@@ -245,7 +246,10 @@ function healthOf(
     'Failed, by class': Object.entries(byClass)
       .map(([word, count]) => `${count} ${word}`)
       .join(', '),
-    'Median and 95th': durationMs.p50 === null ? undefined : `about ${durationMs.p50} ms, ${durationMs.p95} ms`,
+    'Median and 95th':
+      durationMs.p50 === null
+        ? undefined
+        : `about ${format('ms', durationMs.p50)}, ${format('ms', durationMs.p95 ?? durationMs.p50)}`,
   })}${
     errors.length === 0
       ? ''
