@@ -28,6 +28,8 @@ interface Kept {
   readonly text: Promise<string | null>
   /** The text is an older copy, or none. */
   hasFailed: boolean
+  /** The address has answered at least once: it is no forger's invention. */
+  hasText: boolean
 }
 
 /** What a process has fetched. */
@@ -62,20 +64,35 @@ export class FetchedKeys {
   /** @param older is better than none while the provider's host is away */
   #fetch(url: string, older: string | null): Promise<string | null> {
     const now = this.#now()
-    this.#fetchedAt = this.#fetchedAt.filter((at) => now - at < 60_000)
-    if (this.#fetchedAt.length >= FETCHES_PER_MINUTE) return Promise.resolve(older)
-    this.#fetchedAt.push(now)
+    // What is known is asked for again whatever a forger has used up.
+    if (older === null) {
+      this.#fetchedAt = this.#fetchedAt.filter((at) => now - at < 60_000)
+      if (this.#fetchedAt.length >= FETCHES_PER_MINUTE) return Promise.resolve(null)
+      this.#fetchedAt.push(now)
+    }
     const asked = this.#ask(url)
-    const kept: Kept = { at: now, text: asked.then((text) => text ?? older), hasFailed: false }
+    const kept: Kept = {
+      at: now,
+      text: asked.then((text) => text ?? older),
+      hasFailed: false,
+      hasText: older !== null,
+    }
     void asked.then((text) => {
       kept.hasFailed = text === null
+      kept.hasText ||= text !== null
     })
     // Deleted first: a map keeps its order, so the one fetched longest ago comes first.
     this.#kept.delete(url)
     this.#kept.set(url, kept)
-    const [oldest] = this.#kept.keys()
-    if (this.#kept.size > MAX_KEPT && oldest !== undefined) this.#kept.delete(oldest)
+    if (this.#kept.size > MAX_KEPT) this.#forgetOne()
     return kept.text
+  }
+
+  /** One that has never answered, else the one fetched longest ago. */
+  #forgetOne(): void {
+    const before = [...this.#kept].slice(0, -1)
+    const [url] = before.find(([, { hasText }]) => !hasText) ?? before[0] ?? []
+    if (url !== undefined) this.#kept.delete(url)
   }
 
   async #ask(url: string): Promise<string | null> {

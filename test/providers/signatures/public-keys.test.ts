@@ -123,6 +123,17 @@ describe('a fetch', () => {
     await keys.get('https://certs.example.com/101.pem')
     expect(asked).toHaveLength(31)
   })
+
+  it('of a known address is kept, and made again, whatever a forger names', async () => {
+    const { keys, asked, pass } = wire((url) => (url === URL_OF_IT ? 'text' : 404))
+    await keys.get(URL_OF_IT)
+    for (let minute = 0; minute < 61; minute += 1) {
+      for (let n = 0; n < 30; n += 1) await keys.get(`https://certs.example.com/${minute}-${n}.pem`)
+      expect(await keys.get(URL_OF_IT)).toBe('text')
+      pass(60)
+    }
+    expect(asked.filter((url) => url === URL_OF_IT)).toHaveLength(2)
+  })
 })
 
 describe('a set of keys', () => {
