@@ -30,7 +30,7 @@ const LINES = [
 ]
 const STYLE = `text{font:11px system-ui,sans-serif;fill:#57606a}.title{font-weight:600}.value{font-size:10px}
 .axis{stroke:#8c959f;stroke-width:1}.first{stroke:#2f6fb5;fill:#2f6fb5}.second{stroke:#b5622f;fill:#b5622f}
-polyline{fill:none;stroke-width:2}.range{stroke-width:1}
+polyline.first,polyline.second{fill:none;stroke-width:2}.range{stroke-width:1}
 @media (prefers-color-scheme:dark){text{fill:#9ea7b3}.first{stroke:#6cb0f5;fill:#6cb0f5}.second{stroke:#f0a35e;fill:#f0a35e}}`
 
 export function curves(title: string, panels: readonly Panel[]): string {

@@ -1,7 +1,8 @@
 /** `npm run bench -- all` and `-- growth`: every bench in a process of its own, round after round. Method: docs/performance.md, "All of them". */
 import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -81,8 +82,10 @@ async function inCampaign<T>(
     const done = Object.keys(state.ran).length
     if (done > 0)
       console.error(`going on with the run of ${state.startedAt}: ${done} turns are done (--fresh begins anew)`)
+    const clone = createHash('sha256').update(ROOT).digest('hex').slice(0, 8)
+    const temporary = join(tmpdir(), `durable-bench-${clone}-${name}${suffix}`)
     const value = await work(state, {
-      run: runTurn,
+      run: (turn) => runTurn(turn, temporary),
       keep: (changed) => keepState(file, changed),
       say: (line) => console.error(`${new Date().toISOString().slice(11, 19)} ${line}`),
     })
@@ -102,9 +105,14 @@ function keepResults(name: string, { quick }: PlanOptions, results: AllResults |
   console.error(`results: ${file}${quick ? '' : '; `npm run docs` makes docs/benchmarks.md of them'}`)
 }
 
-/** Its temporary files go with it, also when it is killed: a database of ten million rows has gigabytes. */
-async function runTurn({ bench, args }: Turn): Promise<Printed> {
-  const folder = mkdtempSync(join(tmpdir(), 'durable-bench-turn-'))
+/** Servers that are ending still write. */
+const REMOVED = { recursive: true, force: true, maxRetries: 10, retryDelay: 500 }
+
+/** Its temporary files go with it, or before the next one when this process is killed: ten million rows are gigabytes. */
+async function runTurn({ bench, args }: Turn, folder: string): Promise<Printed> {
+  // What a killed run has left.
+  rmSync(folder, REMOVED)
+  mkdirSync(folder)
   // The server of a root runs as another user.
   chmodSync(folder, 0o711)
   const child = spawn(process.execPath, [...process.execArgv, join(ROOT, 'bench/main.ts'), bench, '--json', ...args], {
@@ -124,7 +132,7 @@ async function runTurn({ bench, args }: Turn): Promise<Printed> {
     return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '') as Printed
   } finally {
     clearTimeout(timer)
-    rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 500 })
+    rmSync(folder, REMOVED)
   }
 }
 

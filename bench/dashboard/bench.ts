@@ -20,7 +20,7 @@ import type { ApiCommands } from './api-process.ts'
 import { deployment } from './deployment.ts'
 import type { Size } from './fill.ts'
 import { fill } from './fill.ts'
-import { DASHBOARD_PATHS, HOME, PAYLOAD_SEARCH, READS } from './paths.ts'
+import { dashboardPaths, HOME, PAYLOAD_SEARCH, READS } from './paths.ts'
 
 const FULL = { integrations: 10_000, requests: 10_000_000, webhooks: 1_000_000, items: 1_000_000 } satisfies Size
 const QUICK = { integrations: 300, requests: 100_000, webhooks: 20_000, items: 20_000 } satisfies Size
@@ -64,13 +64,17 @@ export async function benchDashboard({ quick, rounds = 1, say }: BenchOptions): 
       postgres(options.database, { max: 1, fetch_types: false, onnotice: () => {} }),
       (running) => running.end({ timeout: 5 }),
     )
-    await fill(integrations, sql, quick ? QUICK : FULL, say)
+    const size = quick ? QUICK : FULL
+    await fill(integrations, sql, size, say)
     const asked = quick ? QUICK_ASKED : ASKED
     const passes = await measurePasses(integrations, sql, say)
     const pages = await startPages(started, options)
     const sweeps: { reads: Figure[]; pages: Figure[] }[] = []
     for (let round = 0; round < rounds; round += 1)
-      sweeps.push({ reads: await measureReads(integrations, asked, say), pages: await measurePages(pages, asked, say) })
+      sweeps.push({
+        reads: await measureReads(integrations, asked, say),
+        pages: await measurePages(pages, dashboardPaths(size), asked, say),
+      })
     const reads = foldFigures(sweeps.map((sweep) => sweep.reads))
     const paths = foldFigures(sweeps.map((sweep) => sweep.pages))
     return {
@@ -165,11 +169,12 @@ async function startPages(started: Started, options: Parameters<typeof deploymen
 
 async function measurePages(
   { api, root, cookie }: Pages,
+  paths: readonly string[],
   asked: number,
   say: (line: string) => void,
 ): Promise<Figure[]> {
   const figures: Figure[] = []
-  for (const path of DASHBOARD_PATHS) {
+  for (const path of paths) {
     const get = async (): Promise<void> => {
       const response = await fetch(`${root}${path}`, { headers: { cookie }, redirect: 'manual' })
       await response.text()
