@@ -30,7 +30,7 @@ const GROWTH = 'growth'
 const NAMES = [...Object.keys(BENCHES), ...Object.keys(CURVES), ALL, GROWTH]
 const USAGE = `Usage: npm run bench -- <${NAMES.join('|')}> [--json] [--assert] [--quick] [--rounds N]
 
-  --json      a line of JSON at the end
+  --json      a line of JSON at the end; all and growth write files
   --assert    exit 1 when a target is missed
   --quick     in less than 50 seconds; its figures are rougher, and some are left out
   --rounds N  rounds of each contender; with all, of each bench (default 5)

@@ -8,7 +8,7 @@ import type { DeliveredJob, StoredJob } from './jobs.ts'
 import { BULLMQ_QUEUE, TASK } from './jobs.ts'
 import { settle, store } from './peer-statements.ts'
 
-/** The number of its documentation's example; 24 and 100 did no better. */
+/** Its documentation's own example; docs/performance.md has the others that were tried. */
 const CONCURRENCY = 50
 /** As many as graphile-worker has. */
 const POOL_SIZE = 26

@@ -14,8 +14,8 @@ import { TASK } from './jobs.ts'
 import { settle, store } from './peer-statements.ts'
 
 /** The best of those that were tried; docs/performance.md has them. */
-const BATCH_SIZE = 200
-const WORKERS = 4
+const BATCH_SIZE = 500
+const WORKERS = 2
 const INTERVAL_SECONDS = 0.5
 /** As many as graphile-worker has. */
 const POOL_SIZE = 26
