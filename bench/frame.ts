@@ -8,6 +8,10 @@
 export interface BenchOptions {
   /** Fits in 50 seconds: shorter rounds, fewer of them. */
   readonly quick: boolean
+  /** Of each contender; the bench's own number when it is left out. One: `all` takes the median of several such processes. */
+  readonly rounds?: number | undefined
+  /** What a growth curve has at this point: rows, items or integrations. */
+  readonly size?: number | undefined
   readonly say: (line: string) => void
 }
 
@@ -54,10 +58,15 @@ export interface Contender {
 /** Three are the fewest whose median a single bad round can't move. */
 const MIN_ROUNDS = 3
 
-/** One warm-up of each, which counts for nothing, then the rounds. @returns each contender's median, by its name */
+/**
+ * One warm-up of each, which counts for nothing, then the rounds.
+ *
+ * @param rounds one when the caller's caller takes the median of several processes
+ * @returns each contender's median, by its name
+ */
 export async function inTurn(contenders: readonly Contender[], rounds: number): Promise<Map<string, number>> {
-  if (!Number.isInteger(rounds) || rounds < MIN_ROUNDS)
-    throw new RangeError(`at least ${MIN_ROUNDS} rounds are allowed, ${rounds} were given`)
+  if (!Number.isInteger(rounds) || (rounds < MIN_ROUNDS && rounds !== 1))
+    throw new RangeError(`at least ${MIN_ROUNDS} rounds are allowed, or one of several processes; ${rounds} were given`)
   const measured = new Map(contenders.map(({ name }): [string, number[]] => [name, []]))
   if (measured.size < contenders.length) throw new TypeError('two contenders have the same name')
   for (const contender of contenders) await contender.measure()
@@ -102,7 +111,7 @@ export function target(figure: Figure, goal: Goal): Comparison {
   }
 }
 
-function isMet(value: number, { direction, value: bound }: Goal): boolean {
+export function isMet(value: number, { direction, value: bound }: Goal): boolean {
   return direction === 'at least' ? value >= bound : value <= bound
 }
 
@@ -141,21 +150,46 @@ function worded({ name, value, unit }: Figure): string {
 }
 
 /** Three digits that mean something; a whole number from a hundred on. */
-function rounded(value: number): string {
+export function rounded(value: number): string {
   return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : value.toPrecision(3)
 }
 
+/** The line of `--json`, read by `all` and by whoever stores it. */
+export interface Printed {
+  readonly name: string
+  readonly machine: string
+  readonly figures: readonly Figure[]
+  readonly targets: readonly PrintedTarget[]
+  readonly leftOut?: readonly string[]
+}
+
+export interface PrintedTarget {
+  readonly name: string
+  readonly value: number
+  readonly goal: number
+  readonly met: boolean
+  readonly direction: Goal['direction']
+  readonly by: Comparison['by']
+  readonly figure: Figure
+  readonly peer: Figure | null
+}
+
 export function jsonLine(name: string, machine: string, { figures, comparisons, leftOut }: Outcome): string {
+  const plain = ({ name, value, unit }: Figure): Figure => ({ name, value, unit })
   return JSON.stringify({
     name,
     machine,
-    figures: figures.map((figure) => ({ name: figure.name, value: figure.value, unit: figure.unit })),
-    targets: comparisons.map((comparison) => ({
-      name: comparison.name,
-      value: comparison.value,
-      goal: comparison.goal.value,
-      met: comparison.isMet,
+    figures: figures.map(plain),
+    targets: comparisons.map(({ name, value, goal, isMet, by, figure, peer }) => ({
+      name,
+      value,
+      goal: goal.value,
+      met: isMet,
+      direction: goal.direction,
+      by,
+      figure: plain(figure),
+      peer: peer === null ? null : plain(peer),
     })),
     ...(leftOut === undefined ? {} : { leftOut }),
-  })
+  } satisfies Printed)
 }

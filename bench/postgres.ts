@@ -13,11 +13,12 @@ export interface BenchPostgres {
 /** What a crash must not take. A server that lies about it would make every figure worthless. */
 const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' }
 
-export async function startBenchPostgres(): Promise<BenchPostgres> {
+/** @param settings besides those of `npm start` */
+export async function startBenchPostgres(settings: Readonly<Record<string, string>> = {}): Promise<BenchPostgres> {
   const dataFolder = await mkdtemp(join(tmpdir(), 'durable-bench-'))
   const remove = () => rm(dataFolder, { recursive: true, force: true })
   try {
-    const server = await startLocalPostgres({ dataFolder, preferredPort: 0, database: 'bench' })
+    const server = await startLocalPostgres({ dataFolder, preferredPort: 0, database: 'bench', settings })
     try {
       await assertDurable(server.url)
     } catch (error) {

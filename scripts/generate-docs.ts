@@ -1,7 +1,9 @@
 /** `npm run docs`: writes the pages and the lists that are made of the code. With `--check` it writes nothing and ends with 1 where one differs. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { benchmarkFiles } from './benchmarks-page.ts'
 import { commandsPage, workflowsPage } from './commands-page.ts'
 import { configurationPage } from './configuration-page.ts'
 import { dependenciesPage } from './dependencies-page.ts'
@@ -23,6 +25,7 @@ const { values } = parseArgs({ options: { check: { type: 'boolean', default: fal
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 for (const [path, make] of Object.entries(PAGES)) keep(path, await make())
+for (const [path, text] of Object.entries(benchmarkFiles())) keep(path, text)
 for (const [path, text] of Object.entries(await commandWrappers())) keep(path, text, 0o755)
 
 function keep(path: string, text: string, mode = 0o644): void {
@@ -32,6 +35,7 @@ function keep(path: string, text: string, mode = 0o644): void {
     console.error(`${path} is not what the code makes. Run \`npm run docs\` and commit it.`)
     process.exitCode = 1
   } else {
+    mkdirSync(dirname(file), { recursive: true })
     writeFileSync(file, text, { mode })
     console.log(`${path} is written.`)
   }

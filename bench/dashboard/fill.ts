@@ -16,7 +16,7 @@ export interface Size {
 export const PROVIDERS = ['p0', 'p1', 'p2', 'p3', 'p4', 'p5', 'p6', 'p7'] as const
 /** Of one statement, so that progress is seen. */
 const CHUNK_ROWS = 1_000_000
-const ITEMS_OF_A_RUN = 500
+export const ITEMS_OF_A_RUN = 500
 /** Integrations made at once. */
 const AT_ONCE = 10
 const DAYS = 30

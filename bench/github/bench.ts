@@ -47,8 +47,9 @@ interface Stage {
   readonly startSandbox: (entries: number) => Promise<{ url: string; stop: () => Promise<void> }>
 }
 
-export async function benchGitHub({ quick, say }: BenchOptions): Promise<Outcome> {
-  const { rounds, few, many } = quick ? QUICK : FULL
+export async function benchGitHub({ quick, say, ...options }: BenchOptions): Promise<Outcome> {
+  const { few, many, ...lengths } = quick ? QUICK : FULL
+  const rounds = options.rounds ?? lengths.rounds
   const started = new Started()
   try {
     say('starting Postgres, Temporal and a worker')

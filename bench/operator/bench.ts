@@ -8,7 +8,8 @@ import type { IntegrationsAdmin } from 'durable-integrations'
 import { createIntegrations } from 'durable-integrations'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
-import type { BenchOptions, Comparison, Figure, Goal, Outcome } from '../frame.ts'
+import { foldFigures } from '../all/fold.ts'
+import type { BenchOptions, Figure, Goal, Outcome } from '../frame.ts'
 import { percentile, target } from '../frame.ts'
 import { startBenchPostgres } from '../postgres.ts'
 import { Started } from '../started.ts'
@@ -29,7 +30,7 @@ const GOALS = {
   failures: { direction: 'at most', value: 200 },
 } as const satisfies Record<string, Goal>
 
-export async function benchOperator({ quick, say }: BenchOptions): Promise<Outcome> {
+export async function benchOperator({ quick, rounds = 1, say }: BenchOptions): Promise<Outcome> {
   const started = new Started()
   try {
     say('starting Postgres')
@@ -49,19 +50,24 @@ export async function benchOperator({ quick, say }: BenchOptions): Promise<Outco
     )
     await fill(sql, quick ? QUICK : FULL, say)
     const { admin } = integrations
-    const explained = await measureExplain(admin, sql, quick ? QUICK_ROWS : ROWS, say)
-    const failed = await measureFailures(admin, say)
+    const sweeps: Figure[][] = []
+    for (let round = 0; round < rounds; round += 1)
+      sweeps.push([
+        ...(await measureExplain(admin, sql, quick ? QUICK_ROWS : ROWS, say)),
+        ...(await measureFailures(admin, say)),
+      ])
+    const figures = foldFigures(sweeps)
     return {
-      figures: [...explained.figures, ...failed.figures],
-      comparisons: [...explained.comparisons, ...failed.comparisons],
+      figures,
+      comparisons: figures
+        .filter(({ name }) => name.endsWith('p95'))
+        .map((p95) => target(p95, p95.name.startsWith('explain') ? GOALS.explain : GOALS.failures)),
       ...(quick ? { leftOut: NOT_QUICK } : {}),
     }
   } finally {
     await started.stop()
   }
 }
-
-type Part = Pick<Outcome, 'figures' | 'comparisons'>
 
 /** By kind of reference, how random ones are read. */
 const REFERENCES: Readonly<Record<string, { readonly text: string; readonly of: string; readonly where?: string }>> = {
@@ -87,9 +93,8 @@ async function measureExplain(
   sql: Sql,
   rows: number,
   say: (line: string) => void,
-): Promise<Part> {
+): Promise<Figure[]> {
   const figures: Figure[] = []
-  const comparisons: Comparison[] = []
   for (const [kind, { text, of, where = 'true' }] of Object.entries(REFERENCES)) {
     say(`explain(), by ${kind}`)
     const references = await sql.unsafe<{ reference: string }[]>(
@@ -105,12 +110,11 @@ async function measureExplain(
     figures.push({ name: `explain, ${kind}: p50`, value: percentile(times, 0.5), unit: 'ms' })
     const p95: Figure = { name: `explain, ${kind}: p95`, value: percentile(times, 0.95), unit: 'ms' }
     figures.push(p95)
-    comparisons.push(target(p95, GOALS.explain))
   }
-  return { figures, comparisons }
+  return figures
 }
 
-async function measureFailures(admin: IntegrationsAdmin, say: (line: string) => void): Promise<Part> {
+async function measureFailures(admin: IntegrationsAdmin, say: (line: string) => void): Promise<Figure[]> {
   const questions: Readonly<Record<string, (n: number) => Promise<unknown>>> = {
     'of all': () => admin.failures(),
     'of an integration': (n) => admin.failures({ integrationId: 1 + n }),
@@ -118,7 +122,6 @@ async function measureFailures(admin: IntegrationsAdmin, say: (line: string) => 
     'of a provider': (n) => admin.failures({ provider: `p${n % 10}` }),
   }
   const figures: Figure[] = []
-  const comparisons: Comparison[] = []
   for (const [which, ask] of Object.entries(questions)) {
     say(`failures(), ${which}`)
     const times: number[] = []
@@ -130,9 +133,8 @@ async function measureFailures(admin: IntegrationsAdmin, say: (line: string) => 
     figures.push({ name: `failures, ${which}: p50`, value: percentile(times, 0.5), unit: 'ms' })
     const p95: Figure = { name: `failures, ${which}: p95`, value: percentile(times, 0.95), unit: 'ms' }
     figures.push(p95)
-    comparisons.push(target(p95, GOALS.failures))
   }
-  return { figures, comparisons }
+  return figures
 }
 
 function shown(fields: Record<string, unknown>, message: string): void {

@@ -20,7 +20,7 @@ const GOALS = {
   atATime: { direction: 'at most', value: 100 },
 } as const satisfies Record<string, Goal>
 
-export async function benchRedaction({ quick, say }: BenchOptions): Promise<Outcome> {
+export async function benchRedaction({ quick, rounds: wanted, say }: BenchOptions): Promise<Outcome> {
   say('starting Postgres')
   const server = await startBenchPostgres()
   const integrations = createIntegrations({
@@ -44,7 +44,8 @@ export async function benchRedaction({ quick, say }: BenchOptions): Promise<Outc
       say(name)
       const body = BODIES[name]?.(BYTES) ?? ''
       const rounds = []
-      for (let round = 0; round < (quick ? 1 : ROUNDS); round += 1) rounds.push(await blocking(integration, body))
+      for (let round = 0; round < (wanted ?? (quick ? 1 : ROUNDS)); round += 1)
+        rounds.push(await blocking(integration, body))
       figures.push(
         { name: `${name}: in all`, value: median(rounds.map(({ inAllMs }) => inAllMs)), unit: 'ms' },
         { name: `${name}: at a time`, value: median(rounds.map(({ atATimeMs }) => atATimeMs)), unit: 'ms' },

@@ -38,7 +38,7 @@ interface Lengths {
 const FULL: Lengths = { rounds: 5, seconds: 3 }
 const QUICK: Lengths = { rounds: 3, seconds: 0.4 }
 
-export async function benchRequest({ quick, say }: BenchOptions): Promise<Outcome> {
+export async function benchRequest({ quick, rounds, say }: BenchOptions): Promise<Outcome> {
   say('starting Postgres and the HTTP server')
   // Stopped in the reverse order, also when a start or a round fails.
   const started: (() => Promise<void>)[] = []
@@ -52,7 +52,8 @@ export async function benchRequest({ quick, say }: BenchOptions): Promise<Outcom
     started.push(ours.close)
     const peers = await createPeers({ ...options, integrationIds: ours.integrationIds })
     started.push(peers.close)
-    return await measure({ ours, peers, say }, quick ? QUICK : FULL)
+    const lengths = quick ? QUICK : FULL
+    return await measure({ ours, peers, say }, { ...lengths, rounds: rounds ?? lengths.rounds })
   } finally {
     for (const stop of started.reverse()) await stop()
   }

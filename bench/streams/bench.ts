@@ -15,13 +15,13 @@ const PATIENCE_MS = 300_000
 const BEGIN_EVERY_MS = 100
 const LENGTHS = { rounds: ROUNDS, items: 0, activityItems: 0, slowItems: 0 }
 
-export async function benchStreams({ quick, say }: BenchOptions): Promise<Outcome> {
+export async function benchStreams({ quick, rounds, say }: BenchOptions): Promise<Outcome> {
   const { stage, stop } = await startProcesses(LENGTHS, say)
   try {
     const large = quick ? 60_000 : 100_000
     const alone: number[] = []
     const beside: number[] = []
-    for (let round = 0; round < (quick ? 1 : ROUNDS); round += 1) {
+    for (let round = 0; round < (rounds ?? (quick ? 1 : ROUNDS)); round += 1) {
       alone.push(await smallStreams(stage, null))
       beside.push(await smallStreams(stage, large))
     }

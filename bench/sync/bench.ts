@@ -20,8 +20,9 @@ const NOT_QUICK = ['100,000 items', '1,000 integrations due at once']
 const atLeast = (value: number): Goal => ({ direction: 'at least', value })
 const atMost = (value: number): Goal => ({ direction: 'at most', value })
 
-export async function benchSync({ quick, say }: BenchOptions): Promise<Outcome> {
-  const { stage, stop } = await startProcesses(quick ? QUICK : FULL, say)
+export async function benchSync({ quick, rounds, say }: BenchOptions): Promise<Outcome> {
+  const lengths = quick ? QUICK : FULL
+  const { stage, stop } = await startProcesses({ ...lengths, rounds: rounds ?? lengths.rounds }, say)
   try {
     const throughput = await measureThroughput(stage)
     const { added, unchanged } = await measureUnchanged(stage)

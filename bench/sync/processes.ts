@@ -8,6 +8,7 @@ import { runMigrations } from 'graphile-worker'
 import type { Commands } from '../child.ts'
 import { startChild } from '../child.ts'
 import { TUNED } from '../graphile.ts'
+import { METER_ROLE, METERED, prepareMeter } from '../meter.ts'
 import { startBenchPostgres } from '../postgres.ts'
 import { Started } from '../started.ts'
 import { startBenchTemporal } from '../temporal.ts'
@@ -32,7 +33,8 @@ export interface Processes {
 export async function startProcesses(
   lengths: Lengths,
   say: (line: string) => void,
-  workerOptions: readonly string[] = [],
+  /** Ours alone, on a Postgres that counts its statements. */
+  isMetered = false,
 ): Promise<Processes> {
   const started = new Started()
   try {
@@ -40,7 +42,9 @@ export async function startProcesses(
     const logs = await started.add(mkdtemp(join(tmpdir(), 'durable-bench-logs-')), (folder) =>
       rm(folder, { recursive: true, force: true }),
     )
-    const { url: databaseUrl } = await started.add(startBenchPostgres(), (server) => server.stop())
+    const { url: databaseUrl } = await started.add(startBenchPostgres(isMetered ? METERED : {}), (server) =>
+      server.stop(),
+    )
     const { address: temporalAddress } = await started.add(startBenchTemporal(), (server) => server.stop())
     const options = { databaseUrl, temporalAddress, encryptionKey: randomBytes(32).toString('base64') }
     const unseen = { firstDispatch: new Map(), firstListener: new Map() }
@@ -48,7 +52,8 @@ export async function startProcesses(
     await integrations.migrate()
     // Before any of its workers runs: they end when they hear of a migration, in another schema too.
     for (const schema of Object.values(SCHEMA)) await runMigrations({ connectionString: databaseUrl, schema })
-    const tables = await started.add(createTables(databaseUrl), (it) => it.close())
+    if (isMetered) await prepareMeter(databaseUrl)
+    const tables = await started.add(createTables(databaseUrl, isMetered ? METER_ROLE : null), (it) => it.close())
     const connection = await started.add(Connection.connect({ address: temporalAddress }), (it) => it.close())
     const { id: peerIntegrationId } = await createIntegration(integrations, PROVIDER.quick, 0)
     const child = <Offered extends Commands>(name: string, ...nodeOptions: string[]) => {
@@ -56,17 +61,21 @@ export async function startProcesses(
       return started.add(startChild<Offered>(script, join(logs, `${name}.log`), nodeOptions), (it) => it.stop())
     }
 
+    const startPeers = async () => {
+      const asItComes = await child<GraphileCommands>('graphile')
+      const tuned = await child<GraphileCommands>('graphile')
+      const activities = await child<ActivityPeerCommands>('activity')
+      await Promise.all([
+        asItComes.ask('start', { databaseUrl, schema: SCHEMA.asItComes, tuning: null }),
+        tuned.ask('start', { databaseUrl, schema: SCHEMA.tuned, tuning: TUNED }),
+        activities.ask('start', { databaseUrl, poolSize: POOL_SIZE, temporalAddress, taskQueue: ACTIVITY_QUEUE }),
+      ])
+    }
+
     say('starting the workers')
-    const worker = await child<WorkerCommands>('worker', '--expose-gc', ...workerOptions)
-    const asItComes = await child<GraphileCommands>('graphile')
-    const tuned = await child<GraphileCommands>('graphile')
-    const activities = await child<ActivityPeerCommands>('activity')
-    await Promise.all([
-      worker.ask('start', options),
-      asItComes.ask('start', { databaseUrl, schema: SCHEMA.asItComes, tuning: null }),
-      tuned.ask('start', { databaseUrl, schema: SCHEMA.tuned, tuning: TUNED }),
-      activities.ask('start', { databaseUrl, poolSize: POOL_SIZE, temporalAddress, taskQueue: ACTIVITY_QUEUE }),
-    ])
+    const worker = await child<WorkerCommands>('worker', '--expose-gc')
+    await worker.ask('start', options)
+    if (!isMetered) await startPeers()
     return {
       stage: {
         tables,

@@ -38,8 +38,10 @@ export interface Tables {
   close(): Promise<void>
 }
 
-export async function createTables(databaseUrl: string): Promise<Tables> {
-  const sql = postgres(databaseUrl, { max: 2, onnotice: () => {}, types: { bigint: AS_NUMBER } })
+/** @param role that a meter leaves out; null: the URL's own */
+export async function createTables(databaseUrl: string, role: string | null): Promise<Tables> {
+  const connection = role === null ? {} : { role }
+  const sql = postgres(databaseUrl, { max: 2, onnotice: () => {}, types: { bigint: AS_NUMBER }, connection })
   await sql.unsafe(TWIN)
 
   return {

@@ -1,10 +1,10 @@
-/** (b), (c) A backlog is worked off: ours beside graphile-worker, as it comes and tuned, and a workflow per webhook. */
+/** (b), (c), (e), (f) A backlog is worked off: ours beside graphile-worker, BullMQ, pg-boss and a workflow per webhook. */
 import { randomUUID } from 'node:crypto'
 import type { Contender, Figure } from '../frame.ts'
 import { inTurn } from '../frame.ts'
-import type { StoredJob } from './graphile-jobs.ts'
-import { TASK } from './graphile-jobs.ts'
-import type { Stage } from './stage.ts'
+import type { StoredJob } from './jobs.ts'
+import { TASK } from './jobs.ts'
+import type { Queues, Stage } from './stage.ts'
 import { createIntegration, inboxCost, wallClock } from './stage.ts'
 
 /** Schemas of graphile-worker's jobs, one for each of its two processes. */
@@ -14,6 +14,10 @@ export const WORKFLOW_QUEUE = 'one-workflow-a-webhook'
 const STARTS_AT_ONCE = 100
 /** A workflow per webhook is slower by so much that fewer rows tell as much. */
 const WORKFLOW_SHARE = 25
+
+/** As figures name them. */
+const QUEUE_NAMES = ['BullMQ', 'BullMQ, each write on disk', 'pg-boss'] as const
+const JOBS_AT_ONCE = 1_000
 
 export interface BacklogFigures {
   readonly ours: Figure
@@ -25,11 +29,8 @@ export interface BacklogFigures {
   readonly figures: readonly Figure[]
 }
 
-export async function measureBacklog(
-  stage: Stage,
-  { withWorkflowPeer }: { readonly withWorkflowPeer: boolean },
-): Promise<BacklogFigures> {
-  const { tables, integrations, temporal, peerIntegrationId, lengths } = stage
+export async function measureBacklog(stage: Stage): Promise<BacklogFigures> {
+  const { tables, integrations, temporal, peerIntegrationId, lengths, queues } = stage
   const { sql } = tables
   const integration = await createIntegration(integrations)
   let ours = 0
@@ -71,8 +72,8 @@ export async function measureBacklog(
     graphile('as it comes', SCHEMA.asItComes),
     graphile('tuned', SCHEMA.tuned),
   ]
-  if (withWorkflowPeer)
-    contenders.push({
+  if (queues !== null)
+    contenders.push(...queueContenders(queues, stage, (start) => rate('peer', lengths.backlog, start)), {
       name: 'workflows',
       measure: () =>
         rate('peer', Math.ceil(lengths.backlog / WORKFLOW_SHARE), async () => {
@@ -106,6 +107,49 @@ export async function measureBacklog(
     tuned: figure('graphile-worker, tuned', 'tuned'),
     actions: { name: 'backlog: Temporal actions per 1,000', value: (actions / ours) * 1_000, unit: 'actions' },
   }
-  const workflows = withWorkflowPeer ? figure('a workflow per webhook', 'workflows') : null
-  return { ...measured, workflows, figures: [...Object.values(measured), ...(workflows === null ? [] : [workflows])] }
+  const workflows = queues === null ? null : figure('a workflow per webhook', 'workflows')
+  const others = queues === null ? [] : [...QUEUE_NAMES.map((name) => figure(name, name)), workflows as Figure]
+  return { ...measured, workflows, figures: [...Object.values(measured), ...others] }
+}
+
+/** Jobs are there before the time runs, as with graphile-worker: BullMQ's queue stands still meanwhile, pg-boss gets one statement. */
+function queueContenders(
+  { fsyncRedis, bullmq, pgBoss }: Queues,
+  { tables: { sql } }: Stage,
+  rate: (start: () => Promise<number>) => Promise<number>,
+): Contender[] {
+  const throughRedis = (name: string, fsync: 'everysec' | 'always'): Contender => ({
+    name,
+    measure: () =>
+      rate(async () => {
+        await fsyncRedis(fsync)
+        await bullmq.pause()
+        const rows = await sql<StoredJob[]>`select id as "webhookId", payload as body from peer_webhooks order by id`
+        while (rows.length > 0)
+          await bullmq.addBulk(
+            rows.splice(0, JOBS_AT_ONCE).map((data) => ({ name: TASK.stored, data, opts: { removeOnComplete: true } })),
+          )
+        const startedAt = wallClock()
+        await bullmq.resume()
+        return startedAt
+      }),
+  })
+  return [
+    throughRedis(QUEUE_NAMES[0], 'everysec'),
+    throughRedis(QUEUE_NAMES[1], 'always'),
+    {
+      name: QUEUE_NAMES[2],
+      measure: () =>
+        rate(async () => {
+          await sql`truncate pgboss.job`
+          await sql`
+            insert into pgboss.job (name, data)
+            select ${TASK.stored}, jsonb_build_object(
+              ${'webhookId' satisfies keyof StoredJob}::text, id, ${'body' satisfies keyof StoredJob}::text, payload)
+            from peer_webhooks order by id`
+          await pgBoss.ask('notify', null)
+          return wallClock()
+        }),
+    },
+  ]
 }

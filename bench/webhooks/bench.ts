@@ -17,7 +17,7 @@ import { measureSteadyRate } from './steady-rate.ts'
 const FULL: Lengths = { rounds: 3, seconds: 3, backlog: 10_000, idleDeliveries: 120 }
 const QUICK: Lengths = { rounds: 3, seconds: 0.7, backlog: 2_000, idleDeliveries: 15 }
 const NOT_QUICK = [
-  'a workflow per webhook',
+  'a workflow per webhook, BullMQ and pg-boss',
   'end to end',
   '500 a second for a minute',
   '100 integrations at once',
@@ -30,12 +30,17 @@ const MOST_COST_OF_A_PART = 1.2
 const atLeast = (value: number): Goal => ({ direction: 'at least', value })
 const atMost = (value: number): Goal => ({ direction: 'at most', value })
 
-export async function benchWebhooks({ quick, say }: BenchOptions): Promise<Outcome> {
-  const processes = await startProcesses(quick ? QUICK : FULL, say)
+function lengthsOf(quick: boolean, rounds?: number): Lengths {
+  const lengths = quick ? QUICK : FULL
+  return { ...lengths, rounds: rounds ?? lengths.rounds }
+}
+
+export async function benchWebhooks({ quick, rounds, say }: BenchOptions): Promise<Outcome> {
+  const processes = await startProcesses(lengthsOf(quick, rounds), say, quick ? 'graphile' : 'all')
   try {
     const ingest = await measureIngest(processes.stage)
-    const stage = await processes.startWorkers({ withWorkflowPeer: !quick })
-    const backlog = await measureBacklog(stage, { withWorkflowPeer: !quick })
+    const stage = await processes.startWorkers()
+    const backlog = await measureBacklog(stage)
     const idle = await measureIdleLatency(stage)
     const outcome: Outcome = {
       figures: [...Object.values(ingest), ...backlog.figures, ...Object.values(idle)],
@@ -61,10 +66,10 @@ export async function benchWebhooks({ quick, say }: BenchOptions): Promise<Outco
 }
 
 /** Events of deliveries of many, and in order, beside single deliveries: what each costs to be worked off. */
-export async function benchWebhookOrder({ quick, say }: BenchOptions): Promise<Outcome> {
-  const processes = await startProcesses(quick ? QUICK : FULL, say)
+export async function benchWebhookOrder({ quick, rounds, say }: BenchOptions): Promise<Outcome> {
+  const processes = await startProcesses(lengthsOf(quick, rounds), say, 'none')
   try {
-    const stage = await processes.startWorkers({ withWorkflowPeer: false })
+    const stage = await processes.startWorkers()
     const figures = await measurePartsAndOrder(stage)
     const { single, of1, of100, of1000, ordered } = figures
     return {
@@ -84,7 +89,7 @@ async function measureRest(stage: Stage): Promise<{ figures: Figure[]; compariso
   const steady = await measureSteadyRate(stage)
   const fairness = await measureFairness(stage)
   return {
-    figures: [endToEnd, steady, fairness].flatMap((measured) => Object.values(measured)),
+    figures: [...endToEnd.figures, ...[steady, fairness].flatMap((measured) => Object.values(measured))],
     comparisons: [
       compare(endToEnd.ours, endToEnd.built, 'ratio', atLeast(1)),
       target(steady.answerP99, atMost(50)),

@@ -1,4 +1,4 @@
-/** (d) From the sender to the processed row: ours beside Hono, an HMAC, `addJob()` and a tuned graphile-worker. */
+/** (d), (e), (f) From the sender to the processed row: ours beside Hono, an HMAC and a queue. */
 import { closedLoop } from '../closed-loop.ts'
 import type { Contender, Figure } from '../frame.ts'
 import { inTurn } from '../frame.ts'
@@ -7,17 +7,21 @@ import type { Stage } from './stage.ts'
 import { CONNECTIONS, createIntegration, deliveryPath, wallClock } from './stage.ts'
 import type { Side } from './tables.ts'
 
+const BUILT = 'Hono + HMAC + addJob, tuned'
+
 export interface EndToEndFigures {
   readonly ours: Figure
   readonly built: Figure
+  readonly figures: readonly Figure[]
 }
 
 export async function measureEndToEnd(stage: Stage): Promise<EndToEndFigures> {
-  const { tables, integrations, lengths } = stage
+  const { tables, integrations, lengths, queues } = stage
   const integration = await createIntegration(integrations)
-  const contender = (name: string, side: Side, path: string): Contender => ({
+  const contender = (name: string, side: Side, path: string, prepare?: () => Promise<unknown>): Contender => ({
     name,
     async measure() {
+      await prepare?.()
       await tables.clear()
       const startedAt = wallClock()
       const load = { concurrency: CONNECTIONS, seconds: lengths.seconds }
@@ -27,14 +31,18 @@ export async function measureEndToEnd(stage: Stage): Promise<EndToEndFigures> {
     },
   })
   stage.say(`end to end: ${CONNECTIONS} senders`)
-  const medians = await inTurn(
-    [contender('ours', 'ours', deliveryPath(integration)), contender('built', 'peer', '/job')],
-    lengths.rounds,
-  )
-  const figure = (name: string, contender: string): Figure => ({
+  const contenders = [contender('ours', 'ours', deliveryPath(integration)), contender(BUILT, 'peer', '/job')]
+  if (queues !== null)
+    contenders.push(
+      contender('Hono + HMAC + BullMQ', 'peer', '/bullmq', () => queues.fsyncRedis('everysec')),
+      contender('Hono + HMAC + BullMQ, each write on disk', 'peer', '/bullmq', () => queues.fsyncRedis('always')),
+      contender('Hono + HMAC + pg-boss', 'peer', '/pg-boss', () => tables.sql`truncate pgboss.job`),
+    )
+  const medians = await inTurn(contenders, lengths.rounds)
+  const figure = (name: string): Figure => ({
     name: `end to end: ${name}`,
-    value: medians.get(contender) as number,
+    value: medians.get(name) as number,
     unit: 'webhooks/s',
   })
-  return { ours: figure('ours', 'ours'), built: figure('Hono + HMAC + addJob, tuned', 'built') }
+  return { ours: figure('ours'), built: figure(BUILT), figures: [...medians.keys()].map(figure) }
 }

@@ -9,8 +9,8 @@ import { pino } from 'pino'
 import { answerParent } from '../child.ts'
 import type { GraphileOptions } from '../graphile.ts'
 import { prepared, startGraphile } from '../graphile.ts'
-import type { DeliveredJob, StoredJob } from './graphile-jobs.ts'
-import { TASK } from './graphile-jobs.ts'
+import type { DeliveredJob, StoredJob } from './jobs.ts'
+import { TASK } from './jobs.ts'
 import { SETTLE, STORE_AS_PROCESSED } from './peer-statements.ts'
 
 let runner: Runner | undefined

@@ -13,7 +13,7 @@ export interface IngestFigures {
 }
 
 /** No worker runs meanwhile: what is stored stays where it is. */
-export async function measureIngest(stage: Omit<Stage, 'worker'>): Promise<IngestFigures> {
+export async function measureIngest(stage: Omit<Stage, 'worker' | 'queues'>): Promise<IngestFigures> {
   const { tables, integrations, lengths } = stage
   const integration = await createIntegration(integrations)
   const made = { ours: 0, peer: 0 }

@@ -22,7 +22,7 @@ export async function measurePartsAndOrder({
   integrations,
   lengths,
   say,
-}: Omit<Stage, 'worker'>): Promise<PartsAndOrderFigures> {
+}: Omit<Stage, 'worker' | 'queues'>): Promise<PartsAndOrderFigures> {
   const { sql } = tables
   const { id } = await createIntegration(integrations)
   const drained = (name: string, fill: () => Promise<unknown>): Contender => ({

@@ -1,4 +1,6 @@
 /** What a job of every peer does, in one statement each: as ours settles a webhook, with the same columns and log line. */
+import type { Sql } from 'postgres'
+import type { DeliveredJob, StoredJob } from './jobs.ts'
 
 /** $1 id of a pending row, $2 duration in milliseconds. One row of the log says that it was settled. */
 export const SETTLE = `
@@ -21,3 +23,17 @@ export const STORE_AS_PROCESSED = `
   )
   insert into peer_logs (integration_id, operation, direction, status, external_id, duration_ms)
   select integration_id, 'webhook', 'inbound', 'success', delivery_id, $6 from stored`
+
+/** By postgres.js, as the peers without a pool of their own do it. */
+export async function settle(pool: Sql, { webhookId }: Pick<StoredJob, 'webhookId'>, startedAt: number): Promise<void> {
+  const { count } = await pool.unsafe(SETTLE, [webhookId, tookMs(startedAt)], { prepare: true })
+  if (count !== 1) throw new Error(`webhook ${webhookId} was not pending`)
+}
+
+export async function store(pool: Sql, job: DeliveredJob, startedAt: number): Promise<void> {
+  const { integrationId, deliveryId, eventType, body, headers } = job
+  const values = [integrationId, deliveryId, eventType, body, headers, tookMs(startedAt)]
+  await pool.unsafe(STORE_AS_PROCESSED, values as never[], { prepare: true })
+}
+
+const tookMs = (startedAt: number): number => Math.round(performance.now() - startedAt)

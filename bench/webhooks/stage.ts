@@ -1,11 +1,13 @@
 /** What the scenarios of this bench play on. */
 import type { Client } from '@temporalio/client'
+import type { Queue } from 'bullmq'
 import type { Integration, Integrations } from 'durable-integrations'
 import { workflowId } from '../../src/workflows/ids.ts'
 import type { Child } from '../child.ts'
 import { costOfAllRuns } from '../workflow-cost.ts'
 import { SECRET } from './delivery.ts'
 import { PROVIDER } from './ours.ts'
+import type { PgBossCommands } from './pg-boss-process.ts'
 import type { Sender } from './sender.ts'
 import type { Tables } from './tables.ts'
 import type { WorkerCommands } from './worker-process.ts'
@@ -20,10 +22,19 @@ export interface Stage {
   /** To the peers' API process. */
   readonly peer: Sender
   readonly worker: Child<WorkerCommands>
+  /** Null when BullMQ and pg-boss are left out. */
+  readonly queues: Queues | null
   /** The only integration that the peers know. */
   readonly peerIntegrationId: number
   readonly lengths: Lengths
   readonly say: (line: string) => void
+}
+
+export interface Queues {
+  /** As its page for production says, or with each write on disk before its answer, as Postgres has it. */
+  fsyncRedis(when: 'everysec' | 'always'): Promise<unknown>
+  readonly bullmq: Queue
+  readonly pgBoss: Child<PgBossCommands>
 }
 
 export interface Lengths {

@@ -5,7 +5,7 @@ import postgres from 'postgres'
 import { answerParent } from '../child.ts'
 import type { PeerWorker } from '../peer-worker.ts'
 import { startPeerWorker } from '../peer-worker.ts'
-import { SETTLE } from './peer-statements.ts'
+import { settle } from './peer-statements.ts'
 
 export interface WorkflowPeerOptions {
   readonly databaseUrl: string
@@ -28,10 +28,7 @@ const offered = {
     sql = pool
     const activities: OneWebhookActivities = {
       async settleWebhook(webhookId) {
-        const startedAt = performance.now()
-        const durationMs = Math.round(performance.now() - startedAt)
-        const { count } = await pool.unsafe(SETTLE, [webhookId, durationMs], { prepare: true })
-        if (count !== 1) throw new Error(`webhook ${webhookId} was not pending`)
+        await settle(pool, { webhookId }, performance.now())
         log.info({ webhook: webhookId }, 'webhook processed')
       },
     }

@@ -6,14 +6,6 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** docs/performance.md promises 50 s of a machine that does nothing else; ten more for the start under the test. */
 export const QUICK_SECONDS = 60
 
-export interface Printed {
-  readonly name: string
-  readonly machine: string
-  readonly figures: readonly { readonly name: string; readonly value: number; readonly unit: string }[]
-  readonly targets: readonly { readonly value: number; readonly goal: number; readonly met: boolean }[]
-  readonly leftOut?: readonly string[]
-}
-
 export function bench(...words: string[]): Promise<{ code: number; stdout: string; stderr: string; seconds: number }> {
   const startedAt = performance.now()
   const script = ['--import', 'tsx', '--conditions=durable-source', 'bench/main.ts', ...words]

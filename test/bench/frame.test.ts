@@ -63,6 +63,10 @@ describe('measuring in turn', () => {
     ])
   })
 
+  it('takes one round, of which somebody else takes the median', async () => {
+    expect([...(await inTurn([contender('a', [999, 7], [])], 1))]).toEqual([['a', 7]])
+  })
+
   it.each([0, 2, 3.5])('refuses %d rounds', async (rounds) => {
     await expect(inTurn([], rounds)).rejects.toThrow(/at least 3 rounds/)
   })
@@ -165,8 +169,17 @@ describe('what is printed', () => {
         { name: 'idle', value: 0.1234, unit: 'ms' },
       ],
       targets: [
-        { name: 'ours / peer, at least', value: 0.61725, goal: 0.6, met: true },
-        { name: 'one - bare, at most', value: 2, goal: 1.5, met: false },
+        {
+          name: 'ours / peer, at least',
+          value: 0.61725,
+          goal: 0.6,
+          met: true,
+          direction: 'at least',
+          by: 'ratio',
+          figure: { name: 'ours', value: 1_234.5, unit: 'calls/s' },
+          peer: { name: 'peer', value: 2_000, unit: 'calls/s' },
+        },
+        expect.objectContaining({ name: 'one - bare, at most', value: 2, goal: 1.5, met: false, direction: 'at most' }),
       ],
     })
   })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Printed } from './bench-command.ts'
+import type { Printed } from '../../bench/frame.ts'
 import { bench, QUICK_SECONDS } from './bench-command.ts'
 
 describe('the bench of the GitHub adapter', () => {

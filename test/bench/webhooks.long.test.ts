@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Printed } from './bench-command.ts'
+import type { Printed } from '../../bench/frame.ts'
 import { bench, QUICK_SECONDS } from './bench-command.ts'
 
 describe('the bench of webhooks', () => {
@@ -8,7 +8,7 @@ describe('the bench of webhooks', () => {
     expect(stderr).not.toMatch(/Error/)
     expect(code).toBe(0)
     expect(seconds).toBeLessThan(QUICK_SECONDS)
-    expect(stdout).toContain('Left out by --quick: a workflow per webhook; end to end;')
+    expect(stdout).toContain('Left out by --quick: a workflow per webhook, BullMQ and pg-boss; end to end;')
     const printed = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '') as Printed
     expect(printed.name).toBe('webhooks')
     expect(printed.leftOut).toHaveLength(5)
