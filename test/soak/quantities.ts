@@ -49,7 +49,7 @@ export function quantitiesOf(samples: readonly Sample[]): Quantity[] {
       readings.flatMap(({ kind, of, value }) => (isSize(kind) && value >= LARGE_BYTES ? [of] : [])),
     ),
   )
-  const byName = new Map<string, Quantity & { readonly series: { atSeconds: number; value: number }[] }>()
+  const byName = new Map<string, Omit<Quantity, 'series'> & { readonly series: Mutable[] }>()
   for (const { atSeconds, readings } of samples)
     for (const { kind, of, value } of readings) {
       const { words, unit, bound } = KINDS[kind]
@@ -62,6 +62,11 @@ export function quantitiesOf(samples: readonly Sample[]): Quantity[] {
       else quantity.series.push({ atSeconds, value })
     }
   return [...byName.values()]
+}
+
+interface Mutable {
+  readonly atSeconds: number
+  value: number
 }
 
 const isSize = (kind: Kind): boolean => kind === 'table' || kind === 'indexes'

@@ -28,6 +28,8 @@ export interface SoakPlan {
   readonly perSecond: number | null
   readonly installed: string
   readonly say: (line: string) => void
+  /** Called with each sample as it is taken: what a soak that breaks has measured is not to be lost. */
+  readonly keep?: (sample: Sample) => void
 }
 
 export interface Soak {
@@ -44,7 +46,7 @@ export interface Soak {
   readonly faults: readonly string[]
 }
 
-export async function runSoak({ minutes, perSecond: asked, installed, say }: SoakPlan): Promise<Soak> {
+export async function runSoak({ minutes, perSecond: asked, installed, say, keep = () => {} }: SoakPlan): Promise<Soak> {
   const stack = await startSoakStack(installed)
   try {
     say('everything is up')
@@ -57,7 +59,7 @@ export async function runSoak({ minutes, perSecond: asked, installed, say }: Soa
     if (capacity !== null) say(`capacity: ${capacity.toFixed(1)} deliveries a second`)
     say(`${perSecond.toFixed(1)} a second for ${minutes} min; rows are pruned after ${retentionSeconds.toFixed(0)} s`)
     sent.answersMs.splice(0)
-    const samples = await underLoad(stack, sent, { perSecond, seconds, retentionSeconds })
+    const samples = await underLoad(stack, sent, { perSecond, seconds, retentionSeconds, keep })
     say('the load is over; waiting for the quiet')
     await allSettled(stack, SETTLED_SECONDS)
     const insights = await Promise.all(stack.processes.map((process) => process.insight()))
@@ -88,12 +90,13 @@ interface Load {
   readonly perSecond: number
   readonly seconds: number
   readonly retentionSeconds: number
+  readonly keep: (sample: Sample) => void
 }
 
 async function underLoad(
   stack: SoakStack,
   sent: Sent,
-  { perSecond, seconds, retentionSeconds }: Load,
+  { perSecond, seconds, retentionSeconds, keep }: Load,
 ): Promise<Sample[]> {
   const sampler = await startSampler(stack, sent)
   const everyMs = Math.min(MOST_SAMPLE_SECONDS, seconds / SAMPLES) * 1_000
@@ -105,7 +108,9 @@ async function underLoad(
     while (!isOver()) {
       await sleep(everyMs - ((performance.now() - startedAt) % everyMs))
       const atSeconds = (performance.now() - startedAt) / 1_000
-      samples.push({ atSeconds, readings: await sampler.sample() })
+      const sample = { atSeconds, readings: await sampler.sample() }
+      samples.push(sample)
+      keep(sample)
     }
   }
   const works = [
