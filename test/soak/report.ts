@@ -5,11 +5,12 @@ import type { Soak } from './soak.ts'
 const MARKS = { flat: '✓', grows: '✗', undecided: '?' } as const
 
 /** One line a quantity: verdict, level, growth with the ends of its interval, and what is allowed. */
-export function soakLines({ judged, webhooks, faults }: Soak): string[] {
+export function soakLines({ judged, webhooks, unansweredStarts, faults }: Soak): string[] {
   const width = Math.max(...judged.map(({ name }) => name.length))
   return [
     ...judged.map((one) => `${MARKS[one.verdict]} ${one.verdict.padEnd(9)} ${one.name.padEnd(width)}  ${figures(one)}`),
     `${faults.length === 0 ? '✓' : '✗'} ${webhooks.answered} webhooks answered 2xx, ${webhooks.handled} handled`,
+    ...(unansweredStarts === 0 ? [] : [`  ${unansweredStarts} starts of a sync that Temporal did not answer in time`]),
     ...faults.map((fault) => `    ${fault}`),
   ]
 }

@@ -39,6 +39,8 @@ export interface Soak {
   readonly warmUpSeconds: number
   readonly retentionSeconds: number
   readonly samples: readonly Sample[]
+  /** Syncs that were asked for while Temporal did not answer in time: the machine was too busy. */
+  readonly unansweredStarts: number
   readonly judged: readonly Judged[]
   readonly webhooks: { readonly answered: number; readonly handled: number }
   readonly answers: Readonly<Record<string, number>>
@@ -59,7 +61,7 @@ export async function runSoak({ minutes, perSecond: asked, installed, say, keep 
     if (capacity !== null) say(`capacity: ${capacity.toFixed(1)} deliveries a second`)
     say(`${perSecond.toFixed(1)} a second for ${minutes} min; rows are pruned after ${retentionSeconds.toFixed(0)} s`)
     sent.answersMs.splice(0)
-    const samples = await underLoad(stack, sent, { perSecond, seconds, retentionSeconds, keep })
+    const { samples, unansweredStarts } = await underLoad(stack, sent, { perSecond, seconds, retentionSeconds, keep })
     say('the load is over; waiting for the quiet')
     await allSettled(stack, SETTLED_SECONDS)
     const insights = await Promise.all(stack.processes.map((process) => process.insight()))
@@ -71,6 +73,7 @@ export async function runSoak({ minutes, perSecond: asked, installed, say, keep 
       warmUpSeconds,
       retentionSeconds,
       samples,
+      unansweredStarts,
       judged: quantitiesOf(samples).map((quantity) => judgeQuantity(quantity, warmUpSeconds)),
       webhooks: { answered: sent.webhooks, handled },
       answers: sent.answers,
@@ -97,7 +100,7 @@ async function underLoad(
   stack: SoakStack,
   sent: Sent,
   { perSecond, seconds, retentionSeconds, keep }: Load,
-): Promise<Sample[]> {
+): Promise<{ samples: Sample[]; unansweredStarts: number }> {
   const sampler = await startSampler(stack, sent)
   const everyMs = Math.min(MOST_SAMPLE_SECONDS, seconds / SAMPLES) * 1_000
   const startedAt = performance.now()
@@ -113,9 +116,10 @@ async function underLoad(
       keep(sample)
     }
   }
+  const syncs = syncAllTheTime(stack, { isOver })
   const works = [
     openLoop({ perSecond, seconds }, (n) => sendDelivery(stack, sent, n)),
-    syncAllTheTime(stack, { isOver }),
+    syncs,
     pruneAllTheTime(retentionSeconds, { isOver }),
     sampleAllTheTime(),
   ]
@@ -126,5 +130,5 @@ async function underLoad(
     // Nothing goes on with what is being stopped.
     await Promise.allSettled(works)
   }
-  return samples
+  return { samples, unansweredStarts: await syncs }
 }
