@@ -51,7 +51,7 @@ export interface Rows {
 export async function fillFirstTables(sql: Sql, { each, credentials, provider, eventClass }: Rows): Promise<void> {
   const n = sql`generate_series(1, ${each}::int) as n`
   const open = sql`n % 100 = 0`
-  const dead = 'worker-of-before'
+  const dead = 'pump:run-of-before:1'
   await sql.begin((tx) => [
     tx`
       insert into integrations (id, provider, name, credentials, sync_cursor, last_synced_at, next_sync_at)
@@ -78,7 +78,7 @@ export async function fillFirstTables(sql: Sql, { each, credentials, provider, e
       select 1, 'run-of-before', 1, ${eventClass}, 'entry-' || n, to_jsonb('2026-01-01T00:00:20.000Z'::text),
         case when not (${open}) then 'success' when n % 200 = 0 then 'processing' else 'pending' end,
         case when ${open} and n % 200 <> 0 then 0 else 1 end, case when not (${open}) then now() end,
-        jsonb_build_object('n', n), case when n % 200 = 0 then ${dead} end, now() - interval '2 hours', now() - interval '2 hours'
+        jsonb_build_object('v', 1, 'data', jsonb_build_object('n', n)), case when n % 200 = 0 then 'run-of-before:1' end, now() - interval '2 hours', now() - interval '2 hours'
       from ${n}`,
     tx`
       insert into integration_requests (integration_id, endpoint, method, status_code, response_data, idempotency_key, provider_request_id, failure_class, duration_ms, request_hash)
