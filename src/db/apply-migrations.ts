@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 import { InvalidArgumentException, SchemaBehind } from '../framework/errors.ts'
 import { packageVersion } from '../framework/package-version.ts'
@@ -12,6 +13,16 @@ const DRIZZLE = new URL('../../drizzle/', import.meta.url)
 
 /** For the look at what is applied. A migration has no limit: it may have to write a large table again. */
 const LOOK_SECONDS = 60
+
+/**
+ * How long a statement of a migration waits for a table that others hold, such as pg_dump for as long as a backup takes. All who come
+ * after it wait behind it, so it steps back. Longer than `deadlock_timeout` (1 s): by then Postgres ends an autovacuum that is in the way.
+ */
+const LOCK_WAIT_MS = 2_000
+/** Those who have waited go first. */
+const STEP_BACK_MS = 2_000
+/** https://www.postgresql.org/docs/current/errcodes-appendix.html: lock_not_available, deadlock_detected */
+const HELD_BY_OTHERS = ['55P03', '40P01']
 
 /** One lock for all prefixes of a database, since two of them may create the same schema. The bytes are arbitrary ("dint"). */
 const MIGRATION_LOCK = 0x64696e74
@@ -48,9 +59,20 @@ export async function migrate(target: MigrationTarget): Promise<{ applied: strin
   const applied: string[] = []
   for (const files of groups) {
     const apply = (transaction: Statements) => applyFiles(transaction, names, files, release)
-    applied.push(...(await overOneConnection(target, 0, (pool) => pool.begin(apply))))
+    applied.push(...(await steppingBack(() => overOneConnection(target, 0, (pool) => pool.begin(apply)))))
   }
   return { applied }
+}
+
+/** Tries again, for as long as it takes, what others' locks kept from its tables. A transaction that failed has left nothing behind. */
+async function steppingBack<T>(apply: () => Promise<T>): Promise<T> {
+  for (;;)
+    try {
+      return await apply()
+    } catch (error) {
+      if (!HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
+      await sleep(STEP_BACK_MS)
+    }
 }
 
 /** What {@link migrate} would apply, in order. */
@@ -107,6 +129,7 @@ async function applyFiles(
   release: string,
 ): Promise<string[]> {
   await transaction.unsafe('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK])
+  await transaction.unsafe(`set local lock_timeout = ${LOCK_WAIT_MS}`)
   // Looked at again under the lock: another process may have been faster.
   const applied = await history(transaction, names)
   const pending = files.filter((file) => isPending(file, applied, release))

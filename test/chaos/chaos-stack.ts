@@ -66,6 +66,7 @@ export async function startChaosStack({
   integration,
   poolerConnections = null,
   environmentOf = async () => ({}),
+  isKept = () => true,
   installed = inject('installed'),
   databaseFolder: givenFolder,
   databaseSettings = {},
@@ -78,6 +79,8 @@ export async function startChaosStack({
   readonly poolerConnections?: number | null
   /** What a process has in its environment in place of the backends' own addresses, and beside them. Asked before each of its starts. */
   readonly environmentOf?: (name: string, backends: Backends) => Promise<Readonly<Record<string, string>>>
+  /** Lines of the processes that are kept, as there may be very many; default: all. */
+  readonly isKept?: (line: string) => boolean
   /** The folder of `installPackage()`; default: that of the vitest run. */
   readonly installed?: string
   /** Where Postgres has its data; default: in the stack's own folder. */
@@ -91,7 +94,7 @@ export async function startChaosStack({
   await chmod(folder, 0o711)
   const lines: string[] = []
   const say = (source: string) => (line: string) => {
-    lines.push(`${source} ${line}`)
+    if (isKept(line)) lines.push(`${source} ${line}`)
     if (process.env.TEST_SERVER_LOGS) process.stderr.write(`${source} ${line}\n`)
   }
   const stops: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })]

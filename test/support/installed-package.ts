@@ -33,6 +33,7 @@ export function installPackage(): string {
   compile('test', isProcess, join(release, 'test'))
   // What these import by its path in the clone.
   compile('dev', isSource, join(release, 'dev'))
+  compile('bench', (path) => path === 'memory.ts', join(release, 'bench'))
   symlinkSync('dist', join(release, 'src'))
   const assets = 'api/dashboard/frame/assets'
   cpSync(join(PACKAGE, 'src', assets), join(release, 'dist', assets), { recursive: true })
@@ -52,12 +53,12 @@ function bundleWorkflows(release: string): void {
 }
 
 const isSource = (path: string): boolean => path.endsWith('.ts')
-/** The hosts of the chaos tests and the processes of the histories are modules of several files, which lie together. */
+/** The hosts of the chaos tests and of the soak, and the processes of the histories, are modules of several files, which lie together. */
 const isProcess = (path: string): boolean =>
   path.endsWith('-process.ts') ||
   path === 'support/providers.ts' ||
   path === 'support/subscribing-provider.ts' ||
-  (/^(chaos|linearizability)\//.test(path) && isSource(path) && !path.endsWith('.test.ts'))
+  (/^(chaos|linearizability|soak)\//.test(path) && isSource(path) && !path.endsWith('.test.ts'))
 
 /** As `npm run build` does, without types. */
 function compile(from: string, isWanted: (path: string) => boolean, to: string): void {

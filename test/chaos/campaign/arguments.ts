@@ -65,11 +65,11 @@ export function readArguments(
   }
 }
 
-function numberOf(
+export function numberOf<Usual>(
   option: string,
   given: string | undefined,
-  { least, most, usual }: { readonly least: number; readonly most: number; readonly usual: number },
-): number {
+  { least, most, usual }: { readonly least: number; readonly most: number; readonly usual: Usual },
+): number | Usual {
   if (given === undefined) return usual
   const number = given.trim() === '' ? Number.NaN : Number(given)
   if (!(number >= least && number <= most))
