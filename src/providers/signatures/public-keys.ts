@@ -156,7 +156,7 @@ export async function certifiedKey(
 /** https, a declared host, its own port, and nothing that a reader could take for something else. */
 function isAllowed({ hosts, pathSuffix = '' }: CertificateSource, text: string): boolean {
   // `new URL()` mends `https:/host`; a browser's kindness is not for a signature.
-  if (!/^https:\/\/[^/\\]/i.test(text) || !URL.canParse(text)) return false
+  if (!/^\s*https:\/\/[^/\\]/i.test(text) || !URL.canParse(text)) return false
   const { hostname, port, username, password, pathname, search, hash } = new URL(text)
   if (port !== '' || username !== '' || password !== '' || hash !== '') return false
   if (pathSuffix !== '' && (!pathname.endsWith(pathSuffix) || search !== '')) return false
