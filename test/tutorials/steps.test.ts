@@ -53,6 +53,7 @@ describe('a shown text', () => {
     ['…\nend', 'end', true],
     ['end\n…', 'end', true],
     ['ID  Name', 'ID      Name   ', true],
+    [' …  Name', '10 Name', true],
     ['a.c', 'abc', false],
     ['con_1', 'con_1\ncon_2', false],
   ])('%j takes %j: %s', (shown, printed, isTaken) => {

@@ -7,7 +7,7 @@
  * | `sh` | commands that the reader runs, all in one terminal |
  * | `text` behind `sh` | what the commands print |
  *
- * In what is printed, `…` stands for any text of one line, and a line that is only `…` for any lines. Runs of blanks are equal.
+ * In what is printed, `…` stands for any text of one line, and a line that is only `…` for any lines. How many blanks there are is all the same.
  */
 export type Step =
   | { readonly kind: 'file'; readonly line: number; readonly path: string; readonly text: string }
@@ -38,14 +38,16 @@ export function stepsOf(page: string): Step[] {
 export function patternOf(prints: string): RegExp {
   const lines = prints.trimEnd().split('\n')
   const patterns = lines.map((line) =>
-    line.trim() === PLACEHOLDER ? '(?:[^\\n]*\\n)*?' : `${line.split(PLACEHOLDER).map(literally).join('[^\\n]*')}\\n`,
+    line.trim() === PLACEHOLDER
+      ? '(?:[^\\n]*\\n)*?'
+      : `${line.trim().split(PLACEHOLDER).map(literally).join('[^\\n]*')}\\n`,
   )
   return new RegExp(`^${patterns.join('')}$`)
 }
 
 /** As {@link patternOf} takes it: blanks at the ends of lines and empty lines at both ends are nothing. */
 export function settled(printed: string): string {
-  const lines = printed.split('\n').map((line) => blanks(line).trimEnd())
+  const lines = printed.split('\n').map((line) => blanks(line).trim())
   return `${lines.join('\n').replace(/^\n+|\n+$/g, '')}\n`
 }
 
