@@ -26,7 +26,7 @@ const FENCE = /^```ts\b[^\n]*\n([\s\S]*?)^```/gm
 const FILE_NAME = /^\/\/ (\S+\.ts)\n/
 
 export function pagesOf(root: string): string[] {
-  const folders = ['.', 'docs', 'docs/behaviour', 'docs/decisions', 'sandbox', ...examples(root)]
+  const folders = ['.', 'docs', 'docs/behaviour', 'docs/decisions', 'docs/tutorials', 'sandbox', ...examples(root)]
   return folders.flatMap((folder) =>
     readdirSync(join(root, folder))
       .filter((name) => name.endsWith('.md'))
@@ -51,7 +51,8 @@ export function blocksOf(root: string, page: string): CodeBlock[] {
 
 /**
  * A page's blocks, each a module. What a block names and does not declare is imported for it: from another block of the page,
- * else from the entry of the package that exports it. Members of a class that stand alone are put into one.
+ * else from the entry of the package that exports it. A block that names its file is complete: nothing is added to it. Members of a
+ * class that stand alone are put into one.
  *
  * @param entryOf the entry of the package by the name that it exports
  */
@@ -61,9 +62,9 @@ export function filesOf(blocks: readonly CodeBlock[], entryOf: ReadonlyMap<strin
   // Of two blocks that declare a name the first counts.
   for (const { name, own } of modules.toReversed())
     for (const declared of own.declared) declaredIn.set(declared, `./${name}`)
-  return modules.map(({ block, name, isMembers, own, used }) => {
+  return modules.map(({ block, name, isMembers, isFile, own, used }) => {
     const imports: string[] = []
-    for (const identifier of used) {
+    for (const identifier of isFile ? [] : used) {
       if (own.all.has(identifier)) continue
       const from = declaredIn.get(identifier) ?? entryOf.get(identifier)
       if (from !== undefined) imports.push(`import { ${identifier} } from '${from}'`)
@@ -80,9 +81,17 @@ export function filesOf(blocks: readonly CodeBlock[], entryOf: ReadonlyMap<strin
 function moduleOf(block: CodeBlock, index: number) {
   const isMembers = !parses(block.code) && parses(inClass(block.code))
   const parsed = parse(isMembers ? inClass(block.code) : block.code)
-  const name = FILE_NAME.exec(block.code)?.[1] ?? `block-${index + 1}.ts`
+  const file = FILE_NAME.exec(block.code)?.[1]
+  const name = file ?? `block-${index + 1}.ts`
   const none = { all: new Set<string>(), declared: new Set<string>(), exported: new Set<string>() }
-  return { block, name, isMembers, own: isMembers ? none : declarationsOf(parsed), used: identifiersOf(parsed) }
+  return {
+    block,
+    name,
+    isMembers,
+    isFile: file !== undefined,
+    own: isMembers ? none : declarationsOf(parsed),
+    used: identifiersOf(parsed),
+  }
 }
 
 function inClass(code: string): string {
