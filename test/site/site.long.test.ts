@@ -97,7 +97,11 @@ describe.each(['light', 'dark'] as const)('in the %s', (colorScheme) => {
     const looked = sample(paths)
     for (const path of looked) {
       await page.goto(site.url + path, { waitUntil: 'load' })
-      await page.waitForFunction(`document.documentElement.classList.contains('dark') === ${colorScheme === 'dark'}`)
+      // The switch of the two has its name once the page's script has run.
+      await page.waitForFunction(
+        `document.documentElement.classList.contains('dark') === ${colorScheme === 'dark'} &&
+          document.querySelector('.VPSwitchAppearance')?.title`,
+      )
       faults.push(...(await axe(page)).map((fault) => `${path}: ${fault}`))
     }
     await context.close()
