@@ -8,6 +8,7 @@ import { kebab, TOPICS } from '../src/commands/command.ts'
 import type { Field } from '../src/commands/fields.ts'
 import { isRequired } from '../src/commands/fields.ts'
 import { startOf } from './generated-commands.ts'
+import { wrapped } from './wrapped.ts'
 
 /** It is shipped as it is, without types. */
 const { inputOf } = (await import(new URL('temporal/words.mjs', import.meta.url).href)) as {
@@ -154,7 +155,7 @@ function helpOf(command: AnyCommand): string {
     ...(rows.length === 0 ? [] : [table(['argument or option', ''], rows), '']),
     ...['```sh', ...examples, '```'],
     ...('needsWorker' in command ? ['', 'A worker does the work: [without one it waits](#work-of-a-worker).'] : []),
-    ...(routes.length === 0 ? [] : ['', `Over HTTP: ${routes.map(routeOf).join(', ')}.`]),
+    ...(routes.length === 0 ? [] : ['', wrapped(`Over HTTP: ${routes.map(routeOf).join(', ')}.`)]),
   ].join('\n')
 }
 
@@ -167,8 +168,13 @@ function optionOf(name: string, { placeholder, isTrueAlone }: Field): string {
   return isTrueAlone ? `--${kebab(name)} [${placeholder}]` : `--${kebab(name)} <${placeholder}>`
 }
 
+/** More are another page's matter, which the description names. */
+const MOST_CHOICES = 16
+
 function rowOf(word: string, { about, choices }: Field): string[] {
-  const allowed = choices === undefined ? '' : `: ${choices.map((choice) => `\`${choice}\``).join(', ')}`
+  const isTold =
+    choices === undefined || choices.length > MOST_CHOICES || choices.every((choice) => about.includes(`${choice}:`))
+  const allowed = isTold ? '' : `: ${choices.map((choice) => `\`${choice}\``).join(', ')}`
   return [`\`${word}\``, cell(`${about}${allowed}`)]
 }
 

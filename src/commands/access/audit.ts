@@ -18,7 +18,7 @@ export const audit = listing({
   summary: 'Lists what people have done, over all integrations, the newest first.',
   examples: ['integrations audit --by operator', 'integrations audit --integration 7 --action delete --json'],
   fields: {
-    by: optional(text('only of this actor: a token, or cli:<user>', 'who')),
+    by: optional(text('only of this actor: a token, or cli:USER', 'who')),
     action: optional(text('only this action', 'action')),
     target: optional(text('only on this record, such as webhook:4711', 'record')),
     integration: optional(id('only of this integration, also of a deleted one')),
