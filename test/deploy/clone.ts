@@ -26,14 +26,12 @@ export function makeClone(folder: string): void {
   if (status !== 0) throw new Error(`the clone could not be made: ${stderr}`)
 }
 
+/** Of this process: what a login shell has of a person, and how the machine reaches its registries. Nothing of vitest's. */
+const KEPT = /^(HOME|USER|LANG|TMPDIR|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR)|(https?|no)_proxy|GO(PROXY|SUMDB|FLAGS))$/i
+
 /** @param path PATH, which says which Node and which npm */
 export function environmentOf(path: string): NodeJS.ProcessEnv {
-  // Of this process only what a login shell has: nothing of vitest's.
-  const { HOME, USER, LANG, TMPDIR } = process.env
-  return {
-    ...Object.fromEntries(Object.entries({ HOME, USER, LANG, TMPDIR }).filter(([, value]) => value)),
-    PATH: path,
-  }
+  return { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => KEPT.test(name))), PATH: path }
 }
 
 /** @returns what `npm ci` printed */
