@@ -1,7 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Json } from '../../src/framework/json.ts'
-import { cursorNotAfter, isNewerCopy, nextCursor, reduceCheckpointsByMax } from '../../src/syncs/checkpoint-rules.ts'
+import {
+  cursorBefore,
+  cursorNotAfter,
+  hasInstant,
+  isNewerCopy,
+  nextCursor,
+  reduceCheckpointsByMax,
+} from '../../src/syncs/checkpoint-rules.ts'
 
 const ZONES = ['Z', '+00:00', '-00:00', '+02:00', '+0530', '-11:30']
 
@@ -60,6 +67,22 @@ describe('reduceCheckpointsByMax', () => {
     ['times without zone', ['2026-01-01T02:00:00', '2026-01-01T01:59:59'], '2026-01-01T02:00:00'],
     ['a month that is none', ['2026-13-01T00:00:00Z', '2026-12-01T00:00:00Z'], '2026-13-01T00:00:00Z'],
     ['a number among texts', [7, '12'], '7'],
+    [
+      'a text that ends like an instant',
+      ['x2026-01-01T00:00:00+02:00', 'x2026-01-01T00:00:00Z'],
+      'x2026-01-01T00:00:00Z',
+    ],
+    ['a text that begins like an instant', ['2026-01-01T00:00:00Z2', '2026-01-01T00:00:00Z1'], '2026-01-01T00:00:00Z2'],
+    [
+      'a fraction with a zero within',
+      ['2026-01-01T00:00:00.101Z', '2026-01-01T00:00:00.11Z'],
+      '2026-01-01T00:00:00.11Z',
+    ],
+    [
+      'fractions with trailing zeros',
+      ['2026-01-01T00:00:00.100Z', '2026-01-01T00:00:00.1Z'],
+      '2026-01-01T00:00:00.100Z',
+    ],
   ])('of %s', (_, given, max) => {
     expect(reduceCheckpointsByMax(given)).toBe(max)
   })
@@ -133,6 +156,22 @@ describe('the cursor after a clean run', () => {
     const last = (given: readonly Json[]): Json => given.at(-1) ?? null
     expect(nextCursor({ page: 1, since: T1 }, [{ since: T1, page: 1 }], last)).toEqual({ kind: 'keep' })
     expect(nextCursor({ page: 1 }, [{ page: 2 }], last)).toEqual({ kind: 'advance', to: { page: 2 } })
+  })
+
+  it('asks for nothing where there is nothing', () => {
+    const broken = () => {
+      throw new Error('asked')
+    }
+    expect(nextCursor(T1, [null], broken)).toEqual({ kind: 'keep' })
+  })
+
+  it('the first one is not compared', () => {
+    const asked: Json[][] = []
+    nextCursor(null, [T1], (given) => {
+      asked.push([...given])
+      return given.at(-1) ?? null
+    })
+    expect(asked).toEqual([[T1]])
   })
 
   it('is never asked about nulls', () => {
@@ -224,4 +263,48 @@ describe('of two copies of an item', () => {
     }
     expect(isNewerCopy('b', 'a', broken)).toBe(true)
   })
+})
+
+describe('a cursor moved back', () => {
+  it.each<[string, Json, Json]>([
+    ['a time', '2026-03-01T12:00:00.750Z', '2026-03-01T11:58:30.750Z'],
+    ['whole seconds', '2026-03-01T12:00:00Z', '2026-03-01T11:58:30Z'],
+    ['whole minutes: the minute before', '2026-03-01T12:00Z', '2026-03-01T11:58Z'],
+    ['a zone of its own', '2026-03-01T12:00:00+05:30', '2026-03-01T11:58:30+05:30'],
+    ['a zone behind UTC', '2026-03-01T00:01:00-0800', '2026-02-28T23:59:30-0800'],
+    ['a list', ['2026-03-01T12:00:00Z', 7, null], ['2026-03-01T11:58:30Z', 7, null]],
+    ['an object', { since: '2026-03-01T12:00:00Z', page: 2 }, { since: '2026-03-01T11:58:30Z', page: 2 }],
+    ['an id', 'evt_9', 'evt_9'],
+    ['a number', 1_772_366_400, 1_772_366_400],
+    ['nothing', null, null],
+    ['a truth', true, true],
+  ])('of %s', (_, cursor, expected) => {
+    expect(cursorBefore(cursor, 90)).toEqual(expected)
+  })
+
+  it('differs by the seconds, and in nothing else', () => {
+    fc.assert(
+      fc.property(instant, fc.integer({ min: 0, max: 90 * 86_400 }), (text, seconds) => {
+        const moved = cursorBefore(text, seconds) as string
+        expect(Date.parse(moved)).toBe(Date.parse(text) - seconds * 1_000)
+        expect(moved.replace(/\d(?=.*[Z+-])/g, '0')).toBe(text.replace(/\d(?=.*[Z+-])/g, '0'))
+      }),
+    )
+  })
+})
+
+it.each<[Json, boolean]>([
+  ['2026-03-01T12:00:00Z', true],
+  ['evt_9', false],
+  ['2026-03-01', false],
+  [7, false],
+  [null, false],
+  [true, false],
+  [[], false],
+  [['a', '2026-03-01T12:00:00Z'], true],
+  [['a', 7, null], false],
+  [{ page: 1, since: { of: '2026-03-01T12:00:00Z' } }, true],
+  [{ page: 1, since: null }, false],
+])('in the cursor %j stands a time: %s', (cursor, expected) => {
+  expect(hasInstant(cursor)).toBe(expected)
 })
