@@ -24,17 +24,18 @@ export function ruleFiles(): string[] {
 }
 
 /**
- * The tests that import the rule, else those of its folder. Rules are pure, so tests that need a server are left out, and so are those
- * of the kit (`test/testing`), which run whole hosts.
+ * The tests of the rule's folder that import it, else those elsewhere that do, else all of the folder. Rules are pure, so tests that need
+ * a server are left out, and so are those of the kit (`test/testing`), which run whole hosts.
  */
 export function testsOfRule(file: string): string[] {
-  const folder = dirname(file).replace(/^src/, 'test')
   const imported = `${file.slice('src'.length)}'`
   const tests = filesIn('test').filter(
     (test) => /^[^.]+\.test\.ts$/.test(basename(test)) && !test.startsWith('test/testing/'),
   )
-  const importing = tests.filter((test) => readFileSync(root + test, 'utf8').includes(imported))
-  return importing.length > 0 ? importing : tests.filter((test) => dirname(test) === folder)
+  const own = tests.filter((test) => dirname(test) === dirname(file).replace(/^src/, 'test'))
+  const isImporting = (test: string): boolean => readFileSync(root + test, 'utf8').includes(imported)
+  const choices = [own.filter(isImporting), tests.filter(isImporting), own]
+  return choices.find((choice) => choice.length > 0) ?? []
 }
 
 function filesIn(folder: string): string[] {
@@ -44,8 +45,6 @@ function filesIn(folder: string): string[] {
 }
 
 export async function mutateRule(file: string, tests: readonly string[]): Promise<FileResult> {
-  if (tests.length === 0)
-    throw new Error(`${file} has no test without a server: write one beside those of its concept.`)
   process.env.MUTATION_TEST_FILES = JSON.stringify(tests)
   const mutants = (await new Stryker({
     mutate: [file],
@@ -58,10 +57,8 @@ export async function mutateRule(file: string, tests: readonly string[]): Promis
     // A rule without a test has mutants that survive.
     allowEmpty: true,
     timeoutMS: 20_000,
-    incremental: true,
-    incrementalFile: `.data/mutation/${file.replaceAll('/', '-')}.json`,
     tempDirName: '.data/mutation/sandbox',
-    ignorePatterns: ['.data', 'docs', 'api'],
+    ignorePatterns: ['.data'],
     // The tests run what Vite makes of a file: types are not checked.
     disableTypeChecks: false,
     warnings: { slow: false },
@@ -74,7 +71,8 @@ export async function mutateRule(file: string, tests: readonly string[]): Promis
   const counted = { killed: 0, timedOut: 0, invalid: 0, survivors: [] as Survivor[] }
   for (const { status, location, mutatorName: mutator, replacement } of mutants) {
     if (status === 'Timeout') counted.timedOut += 1
-    if (status === 'Killed' || status === 'Timeout') counted.killed += 1
+    // A runtime error: the mutant keeps a test file from loading.
+    if (status === 'Killed' || status === 'Timeout' || status === 'RuntimeError') counted.killed += 1
     else if (status === 'Survived' || status === 'NoCoverage') {
       const source = (text.split('\n')[location.start.line - 1] ?? '').trim()
       const change = `${shortened(between(text, location.start, location.end))} → ${shortened(replacement)}`

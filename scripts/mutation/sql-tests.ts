@@ -24,7 +24,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   is_breaker_well: [...INCIDENTS, 'retention/pruning'],
   is_integration_well: [...INCIDENTS, 'retention/pruning'],
   lock_calls: [...ADMISSION, ...JOINED],
-  lock_keys: ['webhooks/order'],
+  lock_keys: ['webhooks/lock-keys', 'webhooks/order'],
   merged_calls: [...JOINED, 'calls/overrides'],
   open_incident: INCIDENTS,
   pass_turns: ['webhooks/order'],

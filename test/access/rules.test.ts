@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Claims, Limits, Scope } from '../../src/access/rules.ts'
 import {
@@ -12,6 +13,7 @@ import {
   isWithin,
   limitsOf,
   linkProofOf,
+  MAX_LINK_SECONDS,
   originOf,
   parseAuthorization,
   personOf,
@@ -176,7 +178,37 @@ it.each([
   expect(linkProofOf(new URLSearchParams(query))).toEqual(proof)
 })
 
+it('a link is open for a week at most', () => {
+  expect(MAX_LINK_SECONDS).toBe(604_800)
+})
+
 describe('the way on after signing in', () => {
+  it('never leads to another site', () => {
+    const pieces = fc.constantFrom(
+      '/',
+      '\\',
+      '.',
+      '..',
+      ':',
+      '@',
+      '%2f',
+      '?',
+      '#',
+      '\t',
+      '\n',
+      ' ',
+      'evil.example',
+      'http:',
+      '[::1]',
+    )
+    fc.assert(
+      fc.property(fc.array(fc.oneof(pieces, fc.string({ maxLength: 2, unit: 'binary' }))), (parts) => {
+        for (const base of ['https://api.example.com', 'https://api.example.com/hub/sign-in?next=x'])
+          expect(new URL(safeNextPath(parts.join(''), '/operator'), base).origin).toBe('https://api.example.com')
+      }),
+    )
+  })
+
   it.each([
     '/',
     '/operator',

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ChartWindow } from '../../src/rollups/rollup-rules.ts'
 import {
+  ALL_PROVIDERS,
   BOUNDS_MS,
   busiestSpanOf,
   CHART_WINDOWS,
@@ -19,6 +20,10 @@ const MINUTE = 60_000
 const DAY = 86_400_000
 const NOW = Date.UTC(2026, 0, 10, 13, 47, 12)
 const at = (text: string): number => Date.parse(`2026-01-${text}Z`)
+
+it('rows of all providers stand under an empty name, which is stored', () => {
+  expect(ALL_PROVIDERS).toBe('')
+})
 
 describe('the bounds of a histogram', () => {
   it('are whole milliseconds, dense at first and a week at last', () => {
