@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { OnOff, Owner } from '../../src/integrations/rules.ts'
 import {
+  ALLOWED_PROVIDER_IDENTIFIERS,
   activeText,
   checkOwner,
   checkOwnerFilter,
@@ -91,6 +92,10 @@ it.each([
   ['ä', false],
 ])('%j is an identifier of a provider: %s', (text, is) => {
   expect(isProviderIdentifier(text)).toBe(is)
+})
+
+it('a refused identifier is told what is allowed', () => {
+  expect(ALLOWED_PROVIDER_IDENTIFIERS).toContain('1 to 64 of a-z, 0-9, "_" and "-", and not all digits')
 })
 
 it.each([

@@ -270,6 +270,8 @@ describe('what a difference says', () => {
     ['x', {}],
     [7, '(now)'],
     [{ toString: 1 }, { a: 1 }],
+    [7, {}],
+    [{}, 7],
   ])('of the results %j and %j, which are not alike', (then, now) => {
     expect(told(piece(1, { result: then }, { result: now })).map(({ what }) => what)).toEqual(['outcome'])
   })
@@ -280,6 +282,28 @@ describe('what a difference says', () => {
     [[1_800_000_000], ['(now)']],
   ])('of the results %j and %j is nothing: these are alike', (then, now) => {
     expect(told(piece(1, { result: then }, { result: now }))).toEqual([])
+  })
+
+  it('of the end of a piece whose calls are all in the log', () => {
+    const [then, now] = [{ calls: [call('a')] }, { calls: [played('a', 0)], result: 2 }]
+    expect(told(piece(1, then, now)).map(({ what }) => what)).toEqual(['outcome'])
+  })
+
+  it('of the end beside the old code', () => {
+    expect(told(piece(1, {}, end('failed', 'x') as never), piece(1))).toEqual([
+      {
+        what: 'outcome',
+        message: 'it fails, and succeeded before',
+        before: end('succeeded'),
+        after: end('failed', 'x'),
+      },
+    ])
+  })
+
+  it('of a new call, unless a refusal of ours may be its reason', () => {
+    const calls = [played('c', null), played('a', 0)]
+    expect(told(piece(1, { calls: [call('a')] }, { calls })).map(({ message }) => message)).toEqual(['it calls GET c'])
+    expect(told(piece(1, { calls: [call('a')] }, { calls }, ['a reason']))).toEqual([])
   })
 
   it('of rows, by table', () => {

@@ -48,6 +48,7 @@ describe('what counts against a provider', () => {
 
   it('has no rate without an outcome', () => {
     expect(failuresCounted(rate, settings, 13_000)).toEqual({ failures: 0, ratePercent: null })
+    expect(CLOSED_BREAKER.slices).toEqual([])
     expect(failuresCounted(CLOSED_BREAKER, settings, 0)).toEqual({ failures: 0, ratePercent: null })
   })
 
