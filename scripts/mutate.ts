@@ -6,9 +6,9 @@
 import { parseArgs } from 'node:util'
 import type { FileResult } from './mutation/results.ts'
 import { hashOf, keepResult, killedPercent, readResults } from './mutation/results.ts'
-import { mutateRule, ruleFiles, testsOfRule } from './mutation/rules.ts'
 import { mutateFunction, SqlBench } from './mutation/sql.ts'
 import { functionFiles, testsOfFunction } from './mutation/sql-tests.ts'
+import { mutateRule, ruleFiles, testsOfRule } from './mutation/stryker.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

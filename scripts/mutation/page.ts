@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import type { FileResult, Results, Survivor } from './results.ts'
 import { killedPercent, readResults, root } from './results.ts'
-import { ruleFiles } from './rules.ts'
 import { functionFiles } from './sql-tests.ts'
+import { ruleFiles } from './stryker.ts'
 
 /** Of the survivors of one file whose change, or line, is this. */
 interface Reason {

@@ -12,6 +12,13 @@ function message(code: number, texts: readonly string[] = [], length?: number): 
   return Buffer.concat([head, body])
 }
 
+/** The same without the last zero. */
+function endless(texts: readonly string[]): Buffer {
+  const bytes = message(VERSION, texts).subarray(0, -1)
+  bytes.writeUInt32BE(bytes.length, 0)
+  return bytes
+}
+
 it.each([
   ['a question for TLS', message(80_877_103), { kind: 'encryption' }],
   ['a question for GSS', message(80_877_104), { kind: 'encryption' }],
@@ -20,7 +27,7 @@ it.each([
   ['a later minor version', message(VERSION + 2, ['database', 'app', '']), { kind: 'session', database: 'app' }],
   ['a session without a database', message(VERSION, ['user', 'ada', '']), { kind: 'session', database: 'ada' }],
   ['an empty database', message(VERSION, ['database', '', 'user', 'ada', '']), { kind: 'session', database: 'ada' }],
-  ['nobody', message(VERSION, ['application_name', 'x', '']), { kind: 'other' }],
+  ['no one', message(VERSION, ['application_name', 'x', '']), { kind: 'other' }],
   [
     'what comes after the end',
     message(VERSION, ['user', 'ada', '', 'database', 'app', '']),
@@ -31,6 +38,12 @@ it.each([
     Buffer.from(message(VERSION, ['user', 'ada', 'database']).subarray(0, -1)),
     { kind: 'other' },
   ],
+  [
+    'a pair after the end',
+    message(VERSION, ['user', 'ada', '', 'x', 'database', 'app', '']),
+    { kind: 'session', database: 'ada' },
+  ],
+  ['a name that ends with the message', endless(['user', 'ada', 'database']), { kind: 'session', database: 'ada' }],
   ['a length beyond the bytes', message(VERSION, ['user', 'ada', ''], 1_000), { kind: 'other' }],
   [
     'a length before the bytes’ end',

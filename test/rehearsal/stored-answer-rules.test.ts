@@ -48,6 +48,8 @@ it.each([
   ['7', 'application/json'],
   ['a text', 'text/plain'],
   ['"a text"', 'text/plain'],
+  ['"a text" ', 'text/plain'],
+  ['a "text"', 'text/plain'],
   ['', 'text/plain'],
   [null, 'text/plain'],
 ])('the body %j is %s', (body, contentType) => {
