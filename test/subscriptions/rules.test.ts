@@ -35,6 +35,7 @@ describe('which subscriptions are ours', () => {
     ['without a list and an id none', nothing, null, []],
     ['without a list and the id none', { ...known, subscriptionId: null }, null, []],
     ['without a list and the door none', { ...known, url: null }, null, []],
+    ['each that delivers to our new door', { ...nothing, url: OLD_URL }, [b], ['b']],
     ['none that delivers elsewhere', known, [{ id: 'c', url: 'https://else.example' }], []],
   ])('%s', (_, row, listed, ids) => {
     expect(ownSubscriptions(row, listed, URL).map(({ id }) => id)).toEqual(ids)
