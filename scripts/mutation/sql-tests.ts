@@ -12,7 +12,7 @@ const INCIDENTS = [
   'syncs/staleness',
   'subscriptions/keep',
 ]
-const EVENTS = ['calls/call-events', 'events/durable-events']
+const EVENTS = ['incidents/record-events', 'calls/call-events', 'events/durable-events']
 
 const TESTS: Readonly<Record<string, readonly string[]>> = {
   admit_calls: ADMISSION,
