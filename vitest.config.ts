@@ -75,7 +75,7 @@ const INSTALLED = 'test/support/installed-package-setup.ts'
  * The package's own name leads to src/, as in tsconfig.json; the others are what Vite uses for Node by default, but `module`: that is
  * for bundlers, and Node can't load what @opentelemetry/api has under it.
  */
-const CONDITIONS = ['durable-source', 'node', 'development|production']
+export const CONDITIONS = ['durable-source', 'node', 'development|production']
 
 export default defineConfig({
   resolve: { conditions: CONDITIONS },

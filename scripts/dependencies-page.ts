@@ -57,6 +57,8 @@ const IN_DEVELOPMENT: Reasons<'devDependencies'> = {
   '@stoplight/spectral-core': 'lint of the API’s description',
   '@stoplight/spectral-owasp-ruleset': 'OWASP’s rules for it',
   '@stoplight/spectral-rulesets': 'OpenAPI’s rules for it',
+  '@stryker-mutator/core': 'mutation tests of the rules',
+  '@stryker-mutator/vitest-runner': 'runs the tests of a mutant',
   '@temporalio/testing': 'time-skipping workflow tests; downloads the dev server',
   '@types/node': 'types of Node 20',
   '@types/oidc-provider': 'its types',

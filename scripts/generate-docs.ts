@@ -8,6 +8,7 @@ import { commandsPage, workflowsPage } from './commands-page.ts'
 import { configurationPage } from './configuration-page.ts'
 import { dependenciesPage } from './dependencies-page.ts'
 import { commandIndex, commandWorkflows, commandWrappers } from './generated-commands.ts'
+import { mutationPage } from './mutation/page.ts'
 import { webhookDoorsPage } from './webhook-doors-page.ts'
 
 /** In this order: later ones are made of what earlier ones wrote. */
@@ -19,6 +20,7 @@ const PAGES: Readonly<Record<string, () => string | Promise<string>>> = {
   'docs/behaviour/commands-as-workflows.md': workflowsPage,
   'docs/webhook-doors.md': webhookDoorsPage,
   'docs/dependencies.md': dependenciesPage,
+  'docs/mutation.md': mutationPage,
 }
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })

@@ -19,9 +19,9 @@ export function pumpClaimOf(runId: string, pump: number): string {
   return `pump:${runId}:${pump}`
 }
 
-/** How often a row of `claim` has lost its worker. */
+/** How often a row of `claim` has lost its worker. The claim itself has nothing after it, which is 0 as a number. */
 export function lossesOf(rowClaim: string, claim: string): number {
-  return rowClaim === claim ? 0 : Number(rowClaim.slice(claim.length + 1))
+  return Number(rowClaim.slice(claim.length + 1))
 }
 
 /** The claim of a row that lost its worker once more. */

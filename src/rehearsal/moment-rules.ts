@@ -26,10 +26,10 @@ export function withoutMoments(value: Json, span: Span): Json {
 export const isMoment = (value: Json): boolean =>
   (typeof value === 'string' && ISO.test(value)) || (typeof value === 'number' && value > EARLIEST_SECONDS)
 
-/** Without an offset it may be of this machine's time zone, or of UTC. */
+/** Without an offset it may be of this machine's time zone, or of UTC. With one, the second is no time. */
 function momentsOf(text: string): number[] {
   const iso = text.replace(' ', 'T').replace(/([+-]\d{2})$/, '$1:00')
-  return /(Z|[+-]\d{2}:?\d{2})$/.test(iso) ? [Date.parse(iso)] : [Date.parse(iso), Date.parse(`${iso}Z`)]
+  return [Date.parse(iso), Date.parse(`${iso}Z`)]
 }
 
 function isWithin(moments: readonly number[], { beganAt, endedAt }: Span): boolean {

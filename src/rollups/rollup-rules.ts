@@ -49,7 +49,7 @@ export type Histogram = ReadonlyMap<number, number>
  * @returns the middle of its step; null: there is no value
  */
 export function percentileOf(histogram: Histogram, share: number): number | null {
-  const steps = [...histogram].filter(([, count]) => count > 0).sort(([a], [b]) => a - b)
+  const steps = [...histogram].sort(([a], [b]) => a - b)
   const total = steps.reduce((sum, [, count]) => sum + count, 0)
   const rank = Math.max(1, Math.ceil(share * total))
   let seen = 0
@@ -65,7 +65,7 @@ function middleOf(step: number): number {
   if (step === 0) return 0
   const from = BOUNDS_MS[step - 1] ?? LONGEST_MS
   const to = (BOUNDS_MS[step] ?? from + 1) - 1
-  return to <= from ? from : Math.sqrt(from * to)
+  return Math.sqrt(from * to)
 }
 
 const MINUTE = 60
@@ -211,7 +211,6 @@ export function nextStep(settledMs: number, horizonMs: number, nowMs: number): C
         : narrower.keptSeconds === null
           ? 0
           : floorTo(nowMs - narrower.keptSeconds * 1_000, width.seconds)
-    if (settledMs >= untilMs) continue
     const fromMs = floorTo(settledMs, width.seconds)
     const toMs = Math.min(fromMs + width.stepSeconds * 1_000, untilMs, floorTo(horizonMs, width.seconds))
     if (toMs > settledMs) return { seconds: width.seconds, fromMs, toMs }

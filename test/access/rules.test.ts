@@ -1,17 +1,27 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Scope } from '../../src/access/rules.ts'
+import type { Claims, Limits, Scope } from '../../src/access/rules.ts'
 import {
   basePathOf,
   hasScope,
+  isLimited,
   isLocalHost,
+  isLoopback,
+  isSafeMethod,
   isSameOrigin,
   isSameSecret,
+  isWithin,
+  limitsOf,
   linkProofOf,
+  MAX_LINK_SECONDS,
   originOf,
   parseAuthorization,
+  personOf,
   routePathOf,
   safeNextPath,
+  sha256Hex,
   signedLinkText,
+  visible,
 } from '../../src/access/rules.ts'
 
 it.each<[Scope[], Scope, boolean]>([
@@ -35,6 +45,9 @@ it.each([
   ['Bearer', { kind: 'malformed' }],
   ['Bearer ', { kind: 'malformed' }],
   ['Bearer a b', { kind: 'malformed' }],
+  ['X Bearer abc', { kind: 'malformed' }],
+  [`Bearer ${'a'.repeat(1_025)}`, { kind: 'malformed' }],
+  [`Bearer ${'a'.repeat(1_024)}`, { kind: 'bearer', token: 'a'.repeat(1_024) }],
   ['Bearer a, Bearer b', { kind: 'malformed' }],
   ['Bearer =', { kind: 'malformed' }],
   ['Basic YTpi', { kind: 'malformed' }],
@@ -109,6 +122,10 @@ it.each([
   ['https://example.com/hub', '/operator', '/hub', '/operator'],
   ['https://example.com/hub', '/hub/operator', '/hub', '/operator'],
   ['https://example.com/hub', '/hubble/operator', '/hub', '/hubble/operator'],
+  ['https://example.com/hub//', '/hub/operator', '/hub', '/operator'],
+  ['https://example.com//hub/api', '/hub/api/operator', '//hub/api', '/hub/api/operator'],
+  ['no url', '/operator', '', '/operator'],
+  [null, '//operator', '', '//operator'],
 ])('under the base URL %j the path %s has the base %j and is our route %s', (baseUrl, path, base, route) => {
   expect([basePathOf(baseUrl), routePathOf(path, baseUrl)]).toEqual([base, route])
 })
@@ -120,6 +137,8 @@ it.each([
   ['LOCALHOST', true],
   ['evil.example:3000', false],
   ['evil.localhost', false],
+  ['localhost:', false],
+  ['localhost:123456', false],
   ['localhost.evil.example', false],
   ['localhost:3000@evil.example', false],
   ['127.0.0.2', false],
@@ -149,15 +168,57 @@ it.each([
   ['expires=-1&signature=abc', null],
   ['expires=1.5&signature=abc', null],
   ['expires=9999999999999&signature=abc', null],
+  ['expires=999999999999&signature=', { expiresAtSeconds: 999_999_999_999, signature: '' }],
+  ['expires=x17&signature=abc', null],
+  ['expires=17x&signature=abc', null],
+  ['expires=&signature=abc', null],
+  ['expires=17&other=abc', null],
+  ['other=17&signature=abc', null],
 ])('the query %j proves %j', (query, proof) => {
   expect(linkProofOf(new URLSearchParams(query))).toEqual(proof)
 })
 
+it('a link is open for a week at most', () => {
+  expect(MAX_LINK_SECONDS).toBe(604_800)
+})
+
 describe('the way on after signing in', () => {
-  it.each(['/', '/operator', '/operator?after=7', '/integrations/7/oauth/authorize?a=b&c=%2F%2Fd', '/a//b', '/@b'])(
-    'is %s',
-    (next) => expect(safeNextPath(next, '/operator')).toBe(next),
-  )
+  it('never leads to another site', () => {
+    const pieces = fc.constantFrom(
+      '/',
+      '\\',
+      '.',
+      '..',
+      ':',
+      '@',
+      '%2f',
+      '?',
+      '#',
+      '\t',
+      '\n',
+      ' ',
+      'evil.example',
+      'http:',
+      '[::1]',
+    )
+    fc.assert(
+      fc.property(fc.array(fc.oneof(pieces, fc.string({ maxLength: 2, unit: 'binary' }))), (parts) => {
+        for (const base of ['https://api.example.com', 'https://api.example.com/hub/sign-in?next=x'])
+          expect(new URL(safeNextPath(parts.join(''), '/operator'), base).origin).toBe('https://api.example.com')
+      }),
+    )
+  })
+
+  it.each([
+    '/',
+    '/operator',
+    '/operator?after=7',
+    '/~[]!',
+    `/${'a'.repeat(2_047)}`,
+    '/integrations/7/oauth/authorize?a=b&c=%2F%2Fd',
+    '/a//b',
+    '/@b',
+  ])('is %s', (next) => expect(safeNextPath(next, '/operator')).toBe(next))
 
   it.each([
     undefined,
@@ -176,8 +237,144 @@ describe('the way on after signing in', () => {
     'https://evil.example/',
     'javascript:alert(1)',
     '/ü',
+    '/a/~\u007f',
+    'x/operator',
     `/${'a'.repeat(2_048)}`,
   ])('is not %j', (next) => {
     expect(safeNextPath(next, '/operator')).toBe('/operator')
   })
+})
+
+describe('what a caller is bound to', () => {
+  const owner = { type: 'User', id: 7 }
+  const record = { provider: 'github', ownerType: 'User', ownerId: 7 }
+  it.each<[Limits | undefined, boolean, boolean]>([
+    [undefined, false, true],
+    [{}, false, true],
+    [{ provider: 'github' }, true, true],
+    [{ provider: 'stripe' }, true, false],
+    [{ owner }, true, true],
+    [{ owner: { type: 'Team', id: 7 } }, true, false],
+    [{ owner: { type: 'User', id: 8 } }, true, false],
+    [{ provider: 'github', owner }, true, true],
+    [{ provider: 'stripe', owner }, true, false],
+    [{ provider: 'github', owner: { type: 'User', id: 8 } }, true, false],
+  ])('%j limits it: %s; lets it see the record: %s', (limits, isBound, sees) => {
+    const principal = { name: 'ops', scopes: ['read' as const], via: 'token' as const, ...(limits && { limits }) }
+    expect(limitsOf(principal)).toEqual(limits ?? {})
+    expect([isLimited(principal), visible(principal, record), isWithin(limits ?? {}, record)]).toEqual([
+      isBound,
+      sees,
+      sees,
+    ])
+  })
+
+  it('is not met by a record without an owner', () => {
+    expect(isWithin({ owner }, { provider: 'github', ownerType: null, ownerId: null })).toBe(false)
+  })
+})
+
+it.each([
+  ['GET', true],
+  ['HEAD', true],
+  ['POST', false],
+  ['DELETE', false],
+])('the method %s changes nothing: %s', (method, isSafe) => {
+  expect(isSafeMethod(method)).toBe(isSafe)
+})
+
+it('hashes a text as others do', () => {
+  expect(sha256Hex('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+})
+
+it.each([
+  ['localhost', true],
+  ['[::1]', true],
+  ['127.0.0.1', true],
+  ['127.255.10.9', true],
+  ['127.0.0', false],
+  ['127.0.0.1.evil.example', false],
+  ['evil.127.0.0.1', false],
+  ['10.0.0.1', false],
+  ['example.com', false],
+])('%s names this machine: %s', (hostname, is) => {
+  expect(isLoopback(hostname)).toBe(is)
+})
+
+describe('a person from an OpenID provider', () => {
+  const verified = { sub: '42', email: 'Ada@Example.com', email_verified: true }
+  it.each<[string, Claims, { read?: string[]; operate?: string[] }, ReturnType<typeof personOf>]>([
+    ['by the address', verified, { operate: ['ada@example.com'] }, { name: 'ada@example.com', scope: 'operate' }],
+    ['by the address in capitals', verified, { read: ['ADA@EXAMPLE.COM'] }, { name: 'ada@example.com', scope: 'read' }],
+    ['by the domain', verified, { read: ['@example.com'] }, { name: 'ada@example.com', scope: 'read' }],
+    [
+      'of both lists',
+      verified,
+      { read: ['@example.com'], operate: ['@example.com'] },
+      { name: 'ada@example.com', scope: 'operate' },
+    ],
+    ['of a longer domain', verified, { read: ['@example.co'] }, null],
+    ['by a part of the address', verified, { read: ['example.com'] }, null],
+    ['of no list', verified, {}, null],
+    ['of empty lists', verified, { read: [], operate: [] }, null],
+    [
+      'verified by a text',
+      { ...verified, email_verified: 'true' },
+      { read: ['@example.com'] },
+      { name: 'ada@example.com', scope: 'read' },
+    ],
+    ['with an address that is not verified', { ...verified, email_verified: false }, { read: ['@example.com'] }, null],
+    ['without a word on the address', { sub: '42', email: 'ada@example.com' }, { read: ['@example.com'] }, null],
+    ['with an address that is no text', { ...verified, email: 7 }, { read: ['@example.com'] }, null],
+    [
+      'by a claim that has the value',
+      { sub: '42', role: 'admin' },
+      { operate: ['role=admin'] },
+      { name: '42', scope: 'operate' },
+    ],
+    [
+      'by a claim that holds the value',
+      { sub: '42', groups: ['a', 'b=c'] },
+      { read: ['groups=b=c'] },
+      { name: '42', scope: 'read' },
+    ],
+    ['by a claim with another value', { sub: '42', groups: ['a'] }, { read: ['groups=b'] }, null],
+    ['by a claim without a name', { sub: '42', '': 'x' }, { read: ['=x'] }, { name: '42', scope: 'read' }],
+    [
+      'called by an address that is not verified',
+      { sub: '42', email: 'a@b.c', role: 'x' },
+      { read: ['role=x'] },
+      { name: 'a@b.c (42)', scope: 'read' },
+    ],
+    [
+      'called by a user name',
+      { sub: '42', preferred_username: 'ada', role: 'x' },
+      { read: ['role=x'] },
+      { name: 'ada (42)', scope: 'read' },
+    ],
+    [
+      'called by no text',
+      { sub: '42', preferred_username: 7, role: 'x' },
+      { read: ['role=x'] },
+      { name: '42', scope: 'read' },
+    ],
+    [
+      'with a colon and a line',
+      { sub: 'cli:root\n', role: 'x' },
+      { read: ['role=x'] },
+      { name: 'cli_root_', scope: 'read' },
+    ],
+    [
+      'with a long name',
+      { sub: 'a'.repeat(300), role: 'x' },
+      { read: ['role=x'] },
+      { name: 'a'.repeat(255), scope: 'read' },
+    ],
+  ])('%s', (_, claims, lists, person) => {
+    expect(personOf(claims, lists)).toEqual(person)
+  })
+})
+
+it('signs a method in capitals, however it is written', () => {
+  expect(signedLinkText('Post', '/x', 1)).toBe(signedLinkText('POST', '/x', 1))
 })

@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { classifyFailure } from '../../src/calls/failure-class-rules.ts'
-import { isSurelyWithoutEffect, mayBeSentAgain, priorAnswer } from '../../src/calls/idempotency-rules.ts'
+import {
+  isSurelyWithoutEffect,
+  longestSilenceMs,
+  mayBeSentAgain,
+  priorAnswer,
+} from '../../src/calls/idempotency-rules.ts'
 import { EgressRefused, HttpError, RequestTimeout } from '../../src/framework/errors.ts'
 
 const coded = (code: string, more: object = {}) => Object.assign(new Error(code), { code, ...more })
@@ -79,6 +84,7 @@ describe('a repeat of a spent key', () => {
     ['of unknown effect, a moment before the window ends', 'unknown', 86_399.999, 86_400, 'may be sent again'],
     ['of unknown effect, at its end', 'unknown', 86_400, 86_400, 'conflict'],
     ['of unknown effect, the provider does not know keys', 'unknown', 0, null, 'conflict'],
+    ['of unknown effect, reserved by a clock ahead, the provider does not know keys', 'unknown', -1, null, 'conflict'],
     ['of unknown effect, the window is nothing', 'unknown', 0, 0, 'conflict'],
     ['of unknown effect, the window is no number', 'unknown', 0, Number.NaN, 'conflict'],
     ['that was answered', 'recovered', 0, 86_400, 'conflict'],
@@ -87,4 +93,8 @@ describe('a repeat of a spent key', () => {
   ] as const)('%s: %s', (_, state, age, window, verdict) => {
     expect(mayBeSentAgain(state, age, window)).toBe(verdict === 'may be sent again')
   })
+})
+
+it('a call is silent for an attempt, a wait, two waits for capacity and a margin at most', () => {
+  expect(longestSilenceMs({ attemptMs: 500, retrySeconds: 30, capacitySeconds: 7 })).toBe(500 + (30 + 14 + 120) * 1_000)
 })

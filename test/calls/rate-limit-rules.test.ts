@@ -8,6 +8,7 @@ describe('a rate limit', () => {
     ['perHour(5000)', RateLimit.perHour(5_000), 5_000, 3_600],
     ['perDay(1)', RateLimit.perDay(1), 1, 86_400],
     ['per(3, 10)', RateLimit.per(3, 10), 3, 10],
+    ['per(1, 1)', RateLimit.per(1, 1), 1, 1],
   ])('%s', (_, rateLimit, limit, seconds) => {
     expect({ ...rateLimit }).toEqual({ limit, seconds, window: 'fixed' })
   })

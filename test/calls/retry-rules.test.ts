@@ -401,6 +401,11 @@ describe('Retry-After', () => {
     ['Sun, 06 Nov 2094 08:49:37 CET', null],
     ['Sun, 06 Foo 2094 08:49:37 GMT', null],
     ['120, 240', null],
+    ['0.25', 0.25],
+    ['1.125', 1.125],
+    ['x Sun, 06 Nov 2094 08:49:37 GMT', null],
+    ['Sun, 06 Nov 2094 08:49:37 GMT x', null],
+    [now.toUTCString(), null],
   ])('%j: %s', (header, seconds) => {
     expect(retryAfterSeconds(header, now)).toBe(seconds)
   })

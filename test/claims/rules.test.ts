@@ -7,6 +7,7 @@ import {
   isOfRetry,
   lossesOf,
   MAX_LOST_WORKERS,
+  pumpClaimOf,
   whileWaiting,
 } from '../../src/claims/rules.ts'
 
@@ -47,6 +48,10 @@ describe('a claim', () => {
       }),
     )
   })
+})
+
+it('a pump has a claim that queries find by its beginning', () => {
+  expect(pumpClaimOf(RUN, 3)).toBe(`pump:${RUN}:3`)
 })
 
 describe('the claim of a retry by hand', () => {

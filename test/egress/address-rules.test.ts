@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { EgressRule } from '../../src/egress/address-rules.ts'
-import { bareHost, parseEgressRule } from '../../src/egress/address-rules.ts'
+import { bareHost, canonicalHost, EGRESS_RULE, parseEgressRule } from '../../src/egress/address-rules.ts'
 
 describe('a rule of egress', () => {
   it.each<[text: string, rule: EgressRule]>([
@@ -13,6 +13,7 @@ describe('a rule of egress', () => {
     ['::1', { kind: 'range', address: '::1', prefixBits: 128 }],
     ['[::1]', { kind: 'range', address: '::1', prefixBits: 128 }],
     ['10.0.0.0/8', { kind: 'range', address: '10.0.0.0', prefixBits: 8 }],
+    ['127.0.0.1.example.com', { kind: 'host', host: '127.0.0.1.example.com' }],
     ['0.0.0.0/0', { kind: 'range', address: '0.0.0.0', prefixBits: 0 }],
     ['FD00::/8', { kind: 'range', address: 'fd00::', prefixBits: 8 }],
     ['::ffff:10.0.0.0/104', { kind: 'range', address: '::ffff:a00:0', prefixBits: 104 }],
@@ -46,4 +47,27 @@ describe('the host of a URL, however it is written', () => {
   ])('%s', (url, host) => {
     expect(bareHost(new URL(url).hostname)).toBe(host)
   })
+})
+
+it.each([
+  ['api.example.com', 'api.example.com'],
+  ['[::1]', '::1'],
+  ['::1', '::1'],
+  ['', null],
+  ['host:8080', null],
+  ['[::1]:8080', null],
+])('the host %j is %j', (text, host) => {
+  expect(canonicalHost(text)).toBe(host)
+})
+
+it('the dots of the root go', () => {
+  expect(bareHost('example.com..')).toBe('example.com')
+  expect([bareHost('x[::1]'), bareHost('[::1]x')]).toEqual(['x[::1]', '[::1]x'])
+})
+
+it('what is allowed is said with examples that are', () => {
+  for (const example of ['api.example.com', '*.example.com', '10.0.0.0/8']) {
+    expect(EGRESS_RULE).toContain(example)
+    expect(parseEgressRule(example)).not.toBe(null)
+  }
 })

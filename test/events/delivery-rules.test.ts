@@ -61,6 +61,11 @@ describe('who is told now', () => {
     ['whose time has come, to the millisecond', waiting(1, '2026-03-01T12:00:00.000Z'), true],
     ['whose time has not come', waiting(1, '2026-03-01T12:00:00.001Z'), false],
     ['who has had it', { status: 'delivered', attempts: 1, at: '' }, false],
+    [
+      'who has had it, and has a time',
+      { ...waiting(1, '2026-03-01T12:00:00.000Z'), status: 'delivered' } as never,
+      false,
+    ],
     ['who is silenced', { status: 'silenced', attempts: 0, at: '' }, false],
     ['who was given up', { status: 'given_up', attempts: 10, error: '', at: '' }, false],
   ])('%s: %#', (_, outcome, due) => {

@@ -16,6 +16,17 @@ it.each([
   [{ a: {} }, { a: [] }, false],
   ['x', 'x', true],
   [{ a: 1 }, { toString: 1 }, false],
+  [[1, 2], [1, 3], false],
+  [[1, 2], [3, 1], false],
+  [1, { a: 1 }, false],
+  ['text', { length: 4 }, false],
+  [null, { a: 1 }, false],
+  [null, {}, false],
+  [7, {}, false],
+  [7, [], false],
+  [null, [], false],
+  [{ a: 1 }, null, false],
+  [['a'], { 0: 'a' }, false],
 ])('%j holds %j: %s', (whole, part, expected) => {
   expect(holds(whole, part)).toBe(expected)
 })
@@ -27,4 +38,13 @@ it('is found at any depth', () => {
     true,
     true,
   ])
+})
+
+it.each([
+  [{ a: [{ b: 7 }] }, 8],
+  [{ a: null }, 'x'],
+  [null, 'x'],
+  ['text', 't'],
+])('in %j is no %j', (whole, part) => {
+  expect(holdsWithin(whole, part)).toBe(false)
 })

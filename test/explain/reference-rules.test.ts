@@ -1,6 +1,7 @@
 /** Rule: docs/behaviour/explain.md, "References". */
 import { describe, expect, it } from 'vitest'
 import {
+  ALLOWED_REFERENCES,
   MAX_REFERENCE_LENGTH,
   modelIn,
   parseReference,
@@ -74,6 +75,13 @@ describe('a reference', () => {
     ['Webhook:1', text('Webhook:1')],
     ['webhook:１', text('webhook:１')],
     ['integration:7/', text('integration:7/')],
+    ['integration:0/42', text('integration:0/42')],
+    ['xintegration:7/42', text('xintegration:7/42')],
+    ['integration:4711/42', text('42', TEXT_KINDS, 4711)],
+    ['integration:7/integration:8/42', text('42', TEXT_KINDS, 7)],
+    ['acme:incident:7', newest('incident', 7)],
+    ['acmeincident:7', text('acmeincident:7')],
+    ['x'.repeat(MAX_REFERENCE_LENGTH), text('x'.repeat(MAX_REFERENCE_LENGTH))],
     ['key:', text('key:')],
     ["' or '1'='1", text("' or '1'='1")],
     ['(a+)+$', text('(a+)+$')],
@@ -103,6 +111,9 @@ describe('a reference', () => {
 
   it('is shown on one line, cut', () => {
     expect(shownReference('a\nb\u001b[31m\u202e')).toBe('"a\\nb\\u001b[31m\ufffd"')
+    expect(shownReference('x'.repeat(100))).toBe(`"${'x'.repeat(100)}"`)
+    expect(shownReference(4711)).toBe('"4711"')
+    expect(shownReference(null)).toBe('"null"')
     expect(shownReference('x'.repeat(200))).toBe(`"${'x'.repeat(100)}…"`)
   })
 
@@ -110,9 +121,14 @@ describe('a reference', () => {
     ['issue:17', { type: 'issue', id: '17' }],
     ['issue:a:b', { type: 'issue', id: 'a:b' }],
     [':17', null],
+    ['i:17', { type: 'i', id: '17' }],
     ['issue:', null],
     ['17', null],
   ])('as a host’s row: %j', (given, model) => {
     expect(modelIn(given)).toEqual(model)
   })
+})
+
+it('the list of what is allowed names each kind', () => {
+  for (const kind of [...ROW_KINDS, ...TEXT_KINDS]) expect(ALLOWED_REFERENCES).toContain(`${kind}:`)
 })

@@ -106,5 +106,9 @@ describe('refreshes have failed for good', () => {
   it('never without a failure', () => {
     expect(hasFailedForGood(NOTHING_KNOWN)).toBe(false)
     expect(hasFailedForGood(afterSuccess(NOON))).toBe(false)
+    const waited = failing(0, 10, 70, 430, 430 + DAY, 430 + 2 * DAY, 9 * DAY)
+    expect(hasFailedForGood(waited)).toBe(true)
+    expect(hasFailedForGood({ ...waited, firstFailedAt: null })).toBe(false)
+    expect(hasFailedForGood({ ...waited, failedAt: null })).toBe(false)
   })
 })

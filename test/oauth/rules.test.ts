@@ -154,6 +154,13 @@ it.each([
   expect(providerErrorCode(text)).toBe(shown)
 })
 
+/** An answer that names its error, so many causes down. */
+function caused(depth: number): unknown {
+  let error: unknown = { body: { error: 'server_error' } }
+  for (let level = 0; level < depth; level += 1) error = new Error('x', { cause: error })
+  return error
+}
+
 it.each<[string, unknown, string | null]>([
   ['an OAuth client’s error', Object.assign(new Error('x'), { error: 'invalid_grant' }), 'invalid_grant'],
   ['a JSON answer', new HttpError(400, new Headers(), { error: 'invalid_client' }), 'invalid_client'],
@@ -165,6 +172,11 @@ it.each<[string, unknown, string | null]>([
   ],
   ['a cause', new Error('x', { cause: { body: { error: 'server_error' } } }), 'server_error'],
   ['an error that is no code', new HttpError(400, new Headers(), { error: { message: 'no' } }), null],
+  ['a form without an error', new HttpError(400, new Headers(), 'code=x'), null],
+  ['JSON that is no object', new HttpError(400, new Headers(), '["error"]'), null],
+  ['the body of no text', new HttpError(400, new Headers(), 7), null],
+  ['the fifth cause', caused(4), 'server_error'],
+  ['a cause too deep', caused(5), null],
   ['a page', new HttpError(500, new Headers(), '<html>error</html>'), null],
   ['a plain error', new Error('invalid_grant'), null],
   ['nothing', undefined, null],

@@ -33,8 +33,21 @@ describe('which subscriptions are ours', () => {
     ['each that delivers to the door that we had', { ...known, url: OLD_URL }, [{ id: 'c', url: OLD_URL }], ['c']],
     ['without a list the known one', known, null, ['a']],
     ['without a list and an id none', nothing, null, []],
+    ['without a list and the id none', { ...known, subscriptionId: null }, null, []],
+    ['without a list and the door none', { ...known, url: null }, null, []],
+    ['each that delivers to our new door', { ...nothing, url: OLD_URL }, [b], ['b']],
+    ['none that delivers elsewhere', known, [{ id: 'c', url: 'https://else.example' }], []],
   ])('%s', (_, row, listed, ids) => {
     expect(ownSubscriptions(row, listed, URL).map(({ id }) => id)).toEqual(ids)
+  })
+
+  it('of another one the end stays as the list says', () => {
+    const elsewhere = { ...b, expiresAt: later(90) }
+    expect(ownSubscriptions(known, [{ ...a, expiresAt: later(50) }, elsewhere, { id: 'c', url: URL }], URL)).toEqual([
+      { ...a, expiresAt: later(50) },
+      elsewhere,
+      { id: 'c', url: URL },
+    ])
   })
 
   it('the known end stands where the list does not say', () => {
@@ -58,6 +71,18 @@ describe('what is done', () => {
     ['an answer was lost', nothing, [b], {}, 'renew', 'b', []],
     ['an answer with its secret was lost', nothing, [b], { canAdopt: false, hasSecret: false }, 'create', null, ['b']],
     ['there are two', known, [b, a], {}, 'nothing', 'a', ['b']],
+    ['none is known, and one of two delivers here', nothing, [{ ...b, url: OLD_URL }, a], {}, 'renew', 'a', ['b']],
+    ['none is known, and none delivers here', nothing, [{ ...b, url: OLD_URL }], {}, 'renew', 'b', []],
+    ['its secret is there, and theirs', known, [a], { canAdopt: false }, 'nothing', 'a', []],
+    [
+      'its secret is there, and it is switched off',
+      known,
+      [{ ...a, isIntact: false }],
+      { canAdopt: false },
+      'renew',
+      'a',
+      [],
+    ],
   ])('%s', (_, row, own, more, todo, kept, surplus) => {
     const plan = planFor(row, own, { ...wanted, ...more })
     expect([plan.todo, plan.subscription?.id ?? null, plan.surplus.map(({ id }) => id)]).toEqual([todo, kept, surplus])

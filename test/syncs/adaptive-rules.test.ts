@@ -3,8 +3,10 @@ import type { ObservedRun, StreamFigures } from '../../src/syncs/adaptive-rules.
 import {
   adaptiveInterval,
   ageWords,
+  callsOf,
   changesPerSecond,
   intervalAt,
+  limitBudget,
   meanAgeSeconds,
   NO_FIGURES,
   observed,
@@ -38,7 +40,12 @@ describe('the mean age of a copy', () => {
     }
   })
 
+  it('is 0 where nothing changes', () => {
+    expect(meanAgeSeconds(0, 100)).toBe(0)
+  })
+
   it.each([
+    ['very few changes', 1e-14, 100, (1e-14 * 100 ** 2) / 6],
     ['few changes', 1e-7, 100, (1e-7 * 100 ** 2) / 6],
     ['many changes', 1e4, 100, 50],
   ])('with %s a run is as its limit says', (_, rate, seconds, limit) =>
@@ -148,6 +155,14 @@ describe('the calls of a quota that are planned', () => {
 describe('what runs show', () => {
   it('begins with one change in twice the shortest interval', () => expect(rateOf(NO_FIGURES)).toBe(1 / 120))
 
+  it('fades with time: a month of quiet weighs no more than what is remembered', () => {
+    const figures = { changesSeen: 5, secondsSeen: 1_000, callsPerRun: 1 }
+    const month = observed(figures, { changes: 0, seconds: 30 * 86_400, calls: 1 }, BOUNDS)
+    const year = observed(figures, { changes: 0, seconds: 365 * 86_400, calls: 1 }, BOUNDS)
+    expect(year.secondsSeen).toBeLessThanOrEqual(366 * 86_400)
+    expect(year.changesSeen).toBeLessThan(month.changesSeen)
+  })
+
   it('is the rate of the changes', () =>
     expect(rateOf(shownBy(repeated(100, { changes: 5, seconds: 10_000, calls: 1 }))) * 10_000).toBeCloseTo(5, 0))
 
@@ -213,4 +228,28 @@ describe('the interval that is shown', () => {
       seconds: 180,
       age: 'data is at most 13 minutes old; for 2 minutes you need 12 times the calls',
     }))
+})
+
+describe('calls', () => {
+  it.each([
+    [null, 1],
+    [0, 1],
+    [0.4, 1],
+    [3, 3],
+  ])('of a run that made %s: %i', (callsPerRun, calls) => {
+    expect(callsOf({ callsPerRun })).toBe(calls)
+  })
+
+  it('of an integration are a share of its limit', () => {
+    expect(limitBudget({ limit: 600, seconds: 60 })).toBeCloseTo(10 * limitBudget({ limit: 60, seconds: 60 }), 9)
+    expect(limitBudget({ limit: 600, seconds: 600 })).toBeCloseTo(limitBudget({ limit: 60, seconds: 60 }), 9)
+    expect(limitBudget({ limit: 60, seconds: 60 })).toBeLessThan(1)
+    expect(limitBudget({ limit: 60, seconds: 60 })).toBeGreaterThan(0)
+  })
+
+  it('of no stream leave a quota to the first one', () => {
+    const budget = quotaBudget({ limit: 100, seconds: 10 }, [], 1)
+    expect(budget).toBeGreaterThan(0)
+    expect(budget).toBeLessThan(10)
+  })
 })

@@ -14,6 +14,7 @@ describe('what a start is given', () => {
     ['a moment ahead', { notBefore: inSeconds(1) }, { notBefore: inSeconds(1), debounceSeconds: 0 }],
     ['a debounce', { debounceSeconds: 0.5 }, { notBefore: undefined, debounceSeconds: 0.5 }],
     ['both', { notBefore: inSeconds(-1), debounceSeconds: 5 }, { notBefore: undefined, debounceSeconds: 5 }],
+    ['an hour', { debounceSeconds: 3_600 }, { notBefore: undefined, debounceSeconds: 3_600 }],
     ['30 days', { notBefore: inSeconds(30 * 86_400) }, { notBefore: inSeconds(30 * 86_400), debounceSeconds: 0 }],
   ])('%s', (_, ask, wait) => {
     expect(waitOf(ask, NOW)).toEqual(wait)

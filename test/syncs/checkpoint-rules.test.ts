@@ -1,7 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Json } from '../../src/framework/json.ts'
-import { cursorNotAfter, isNewerCopy, nextCursor, reduceCheckpointsByMax } from '../../src/syncs/checkpoint-rules.ts'
+import {
+  cursorBefore,
+  cursorNotAfter,
+  hasInstant,
+  isNewerCopy,
+  nextCursor,
+  reduceCheckpointsByMax,
+} from '../../src/syncs/checkpoint-rules.ts'
 
 const ZONES = ['Z', '+00:00', '-00:00', '+02:00', '+0530', '-11:30']
 
@@ -60,6 +67,13 @@ describe('reduceCheckpointsByMax', () => {
     ['times without zone', ['2026-01-01T02:00:00', '2026-01-01T01:59:59'], '2026-01-01T02:00:00'],
     ['a month that is none', ['2026-13-01T00:00:00Z', '2026-12-01T00:00:00Z'], '2026-13-01T00:00:00Z'],
     ['a number among texts', [7, '12'], '7'],
+    ['an instant and a text with zeros', ['2026-01-01T00:00:00Z', '2026-01-01T00:00:00.00'], '2026-01-01T00:00:00.00'],
+    ['an instant and a text with a dot', ['2026-01-01T00:00:00Z', '2026-01-01T00:00:00.'], '2026-01-01T00:00:00.'],
+    [
+      'years of six digits, by code unit',
+      ['+002026-01-01T03:00:00+02:00', '+002026-01-01T02:00:00Z'],
+      '+002026-01-01T03:00:00+02:00',
+    ],
   ])('of %s', (_, given, max) => {
     expect(reduceCheckpointsByMax(given)).toBe(max)
   })
@@ -133,6 +147,22 @@ describe('the cursor after a clean run', () => {
     const last = (given: readonly Json[]): Json => given.at(-1) ?? null
     expect(nextCursor({ page: 1, since: T1 }, [{ since: T1, page: 1 }], last)).toEqual({ kind: 'keep' })
     expect(nextCursor({ page: 1 }, [{ page: 2 }], last)).toEqual({ kind: 'advance', to: { page: 2 } })
+  })
+
+  it('asks for nothing where there is nothing', () => {
+    const broken = () => {
+      throw new Error('asked')
+    }
+    expect(nextCursor(T1, [null], broken)).toEqual({ kind: 'keep' })
+  })
+
+  it('the first one is not compared', () => {
+    const asked: Json[][] = []
+    nextCursor(null, [T1], (given) => {
+      asked.push([...given])
+      return given.at(-1) ?? null
+    })
+    expect(asked).toEqual([[T1]])
   })
 
   it('is never asked about nulls', () => {
@@ -217,6 +247,17 @@ describe('of two copies of an item', () => {
     expect(isNewerCopy(kept, later, reduceCheckpointsByMax)).toBe(isNewer)
   })
 
+  it('are compared only where both have a checkpoint', () => {
+    const firstOfAll = (given: readonly Json[]): Json => given.at(-1) ?? null
+    expect(isNewerCopy(null, 'a', firstOfAll)).toBe(true)
+    expect(isNewerCopy('a', null, firstOfAll)).toBe(true)
+    expect(isNewerCopy('a', 'b', firstOfAll)).toBe(false)
+  })
+
+  it('the newer is the later one, where the reducer makes the same of both', () => {
+    expect(isNewerCopy('A', 'a', (given) => String(given[0] ?? '').toLowerCase())).toBe(true)
+  })
+
   it('the newer is the later one, where the reducer prefers neither or throws', () => {
     expect(isNewerCopy({ a: 2 }, { b: 1 }, () => ({ a: 2, b: 1 }))).toBe(true)
     const broken = () => {
@@ -224,4 +265,49 @@ describe('of two copies of an item', () => {
     }
     expect(isNewerCopy('b', 'a', broken)).toBe(true)
   })
+})
+
+describe('a cursor moved back', () => {
+  it.each<[string, Json, Json]>([
+    ['a time', '2026-03-01T12:00:00.750Z', '2026-03-01T11:58:30.750Z'],
+    ['whole seconds', '2026-03-01T12:00:00Z', '2026-03-01T11:58:30Z'],
+    ['whole minutes: the minute before', '2026-03-01T12:00Z', '2026-03-01T11:58Z'],
+    ['a zone of its own', '2026-03-01T12:00:00+05:30', '2026-03-01T11:58:30+05:30'],
+    ['whole minutes with a zone', '2026-03-01T12:00+02:00', '2026-03-01T11:58+02:00'],
+    ['a zone behind UTC', '2026-03-01T00:01:00-0800', '2026-02-28T23:59:30-0800'],
+    ['a list', ['2026-03-01T12:00:00Z', 7, null], ['2026-03-01T11:58:30Z', 7, null]],
+    ['an object', { since: '2026-03-01T12:00:00Z', page: 2 }, { since: '2026-03-01T11:58:30Z', page: 2 }],
+    ['an id', 'evt_9', 'evt_9'],
+    ['a number', 1_772_366_400, 1_772_366_400],
+    ['nothing', null, null],
+    ['a truth', true, true],
+  ])('of %s', (_, cursor, expected) => {
+    expect(cursorBefore(cursor, 90)).toEqual(expected)
+  })
+
+  it('differs by the seconds, and in nothing else', () => {
+    fc.assert(
+      fc.property(instant, fc.integer({ min: 0, max: 90 * 86_400 }), (text, seconds) => {
+        const moved = cursorBefore(text, seconds) as string
+        expect(Date.parse(moved)).toBe(Date.parse(text) - seconds * 1_000)
+        expect(moved.replace(/\d(?=.*[Z+-])/g, '0')).toBe(text.replace(/\d(?=.*[Z+-])/g, '0'))
+      }),
+    )
+  })
+})
+
+it.each<[Json, boolean]>([
+  ['2026-03-01T12:00:00Z', true],
+  ['evt_9', false],
+  ['2026-03-01', false],
+  [7, false],
+  [null, false],
+  [true, false],
+  [[], false],
+  [['a', '2026-03-01T12:00:00Z'], true],
+  [['a', 7, null], false],
+  [{ page: 1, since: { of: '2026-03-01T12:00:00Z' } }, true],
+  [{ page: 1, since: null }, false],
+])('in the cursor %j stands a time: %s', (cursor, expected) => {
+  expect(hasInstant(cursor)).toBe(expected)
 })

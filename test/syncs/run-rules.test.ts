@@ -9,6 +9,7 @@ describe('the status of a run', () => {
     { succeeded: 0, failed: 0, skipped: 2, status: 'success' },
     { succeeded: 5, failed: 1, skipped: 0, status: 'partial' },
     { succeeded: 0, failed: 1, skipped: 1, status: 'partial' },
+    { succeeded: 2, failed: 1, skipped: 2, status: 'partial' },
     { succeeded: 0, failed: 1, skipped: 0, status: 'failed' },
   ])('$succeeded succeeded, $failed failed, $skipped skipped: $status', ({ status, ...counts }) => {
     expect(runStatus(counts)).toBe(status)

@@ -1,7 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ItemOutcome, ItemPolicy, ItemStep } from '../../../src/syncs/items/item-rules.ts'
-import { boundedOutcome, delayAfter, isLikelyFinal, nextStep } from '../../../src/syncs/items/item-rules.ts'
+import {
+  boundedOutcome,
+  delayAfter,
+  isLikelyFinal,
+  nextStep,
+  remainingWaitSeconds,
+} from '../../../src/syncs/items/item-rules.ts'
 
 const policy: ItemPolicy = { tries: 3, backoffSeconds: [60, 300], retryWindowSeconds: 3_600 }
 const succeeded: ItemOutcome = { kind: 'succeeded' }
@@ -117,5 +123,20 @@ describe('the wait after an attempt', () => {
         },
       ),
     )
+  })
+})
+
+describe('what is left of a wait', () => {
+  it.each([
+    [1, 0, 60],
+    [1, 59.5, 1],
+    [1, 60, 0],
+    [1, 999, 0],
+    [2, 100, 200],
+    [9, 0, 300],
+    // A row that was never tried waits as after its first attempt.
+    [0, 10, 50],
+  ])('after attempt %i and %f s: %i s', (attempts, waited, left) => {
+    expect(remainingWaitSeconds(attempts, waited, [60, 300])).toBe(left)
   })
 })
