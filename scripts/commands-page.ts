@@ -8,7 +8,6 @@ import { kebab, TOPICS } from '../src/commands/command.ts'
 import type { Field } from '../src/commands/fields.ts'
 import { isRequired } from '../src/commands/fields.ts'
 import { startOf } from './generated-commands.ts'
-import { wrapped } from './wrapped.ts'
 
 /** It is shipped as it is, without types. */
 const { inputOf } = (await import(new URL('temporal/words.mjs', import.meta.url).href)) as {
@@ -155,7 +154,7 @@ function helpOf(command: AnyCommand): string {
     ...(rows.length === 0 ? [] : [table(['argument or option', ''], rows), '']),
     ...['```sh', ...examples, '```'],
     ...('needsWorker' in command ? ['', 'A worker does the work: [without one it waits](#work-of-a-worker).'] : []),
-    ...(routes.length === 0 ? [] : ['', wrapped(`Over HTTP: ${routes.map(routeOf).join(', ')}.`)]),
+    ...(routes.length === 0 ? [] : ['', `Over HTTP: ${routes.map(routeOf).join(', ')}.`]),
   ].join('\n')
 }
 

@@ -3,7 +3,6 @@ import type { Option } from '../src/config/option-registry.ts'
 import { OPTIONS, VARIABLES } from '../src/config/option-registry.ts'
 import type { ConfigKey } from '../src/config/schema.ts'
 import { CONFIG_KEYS, environmentName } from '../src/config/schema.ts'
-import { wrapped } from './wrapped.ts'
 
 export function configurationPage(): string {
   const blocks = [
@@ -41,7 +40,7 @@ export function configurationPage(): string {
       ]),
     ),
   ]
-  return `${wrapped(blocks.join('\n\n'))}\n`
+  return `${blocks.join('\n\n')}\n`
 }
 
 type Entry = readonly [name: string, key: ConfigKey<unknown>]

@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import packageJson from '../package.json' with { type: 'json' }
-import { wrapped } from './wrapped.ts'
 
 type Reasons<Kind extends 'dependencies' | 'peerDependencies' | 'devDependencies'> = Readonly<
   Record<keyof (typeof packageJson)[Kind], string>
@@ -126,7 +125,7 @@ export function dependenciesPage(): string {
     'What is installed with the package. `…`: its own packages stand where it is first.',
     `\`\`\`\n${treeOf(installed).join('\n')}\n\`\`\``,
   ]
-  return `${wrapped(blocks.join('\n\n'))}\n`
+  return `${blocks.join('\n\n')}\n`
 }
 
 function table(ranges: Readonly<Record<string, string>>, reasons: Readonly<Record<string, string>>): string {

@@ -10,6 +10,7 @@ import { dependenciesPage } from './dependencies-page.ts'
 import { commandIndex, commandWorkflows, commandWrappers } from './generated-commands.ts'
 import { mutationPage } from './mutation/page.ts'
 import { webhookDoorsPage } from './webhook-doors-page.ts'
+import { wrapped } from './wrapped.ts'
 
 /** In this order: later ones are made of what earlier ones wrote. */
 const PAGES: Readonly<Record<string, () => string | Promise<string>>> = {
@@ -30,8 +31,9 @@ for (const [path, make] of Object.entries(PAGES)) keep(path, await make())
 for (const [path, text] of Object.entries(benchmarkFiles())) keep(path, text)
 for (const [path, text] of Object.entries(await commandWrappers())) keep(path, text, 0o755)
 
-function keep(path: string, text: string, mode = 0o644): void {
+function keep(path: string, made: string, mode = 0o644): void {
   const file = root + path
+  const text = path.endsWith('.md') ? wrapped(made) : made
   if (existsSync(file) && readFileSync(file, 'utf8') === text) return
   if (values.check) {
     console.error(`${path} is not what the code makes. Run \`npm run docs\` and commit it.`)

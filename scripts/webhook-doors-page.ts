@@ -4,7 +4,6 @@ import type { DeliveryPlace, SignatureScheme } from '../src/providers/signatures
 import type { WebhookDoor } from '../src/webhooks/catalogue/door.ts'
 import { signsDeliveryId } from '../src/webhooks/catalogue/door.ts'
 import { WEBHOOK_DOORS } from '../src/webhooks/catalogue/index.ts'
-import { wrapped } from './wrapped.ts'
 
 const doors = Object.entries(WEBHOOK_DOORS).sort(([a], [b]) => (a < b ? -1 : 1))
 
@@ -50,7 +49,7 @@ export function webhookDoorsPage(): string {
     '## Checked by the makers’ code',
     `The makers’ own code judges ${checked.length} doors. For each, \`npm run test:long\` makes 100,000 deliveries, right ones and spoilt ones: a bit, a byte, the time, header case, folded and repeated headers, bodies written again, wrong secrets, lists cut off. Both must give the same answer, but for [these cases](behaviour/webhook-signatures.md#what-makers-code-does-otherwise). \`npm test\` has a few hundred of each whose code is at hand.`,
   ]
-  return `${wrapped(blocks.join('\n\n'))}\n`
+  return `${blocks.join('\n\n')}\n`
 }
 
 function signatureText(scheme: SignatureScheme): string {

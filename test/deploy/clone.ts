@@ -27,7 +27,8 @@ export function makeClone(folder: string): void {
 }
 
 /** Of this process: what a login shell has of a person, and how the machine reaches its registries. Nothing of vitest's. */
-const KEPT = /^(HOME|USER|LANG|TMPDIR|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR)|(https?|no)_proxy|GO(PROXY|SUMDB|FLAGS))$/i
+const KEPT =
+  /^(HOME|USER|LANG|TMPDIR|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR)|(https?|no)_proxy|GO(PROXY|SUMDB|FLAGS))$/i
 
 /** @param path PATH, which says which Node and which npm */
 export function environmentOf(path: string): NodeJS.ProcessEnv {
