@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { configurationPage } from '../../scripts/configuration-page.ts'
+import { wrapped } from '../../scripts/wrapped.ts'
 import { OPTIONS } from '../../src/config/option-registry.ts'
 import { CONFIG_KEYS, environmentName } from '../../src/config/schema.ts'
 
@@ -37,7 +38,7 @@ function limitsTable(): [key: string, type: string, fallback: string][] {
 
 describe('docs/configuration.md', () => {
   it('is what the generator makes: run `npm run docs` after a change', () => {
-    expect(page).toBe(configurationPage())
+    expect(page).toBe(wrapped(configurationPage()))
   })
 
   it('has all 62 rows of the reference table', () => {
