@@ -626,6 +626,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const target = {
     sql: connection.sql,
     tablePrefix: config.table_prefix,
+    logger,
     ...(options.schema === undefined ? {} : { schema: options.schema }),
   }
 

@@ -3,6 +3,8 @@ import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from 'postgres'
 import { InvalidArgumentException, SchemaBehind } from '../framework/errors.ts'
+import type { Logger } from '../framework/logger.ts'
+import { errorLine } from '../framework/logger.ts'
 import { packageVersion } from '../framework/package-version.ts'
 import type { Statements } from './pool.ts'
 import { Pool } from './pool.ts'
@@ -37,6 +39,8 @@ export interface MigrationTarget {
   tablePrefix: string
   /** Created if it is missing. Default `public`. */
   schema?: string
+  /** Told when a migration waits for others. */
+  logger?: Logger
 }
 
 /**
@@ -59,18 +63,27 @@ export async function migrate(target: MigrationTarget): Promise<{ applied: strin
   const applied: string[] = []
   for (const files of groups) {
     const apply = (transaction: Statements) => applyFiles(transaction, names, files, release)
-    applied.push(...(await steppingBack(() => overOneConnection(target, 0, (pool) => pool.begin(apply)))))
+    const inOneTransaction = () => overOneConnection(target, 0, (pool) => pool.begin(apply))
+    applied.push(...(await steppingBack(target.logger, files, inOneTransaction)))
   }
   return { applied }
 }
 
 /** Tries again, for as long as it takes, what others' locks kept from its tables. A transaction that failed has left nothing behind. */
-async function steppingBack<T>(apply: () => Promise<T>): Promise<T> {
+async function steppingBack<T>(
+  logger: Logger | undefined,
+  files: readonly SqlFile[],
+  apply: () => Promise<T>,
+): Promise<T> {
   for (;;)
     try {
       return await apply()
     } catch (error) {
       if (!HELD_BY_OTHERS.includes((error as { code?: string }).code ?? '')) throw error
+      logger?.warn(
+        { event: 'database.migration_waits', migration: files[0]?.name, error: errorLine(error, 300) },
+        'others hold a table that the migration needs; it has stepped back for 2 s and is tried again',
+      )
       await sleep(STEP_BACK_MS)
     }
 }

@@ -86,7 +86,9 @@ describe('a migration whose table is held by others', () => {
     const sql = await database()
     const later = await makeFirstTables(sql)
     await fillFirstTables(sql, { ...ROWS, each: 100 })
-    const target = { sql, tablePrefix: 'integration' }
+    const told: unknown[] = []
+    const logger = { debug() {}, info() {}, warn: (fields: unknown) => void told.push(fields), error() {} }
+    const target = { sql, tablePrefix: 'integration', logger }
     for (const name of later) await forget(sql, name)
     const holder = await sql.reserve()
     await holder`begin`
@@ -100,12 +102,17 @@ describe('a migration whose table is held by others', () => {
     await waitsForLock(sql)
     const load = writeAllTheTime(sql)
     // Behind a migration that waits on, no write would come back before the backup ends.
-    while (load.written() < 50) await sleep(10)
+    while (load.webhooksWritten() < 50) await sleep(10)
     expect(isApplied).toBe(false)
     await holder`commit`
     holder.release()
     expect((await migrating).applied).toEqual(expect.arrayContaining(later.slice(-1)))
     await load.stop()
+    expect(told[0]).toEqual({
+      event: 'database.migration_waits',
+      migration: expect.stringMatching(/^\d{4}_/),
+      error: expect.stringContaining('lock timeout'),
+    })
   })
 })
 
