@@ -58,7 +58,8 @@ function againstLog(piece: Piece): Found[] {
   if (now === null) return []
   const used = new Set(now.calls.map(({ recorded }) => recorded))
   // A refusal of ours is a reason of its own, and no call.
-  const added = piece.cannot.length > 0 ? [] : now.calls.filter(({ recorded }) => recorded === null)
+  const unknown = now.calls.filter(({ recorded }) => recorded === null).map(({ span: _, ...call }) => call)
+  const added = piece.cannot.length > 0 ? [] : unknown
   const missing = happened.calls.filter((call, index) => !used.has(index) && !isForToken(call))
   const whole = isWhole(piece)
   const outcome = whole && !isSameEnd(happened, now) ? [ended(happened, now)] : []
@@ -137,7 +138,7 @@ function ended(before: Handled, now: Handled): Found {
 const ENDS = { succeeded: 'succeeds', failed: 'fails', 'put off': 'is put off' } as const
 const ENDS_THEN = { succeeded: 'succeeded', failed: 'failed', 'put off': 'was put off' } as const
 
-type Sent = Omit<PlayedCall, 'recorded'> | AskedCall
+type Sent = Omit<PlayedCall, 'recorded' | 'span'> | AskedCall
 
 /** A call that is missing and one that is new, of the same method and endpoint, are one call that has changed. */
 function callDifferences(missing: readonly Sent[], added: readonly Sent[], { isCut }: { isCut: boolean }): Found[] {
@@ -189,14 +190,19 @@ function relations(then: readonly RecordedCall[], now: readonly PlayedCall[]): F
   })
 }
 
-/** Only where one had ended before the other began: calls beside each other have no order. */
+/**
+ * Only where one had ended before the other began, then and now: calls beside each other have no order. The log does not say how long
+ * a call had waited for its limit or its cache before it began, so what is beside now may look apart there.
+ */
 function order(then: readonly RecordedCall[], now: readonly PlayedCall[]): Found[] {
   const made = now.flatMap((call) => {
     const recorded = call.recorded === null ? undefined : then[call.recorded]
     return recorded === undefined ? [] : [{ call, recorded }]
   })
   for (const [index, { call, recorded }] of made.entries()) {
-    const earlier = made.slice(index + 1).find((later) => later.recorded.settledAtMs < recorded.beganAtMs)
+    const earlier = made
+      .slice(index + 1)
+      .find((later) => call.span.ended < later.call.span.began && later.recorded.settledAtMs < recorded.beganAtMs)
     if (earlier !== undefined)
       return [
         {
@@ -225,7 +231,7 @@ function lists(what: Found['what'], message: string, before: readonly string[], 
 
 const nameOf = ({ method, endpoint }: AskedCall): string => `${method} ${endpoint}`
 
-const asSent = ({ recorded: _, ...call }: PlayedCall) => call
+const asSent = ({ recorded: _recorded, span: _span, ...call }: PlayedCall) => call
 
 /** Writes that were tried, also in vain. */
 const asked = ({ rows }: Played): RowChange[] => rows.filter(({ operation }) => operation !== 'inserted')

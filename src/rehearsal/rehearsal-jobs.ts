@@ -40,6 +40,13 @@ export interface PlayedCall extends AskedCall {
   /** Null: the log has no such call of this piece. Else its number there, from 0. */
   readonly recorded: number | null
   readonly sent: readonly SentOnWire[]
+  readonly span: CallSpan
+}
+
+/** When a call of a rehearsal began and ended: steps of the piece, not times. */
+export interface CallSpan {
+  readonly began: number
+  readonly ended: number
 }
 
 /** How the handling of a piece ended. */

@@ -11,7 +11,7 @@ import type { Egress } from '../egress/guarded-fetch.ts'
 import type { OutboundCall, RequestDoor } from '../framework/context.ts'
 import { redactText } from '../framework/redaction.ts'
 import type { StoredCall } from './history.ts'
-import type { AskedCall, PlayedCall, SentOnWire } from './rehearsal-jobs.ts'
+import type { AskedCall, CallSpan, PlayedCall, SentOnWire } from './rehearsal-jobs.ts'
 import { bodyOnWire, cachedOnWire, incomplete, isForToken } from './stored-answer-rules.ts'
 
 /** What a handler's call ends with where the log can't answer it. Its message is among the piece's reasons even where the handler catches it. */
@@ -46,6 +46,7 @@ export class StoredAnswers {
   #used = new Set<number>()
   #calls: PlayedCall[] = []
   #cannot: string[] = []
+  #step = 0
 
   begin(piece: PieceCalls): void {
     this.#piece = piece
@@ -61,8 +62,14 @@ export class StoredAnswers {
   }
 
   /** In the place of the real one. */
-  readonly request: RequestDoor = async (framework, outbound) =>
-    (await this.#answer(planCall(framework, outbound as OutboundCall<unknown>))) as never
+  readonly request: RequestDoor = async (framework, outbound) => {
+    const span = { began: this.#nextStep(), ended: Number.MAX_SAFE_INTEGER }
+    try {
+      return (await this.#answer(planCall(framework, outbound as OutboundCall<unknown>), span)) as never
+    } finally {
+      span.ended = this.#nextStep()
+    }
+  }
 
   /** In the place of the real one: the function of a call gets its stored answer, once. */
   readonly egress: Egress = {
@@ -86,7 +93,12 @@ export class StoredAnswers {
     close: async () => {},
   }
 
-  async #answer(call: PlannedCall): Promise<unknown> {
+  #nextStep(): number {
+    this.#step += 1
+    return this.#step
+  }
+
+  async #answer(call: PlannedCall, span: CallSpan): Promise<unknown> {
     const piece = this.#piece
     if (piece === null) throw this.#refuse(`${named(call)} was made outside of a piece's handling`)
     const rules = bodyRules(call)
@@ -101,14 +113,14 @@ export class StoredAnswers {
         throw this.#refuse(`${named(call)} wants a token, and no token is stored that was good then`)
       if (asked.idempotencyKey !== null && (await piece.spent(asked.idempotencyKey)))
         throw this.#refuse(`${named(call)}: its idempotency key had been spent by other work, which leaves no row`)
-      this.#calls.push({ ...asked, recorded: null, sent: [] })
+      this.#calls.push({ ...asked, recorded: null, sent: [], span })
       throw piece.error !== null && REFUSALS.test(piece.error)
         ? this.#refuse(`${named(call)} was refused then, by the circuit breaker, a limit or its key`)
         : new CannotRehearse(`${named(call)} has no stored answer`)
     }
     const stored = piece.stored[recorded] as StoredCall
     const sent: SentOnWire[] = []
-    this.#calls.push({ ...asked, recorded, sent })
+    this.#calls.push({ ...asked, recorded, sent, span })
     const reason = incomplete(stored.last)
     if (reason !== null) throw this.#refuse(`${named(call)}: ${reason}`)
     if (call.serveStale && ['upstream', 'throttle'].includes(stored.last.failureClass ?? ''))

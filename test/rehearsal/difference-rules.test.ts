@@ -14,9 +14,13 @@ const call = (endpoint: string, at = 0): RecordedCall => ({
   beganAtMs: at,
   settledAtMs: at + 10,
 })
+let step = 0
+/** After the one played before it. */
 const played = (endpoint: string, recorded: number | null): PlayedCall => {
   const { beganAtMs: _, settledAtMs: __, ...asked } = call(endpoint)
-  return { ...asked, recorded, sent: [] }
+  const span = { began: step + 1, ended: step + 2 }
+  step += 2
+  return { ...asked, recorded, sent: [], span }
 }
 const change = (operation: RowChange['operation'], before: object | null, after: object | null): RowChange =>
   ({ table: 'public.t', operation, before, after }) as RowChange
@@ -51,6 +55,13 @@ describe('calls against the log', () => {
   it('have one where the one had ended before the other began', () => {
     const calls = [call('a', 0), call('b', 50)]
     expect(found([piece(1, { calls }, { calls: [played('b', 1), played('a', 0)] })])).toEqual(['1 call order'])
+  })
+
+  it('have none where they run beside each other now: the log does not say how long a call had waited', () => {
+    const calls = [call('a', 0), call('b', 50)]
+    const [b, a] = [played('b', 1), played('a', 0)]
+    const beside = { ...a, span: { began: b.span.began, ended: a.span.ended } }
+    expect(found([piece(1, { calls }, { calls: [b, beside] })])).toEqual([])
   })
 
   it('are not missing after a call without an answer, which ends the handler', () => {
@@ -216,7 +227,12 @@ describe('what a difference says', () => {
     ])
     const other = { ...played('a', null), data: '{}' }
     expect(told(piece(1, { calls: [call('a')] }, { calls: [other] }))).toEqual([
-      { what: 'call changed', message: 'it calls GET a otherwise', before: call('a'), after: other },
+      {
+        what: 'call changed',
+        message: 'it calls GET a otherwise',
+        before: call('a'),
+        after: { ...asked('a'), recorded: null, sent: [], data: '{}' },
+      },
     ])
   })
 
