@@ -115,6 +115,7 @@ export type { AnyProvider, ProviderSource } from './providers/registry.ts'
 export type { Playing as RehearsalPlaying } from './rehearsal/play.ts'
 export type {
   AskedCall as RehearsalAskedCall,
+  CallSpan as RehearsalCallSpan,
   Handled as RehearsalEnd,
   Piece as RehearsalPiece,
   PieceKind as RehearsalPieceKind,
