@@ -3,7 +3,7 @@
  * whether two runs were beside each other, and which calls were made, is told without our word for it.
  */
 import { randomUUID } from 'node:crypto'
-import type { Fragment, Sql } from 'postgres'
+import type { Fragment, Sql, TransactionSql } from 'postgres'
 import postgres from 'postgres'
 import { z } from 'zod'
 import { lostDatabase } from '../../src/framework/lost-database.ts'
@@ -38,20 +38,15 @@ export function hostNotes(): HostNotes {
    * taken for one that began, or ended, after it stood still. So the wait is taken off, up to an open link.
    */
   async function noteMoment(
-    statement: (link: Sql, moment: (link: Sql) => Fragment) => Promise<unknown>,
+    statement: (link: TransactionSql, moment: (link: TransactionSql) => Fragment) => Promise<unknown>,
   ): Promise<void> {
     const happenedAt = performance.now()
-    await patiently(async () => {
-      const link = await sql.reserve()
-      try {
-        await statement(
-          link,
-          (by) => by`clock_timestamp() - ${performance.now() - happenedAt}::float8 * interval '1 ms'`,
-        )
-      } finally {
-        link.release()
-      }
-    })
+    // A transaction begins once its link is open.
+    await patiently(() =>
+      sql.begin((link) =>
+        statement(link, (by) => by`clock_timestamp() - ${performance.now() - happenedAt}::float8 * interval '1 ms'`),
+      ),
+    )
   }
   return {
     sql,
