@@ -3,7 +3,7 @@
  * whether two runs were beside each other, and which calls were made, is told without our word for it.
  */
 import { randomUUID } from 'node:crypto'
-import type { Fragment, Sql, TransactionSql } from 'postgres'
+import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { z } from 'zod'
 import { lostDatabase } from '../../src/framework/lost-database.ts'
@@ -33,21 +33,6 @@ export function hostNotes(): HostNotes {
     backoff: () => 0.2,
     onnotice: () => {},
   })
-  /**
-   * Notes what happens now, at its moment by the database's clock: a worker that stands still before its note has come is not to be
-   * taken for one that began, or ended, after it stood still. So the wait is taken off, up to an open link.
-   */
-  async function noteMoment(
-    statement: (link: TransactionSql, moment: (link: TransactionSql) => Fragment) => Promise<unknown>,
-  ): Promise<void> {
-    const happenedAt = performance.now()
-    // A transaction begins once its link is open.
-    await patiently(() =>
-      sql.begin((link) =>
-        statement(link, (by) => by`clock_timestamp() - ${performance.now() - happenedAt}::float8 * interval '1 ms'`),
-      ),
-    )
-  }
   return {
     sql,
     member,
@@ -63,12 +48,8 @@ export function hostNotes(): HostNotes {
           noted_at timestamptz not null default clock_timestamp())`
     },
     async run({ deliveryId, attempt, signal }, work) {
-      const id = randomUUID()
-      await noteMoment(
-        (link, moment) => link`
-          insert into handler_runs (id, delivery_id, attempt, member, begun_at)
-          values (${id}, ${deliveryId}, ${attempt}, ${member}, ${moment(link)}) on conflict (id) do nothing`,
-      )
+      const run = { id: randomUUID(), delivery_id: deliveryId, attempt, member }
+      await patiently(() => sql`insert into handler_runs ${sql(run)} on conflict (id) do nothing`)
       const aborted = await work().then(
         () => false,
         (error: unknown) => {
@@ -76,9 +57,10 @@ export function hostNotes(): HostNotes {
           return true
         },
       )
-      await noteMoment(
-        (link, moment) => link`
-          update handler_runs set ended_at = ${moment(link)}, was_aborted = ${aborted} where id = ${id} and ended_at is null`,
+      await patiently(
+        () => sql`
+          update handler_runs set ended_at = clock_timestamp(), was_aborted = ${aborted}
+          where id = ${run.id} and ended_at is null`,
       )
       signal.throwIfAborted()
     },
