@@ -154,7 +154,7 @@ export function rounded(value: number): string {
   return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : value.toPrecision(3)
 }
 
-/** The line of `--json`, read by `all` and by whoever stores it. */
+/** The line of `--json`, read by `all`, and kept in files. */
 export interface Printed {
   readonly name: string
   readonly machine: string

@@ -55,7 +55,7 @@ const offered = {
     }
   },
 
-  /** There is work: nobody sleeps for the rest of an interval. */
+  /** There is work: no worker sleeps for the rest of an interval. */
   async notify(_: null): Promise<void> {
     for (const id of workers) boss?.notifyWorker(id)
   },

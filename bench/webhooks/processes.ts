@@ -41,7 +41,7 @@ export interface Processes {
   stop(): Promise<void>
 }
 
-/** Who is there besides ours: nobody, graphile-worker, or all of them. */
+/** The peers beside ours: none, graphile-worker, or all of them. */
 export type Peers = 'none' | 'graphile' | 'all'
 
 export async function startProcesses(
