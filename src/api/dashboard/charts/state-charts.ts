@@ -131,7 +131,7 @@ export const STATE_CHARTS = {
       ['*', 'spent', 'before the first attempt, committed'],
       ['spent', '*', 'given back, for no attempt can have had an effect'],
       ['spent', 'answered', 'a call answered, its body is kept'],
-      ['spent', 'unknown', 'its process died, or nobody knows'],
+      ['spent', 'unknown', 'its process died, or effect unknown'],
       ['answered', '*', 'pruned'],
       ['unknown', '*', 'pruned, or forgotten by hand'],
     ],
