@@ -124,11 +124,13 @@ async function paced<Row>(
   const isFull = (): boolean => underWay.size >= MAX_STARTING || (underWay.size > 0 && done + underWay.size >= atMost)
   // A late one does not make those behind it come faster.
   const early = (): number => Math.max(lastAt, ...underWay.values()) + START_EVERY_MS - pace.now()
+  /** One at a time: each listens to the signal until it ends. */
+  let nap: Promise<void> | undefined
   try {
     for await (const row of rows) {
       while (faults.length === 0 && !signal.aborted) {
         if (isFull()) await Promise.race(underWay.keys())
-        else if (early() > 0) await Promise.race([slept(early()), ...underWay.keys()])
+        else if (early() > 0) await Promise.race([slept(), ...underWay.keys()])
         else break
       }
       if (signal.aborted && faults.length === 0) faults.push(signal.reason)
@@ -149,8 +151,12 @@ async function paced<Row>(
   }
   if (faults.length > 0) throw faults[0]
 
-  async function slept(milliseconds: number): Promise<void> {
+  function slept(): Promise<void> {
     // It ends early when the worker stops, which the loop sees next.
-    await pace.sleep(milliseconds, signal).catch(() => {})
+    nap ??= pace
+      .sleep(early(), signal)
+      .catch(() => {})
+      .finally(() => (nap = undefined))
+    return nap
   }
 }

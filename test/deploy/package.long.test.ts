@@ -272,11 +272,11 @@ describe('installed with all of its optional peers', () => {
   })
 })
 
-/** Hosts as they were written for this package on an earlier day. One that no longer compiles is a breaking change. */
+/** Hosts as they were written for this package on an earlier day, with their own tests: what fails here is a breaking change. */
 describe('hosts of earlier commits', () => {
   beforeAll(() => {
     const own = z.record(z.string(), z.string()).parse(packageJson.devDependencies)
-    const wanted = ['vitest', 'typescript', '@types/node'].map((name) => `${name}@${own[name]}`)
+    const wanted = ['vitest', 'typescript', '@types/node', '@electric-sql/pglite'].map((name) => `${name}@${own[name]}`)
     const host = ['drizzle-orm', 'postgres', 'zod', 'hono'].map(
       (name) => `${name}@${packageJson.dependencies[name as 'zod']}`,
     )
@@ -284,7 +284,7 @@ describe('hosts of earlier commits', () => {
   }, 300_000)
 
   it.each(EARLIER_HOSTS)(
-    '$path of $commit compiles',
+    '$path of $commit compiles and passes its own tests',
     ({ commit, path }) => {
       const place = join(project, `earlier-${commit}`)
       mkdirSync(place)
@@ -301,6 +301,10 @@ describe('hosts of earlier commits', () => {
       writeFileSync(join(place, 'tsconfig.json'), JSON.stringify({ compilerOptions: { ...options, types: ['node'] } }))
       const compiled = spawnSync(join(project, 'node_modules/.bin/tsc'), ['--project', place], { encoding: 'utf8' })
       expect(compiled.stdout).toBe('')
+      const tested = spawnSync(join(project, 'node_modules/.bin/vitest'), ['run', '--root', place], {
+        encoding: 'utf8',
+      })
+      expect(tested.status, tested.stdout + tested.stderr).toBe(0)
     },
     300_000,
   )

@@ -131,7 +131,7 @@ export const STATE_CHARTS = {
       ['*', 'spent', 'before the first attempt, committed'],
       ['spent', '*', 'given back, for no attempt can have had an effect'],
       ['spent', 'answered', 'a call answered, its body is kept'],
-      ['spent', 'unknown', 'its process died, or effect unknown'],
+      ['spent', 'unknown', 'its process died, or its effect is unknown'],
       ['answered', '*', 'pruned'],
       ['unknown', '*', 'pruned, or forgotten by hand'],
     ],

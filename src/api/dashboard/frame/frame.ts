@@ -81,7 +81,7 @@ export function readerOf(integrations: Integrations, context: Context<AccessEnvi
   }
 }
 
-/** Frames may not hold it, forms lead to us alone, and only the script with this answer's nonce runs (CSP Level 3). */
+/** Frames may not hold it, forms lead to us alone, and only scripts with this answer's nonce run (CSP Level 3). */
 function documentOf(
   integrations: Integrations,
   context: Context,
