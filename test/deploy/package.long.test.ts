@@ -276,7 +276,9 @@ describe('installed with all of its optional peers', () => {
 describe('hosts of earlier commits', () => {
   beforeAll(() => {
     const own = z.record(z.string(), z.string()).parse(packageJson.devDependencies)
-    const wanted = ['vitest', 'typescript', '@types/node', '@electric-sql/pglite'].map((name) => `${name}@${own[name]}`)
+    const wanted = ['vitest', 'typescript', '@types/node', '@electric-sql/pglite', ...ADAPTERS].map(
+      (name) => `${name}@${own[name]}`,
+    )
     const host = ['drizzle-orm', 'postgres', 'zod', 'hono'].map(
       (name) => `${name}@${packageJson.dependencies[name as 'zod']}`,
     )
