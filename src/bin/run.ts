@@ -106,7 +106,7 @@ export function onStop(logger: Logger, stop: (why: string) => void): Stopping {
   process.on('unhandledRejection', (reason) => {
     exitCode = EXIT.faulty
     logger.error(faultOf('process.unhandled_rejection', reason), UNHANDLED)
-    once('a promise was rejected and nobody handled it')
+    once('a promise was rejected, and nothing handled it')
   })
   process.on('uncaughtException', (error) => {
     logger.error(faultOf('process.uncaught_exception', error), UNCAUGHT)
@@ -116,9 +116,9 @@ export function onStop(logger: Logger, stop: (why: string) => void): Stopping {
 }
 
 const UNHANDLED =
-  'A promise was rejected and nobody handled it; the process stops in order. Most often a provider or listener calls an async function without `await`: await it, or catch what it throws.'
+  'A promise was rejected, and nothing handled it; the process stops in order. Most often a provider or listener calls an async function without `await`: await it, or catch what it throws.'
 const UNCAUGHT =
-  'An exception was thrown where nobody catches it; the process ends. Most often a timer, stream or event listener of the host throws: catch it there.'
+  'An exception was thrown where nothing catches it; the process ends. Most often a timer, stream or event listener of the host throws: catch it there.'
 
 /** Of an error's text, which may be a whole answer. */
 const MAX_READ = 20_000

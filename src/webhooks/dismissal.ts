@@ -82,7 +82,7 @@ export async function dismissWebhooks(
   const integrations = changed.integrations.map(({ id, count }) => ({ id, dismissed: count }))
   framework.logger.info(
     { event: 'webhook.dismissed', webhooks: dismissed, integrations: integrations.length, undone: undo },
-    'failed webhooks dismissed, or no more',
+    'failed webhooks were dismissed, or their dismissal was undone',
   )
   return { dismissed, integrations, more: dismissed === meant.limit && (await changed.areMore()) }
 }

@@ -190,7 +190,7 @@ describe('a sign-in', () => {
     claims = given
     const browser = new TestBrowser()
     const answer = await browser.signIn()
-    expect([answer.status, await answer.text()]).toEqual([401, expect.stringContaining('nobody has let you in')])
+    expect([answer.status, await answer.text()]).toEqual([401, expect.stringContaining('lets no one of this name in')])
     expect(browser.cookies.size).toBe(0)
   })
 

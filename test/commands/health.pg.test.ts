@@ -266,7 +266,7 @@ describe('evaluate-failures', () => {
       [
         'Integration 7: 33.3 % of 48 requests failed, most of them upstream.',
         'Integration 9: 25.0 % of 20 requests failed, most of them client.',
-        'Integration 3 is elevated no more.\n',
+        'Integration 3 is no longer elevated.\n',
       ].join('\n'),
     )
   })

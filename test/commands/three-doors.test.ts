@@ -249,7 +249,7 @@ describe('the command line', () => {
   it('asks before what needs it, unless it was told yes', async () => {
     expect(await line('touch', '7', '--kind', 'hard')).toMatchObject({
       exitCode: 1,
-      err: 'Touch it hard? Nobody is here to answer; give --yes to go on.\n',
+      err: 'Touch it hard? No one is here to answer; give --yes to go on.\n',
     })
     expect(notes).toEqual([])
     expect(await line('touch', '7', '--kind', 'hard', '--yes')).toMatchObject({ exitCode: 0 })
@@ -302,14 +302,14 @@ describe('a workflow', () => {
     ],
     [
       { id: 7, watch: true },
-      `"watch" is for terminals: a workflow's result is the document of --json, and nobody watches.`,
+      `"watch" is for terminals: a workflow's result is the document of --json, and no one watches it.`,
     ],
     [
       { id: 7, others: ['x'] },
       'others.0: an id is a positive whole number of at most 9007199254740991, a list or an object was given.',
     ],
     [[], 'The input is one JSON object, such as {"id":7}; a list was given.'],
-    [{ id: 7, kind: 'hard' }, 'Touch it hard? Nobody is here to answer; give --yes to go on.'],
+    [{ id: 7, kind: 'hard' }, 'Touch it hard? No one is here to answer; give --yes to go on.'],
   ])('refuses %j', async (input, message) => {
     const { exitCode, document } = await work('touch', input)
     expect({ exitCode, document }).toMatchObject({ exitCode: 1, document: { error: { message } } })

@@ -475,7 +475,7 @@ describe('a test', () => {
     const { integrations } = withTargets([])
     expect(await runCommand(integrations, ['notifications', 'test'])).toMatchObject({
       exitCode: 0,
-      out: 'Nobody to tell: notifications.targets is empty.\n',
+      out: 'There is no target to notify: notifications.targets is empty.\n',
     })
     expect(await runCommand(integrations, ['notifications', 'test', '--target', '1'])).toMatchObject({
       exitCode: 1,

@@ -14,7 +14,7 @@ export const createToken = command({
   ],
   places: ['name'],
   // A history is read by many and kept for days.
-  workflow: { none: 'its result is a secret, and a history is read by many and kept for days' },
+  workflow: { none: 'its result is a secret; a workflow history is kept for days, and many can read it' },
   fields: {
     name: text('who acts with it; 1 to 64 characters, no colon', 'text', 64),
     scope: choice('read: looks only; operate: changes, too', SCOPES, 'scope'),

@@ -92,7 +92,7 @@ const outcome = (
 /** @throws Refused on a no, and where nobody can be asked */
 async function askOrRefuse({ terminal }: HostlessContext, question: string): Promise<void> {
   if (!terminal.isInteractive)
-    throw new Refused('confirmation_needed', `${question} Nobody is here to answer; give --yes to go on.`)
+    throw new Refused('confirmation_needed', `${question} No one is here to answer; give --yes to go on.`)
   if (!(await terminal.prompts.confirm(plain(question))))
     throw new Refused('confirmation_needed', 'Nothing was changed.')
 }

@@ -56,7 +56,7 @@ export async function makeConnectLink(
 /** The link on a line of its own, to be copied whole. */
 export function linkText({ url, expiresAt }: ConnectLink, provider: string): string {
   return [
-    `Open this link in a browser, or send it to whoever may give access at ${provider}. It opens for everybody who has it, until ${expiresAt.toISOString()}.`,
+    `Open this link in a browser, or send it to a person who may give access at ${provider}. It opens for anyone who has it, until ${expiresAt.toISOString()}.`,
     '',
     `  ${url}`,
     '',

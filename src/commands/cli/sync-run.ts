@@ -32,7 +32,7 @@ const numberIn = (value: unknown): number | null => (typeof value === 'number' ?
 export function endText(run: RunDocument): string {
   const { id, integration_id: of, stream, status, listed, succeeded, failed, skipped, error, duration_ms: ms } = run
   if (status === 'processing')
-    return `Run ${id} has not ended, and nobody works on it: its workflow is gone. The next run takes up what is left: \`integrations sync --integration ${of}${streamOption(stream)}\`.`
+    return `Run ${id} has not ended, and nothing works on it: its workflow is gone. The next run takes up what is left: \`integrations sync --integration ${of}${streamOption(stream)}\`.`
   const counts = [
     [listed, 'listed'],
     [succeeded, 'succeeded'],

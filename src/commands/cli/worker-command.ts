@@ -97,7 +97,7 @@ function inputOf(definition: AnyCommand, given: JsonFields): Record<string, unkn
     if (fields[unknown]?.isForTerminals)
       throw new Refused(
         'usage',
-        `"${unknown}" is for terminals: a workflow's result is the document of --json, and nobody watches.`,
+        `"${unknown}" is for terminals: a workflow's result is the document of --json, and no one watches it.`,
       )
     const allowed = names.length === 0 ? 'no input' : names.join(', ')
     throw new Refused('usage', `${name} takes ${allowed}; "${unknown}" was given.`)
@@ -160,6 +160,6 @@ const noFile = (): never => {
   throw new Error('a workflow reads no file of its worker.')
 }
 const nobody = async (): Promise<never> => {
-  throw new Refused('confirmation_needed', 'Nobody is here to answer.')
+  throw new Refused('confirmation_needed', 'No one is here to answer.')
 }
 const NOBODY: Prompts = { text: nobody, password: nobody, confirm: nobody }

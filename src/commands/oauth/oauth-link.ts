@@ -11,7 +11,7 @@ export const oauthLink = command({
   summary: 'Prints a link that lets a person connect an integration to its provider.',
   examples: ['integrations oauth-link 7', 'integrations oauth-link 7 --hours 48 --json'],
   places: ['id'],
-  workflow: { none: 'its result is a secret, and a history is read by many and kept for days' },
+  workflow: { none: 'its result is a secret; a workflow history is kept for days, and many can read it' },
   fields: {
     id: id('of the integration'),
     hours: withDefault(

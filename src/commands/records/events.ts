@@ -10,7 +10,7 @@ const Event = EventRow.extend({ payload: z.unknown() })
 export const events = listing({
   name: 'events',
   topic: 'Records',
-  workflow: { none: 'one of them holds what was sent and answered, which must not be copied into a history' },
+  workflow: { none: 'a record holds the request and its answer, which must not be copied into a workflow history' },
   summary: 'Lists durable events and what became of each at its listeners and targets, or shows one.',
   examples: [
     'integrations events --status given_up',

@@ -10,7 +10,7 @@ const IdempotencyKey = IdempotencyKeyRow.extend({ prior_state: z.unknown(), prio
 export const idempotencyKeys = listing({
   name: 'idempotency-keys',
   topic: 'Records',
-  workflow: { none: 'one of them holds what was sent and answered, which must not be copied into a history' },
+  workflow: { none: 'a record holds the request and its answer, which must not be copied into a workflow history' },
   summary: 'Lists the ledger of keyed writes, the newest first, or shows one key with its answer.',
   examples: [
     'integrations idempotency-keys --state unknown',

@@ -18,7 +18,7 @@ const Log = LogRow.extend({
 export const logs = listing({
   name: 'logs',
   topic: 'Records',
-  workflow: { none: 'one of them holds what its operation came to, which must not be copied into a history' },
+  workflow: { none: 'a record holds the result of its operation, which must not be copied into a workflow history' },
   summary: 'Lists operations, the newest first, or shows one with its parts.',
   examples: [
     'integrations logs --integration 7 --operation sync',

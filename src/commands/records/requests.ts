@@ -25,7 +25,7 @@ const status = {
 export const requests = listing({
   name: 'requests',
   topic: 'Records',
-  workflow: { none: 'one of them holds what was sent and answered, which must not be copied into a history' },
+  workflow: { none: 'a record holds the request and its answer, which must not be copied into a workflow history' },
   summary: 'Lists the calls that were made, the newest first, or shows one with its attempts.',
   examples: [
     'integrations requests --integration 7 --status 4xx --since 2031-06-01T12:00:00Z',

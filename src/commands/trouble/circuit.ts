@@ -20,7 +20,7 @@ export const circuit = command({
   fields: {
     id: id('of the integration'),
     action: choice(
-      'open: let no call through; close: let all through; disable: the same, and no more; auto: give it back to itself; status: only look',
+      'open: let no call through; close: let all through; disable: the same, without an event; auto: the breaker decides again; status: only look',
       [...(Object.keys(OVERRIDES) as Act[]), 'status'],
       'action',
     ),
@@ -45,7 +45,7 @@ export const circuit = command({
       fields: {
         id: id('of the integration'),
         override: choice(
-          'forced_open: let no call through; forced_closed: let all through; disabled: the same, and no more',
+          'forced_open: let no call through; forced_closed: let all through; disabled: the same, without an event',
           ['forced_open', 'forced_closed', 'disabled'],
         ),
         until: optional(instant('when it ends by itself')),

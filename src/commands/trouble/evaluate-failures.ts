@@ -36,7 +36,7 @@ export const evaluateFailures = command({
         (each) =>
           `Integration ${each.integration_id}: ${each.failure_rate.toFixed(1)} % of ${each.requests} requests failed, most of them ${each.dominant_class}.`,
       ),
-      ...recovered.map((id) => `Integration ${id} is elevated no more.`),
+      ...recovered.map((id) => `Integration ${id} is no longer elevated.`),
     ]
     if (lines.length > 0) return lines.join('\n')
     return enabled

@@ -106,7 +106,7 @@ export const notifications = command({
     if ('retried' in result)
       return result.retried === 0 ? NOTHING_GIVEN_UP : `Will be tried again by a worker: ${result.retried}.`
     if ('given_up' in result) return statusText(result)
-    if (result.length === 0) return 'Nobody to tell: notifications.targets is empty.'
+    if (result.length === 0) return 'There is no target to notify: notifications.targets is empty.'
     return table(
       ['Target', 'Listener', 'Host', 'OK', 'Status', 'ms', 'Error'],
       result.map((one) => [one.target, one.listener, one.host, one.ok, one.status, one.duration_ms, one.error]),

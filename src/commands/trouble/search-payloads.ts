@@ -20,7 +20,7 @@ export const searchPayloads = command({
     `integrations search-payloads '"octo@example.com"' --kind item --integration 7`,
   ],
   places: ['contains'],
-  workflow: { none: 'what is looked for is a piece of a payload, which must not be copied into a history' },
+  workflow: { none: 'the search text is a piece of a payload, which must not be copied into a workflow history' },
   fields: {
     contains: json('what the payload holds: an object with some of its keys, or a value'),
     kind: withDefault(choice('which payloads', ['webhook', 'item']), 'webhook'),

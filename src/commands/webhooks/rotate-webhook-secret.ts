@@ -23,7 +23,7 @@ export const rotateWebhookSecret = command({
     'pass show github-webhook | integrations rotate-webhook-secret 7 --secret -',
   ],
   places: ['id'],
-  workflow: { none: 'its result is a secret, and a history is read by many and kept for days' },
+  workflow: { none: 'its result is a secret; a workflow history is kept for days, and many can read it' },
   fields: {
     id: id('of the integration'),
     secret: optional(
