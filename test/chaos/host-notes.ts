@@ -20,7 +20,7 @@ export interface HostNotes {
   /** Notes when a run begins and when it ends. A handler whose worker was killed has no end. */
   run(context: WebhookContext, work: () => Promise<void>): Promise<void>
   /** One call, and what came of it. A failure does not fail the handler: whether it may be is judged by the notes. */
-  call(integration: Integration, providerUrl: string): Promise<void>
+  call(integration: Integration, providerUrl: string, context: WebhookContext): Promise<void>
 }
 
 /** By a link of its own, which is no part of what is cut. */
@@ -44,7 +44,7 @@ export function hostNotes(): HostNotes {
       await sql`create index if not exists handler_runs_delivery on handler_runs (delivery_id)`
       await sql`
         create table if not exists handler_calls (
-          id text primary key, member text not null, answer text, error text,
+          id text primary key, delivery_id text not null, member text not null, answer text, error text,
           noted_at timestamptz not null default clock_timestamp())`
     },
     async run({ deliveryId, attempt, signal }, work) {
@@ -64,7 +64,7 @@ export function hostNotes(): HostNotes {
       )
       signal.throwIfAborted()
     },
-    async call(integration, providerUrl) {
+    async call(integration, providerUrl, { deliveryId }) {
       const id = randomUUID()
       const endpoint = `/calls/${id}`
       const came = await integration
@@ -75,7 +75,7 @@ export function hostNotes(): HostNotes {
           ({ answer }) => ({ answer, error: null }),
           (error: unknown) => ({ answer: null, error: lostDatabase(error) ?? String(error) }),
         )
-      const note = { id, member, ...came }
+      const note = { id, delivery_id: deliveryId, member, ...came }
       await patiently(() => sql`insert into handler_calls ${sql(note)} on conflict (id) do nothing`)
     },
   }

@@ -21,14 +21,14 @@ const provider = webhookProvider({
   handleWebhook: (integration, request, context) =>
     notes.run(context, async () => {
       const url = process.env.CALLED_PROVIDER_URL
-      if (url !== undefined) await notes.call(integration, url)
+      if (url !== undefined) await notes.call(integration, url, context)
       const { work_ms: workMs } = Payload.parse(request.json())
       if (workMs === KILLS) {
         await sleep(KILLS_AFTER_MS)
         process.kill(process.pid, 'SIGKILL')
       }
       await sleep(workMs, undefined, { signal: context.signal })
-      if (url !== undefined) await notes.call(integration, url)
+      if (url !== undefined) await notes.call(integration, url, context)
     }),
 })
 

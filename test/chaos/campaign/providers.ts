@@ -75,9 +75,9 @@ function shop(notes: HostNotes, url: string): HandlesWebhooks & SharesRateLimit 
       handleWebhook: (integration, request, context) =>
         notes.run(context, async () => {
           const { work_ms } = Payload.parse(request.json())
-          await notes.call(integration, url)
+          await notes.call(integration, url, context)
           await sleep(work_ms, undefined, { signal: context.signal })
-          await notes.call(integration, url)
+          await notes.call(integration, url, context)
         }),
     }),
     orderingKey: (request) => Payload.parse(request.json()).key,

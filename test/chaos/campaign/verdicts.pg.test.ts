@@ -38,7 +38,7 @@ beforeAll(async () => {
     create table handler_runs (
       id uuid primary key default gen_random_uuid(), delivery_id text, attempt int default 1, member text default 'worker',
       begun_at timestamptz, ended_at timestamptz, was_aborted boolean default false)`
-  await sql`create table handler_calls (id text, member text, answer text, error text, noted_at timestamptz default now())`
+  await sql`create table handler_calls (id text, delivery_id text, member text, answer text, error text, noted_at timestamptz default now())`
   await happyCampaign(sql)
 })
 
@@ -59,8 +59,10 @@ async function happyCampaign(sql: Sql): Promise<void> {
     await sql`insert into integration_logs (integration_id, operation, direction, status, external_id) values (${shop}, 'webhook', 'inbound', 'success', ${id})`
     await sql`insert into handler_runs (delivery_id, begun_at, ended_at) values (${id}, ${new Date(NOW_MS + at * 1_000)}, ${new Date(NOW_MS + at * 1_000 + 500)})`
   }
-  await sql`insert into integration_requests (integration_id, endpoint, method, status_code, response_data) values (${shop}, '/calls/c', 'POST', 200, '{"answer":"yes"}')`
-  await sql`insert into handler_calls (id, member, answer) values ('c', 'worker', 'yes')`
+  await sql`
+    insert into integration_requests (integration_id, endpoint, method, status_code, response_data, origin)
+    select ${shop}, '/calls/c', 'POST', 200, '{"answer":"yes"}', 'webhook:' || id from integration_webhooks where delivery_id = 'key-1'`
+  await sql`insert into handler_calls (id, delivery_id, member, answer) values ('c', 'key-1', 'worker', 'yes')`
   await sql`insert into integration_idempotency_keys (integration_id, key) values (${shop}, 'w')`
   await sql`insert into keyed_writes values ('w', 'answered', 'done')`
   for (const stream of STREAM_NAMES) {
@@ -242,6 +244,11 @@ it.each<[string, (evidence: Mutable) => unknown, string[]]>([
     'a row has another answer',
     ({ sql }) => sql`update integration_requests set response_data = '{"answer":"no"}'`,
     [CALLS],
+  ],
+  [
+    'a call came from another webhook than its row tells',
+    ({ sql }) => sql`update handler_calls set delivery_id = 'key-2'`,
+    ['explain names where a record came from'],
   ],
   [
     'a budget is overrun',

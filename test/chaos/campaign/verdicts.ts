@@ -1,6 +1,7 @@
 /** The promises, each judged by comparing the accounts of the servers outside with the tables. Why so: docs/decisions/0083-verdicts-by-outside-servers.md. */
 import { crashes, UNCAUGHT } from '../inbox-scenario.ts'
 import { lookIntoAttic } from './attic.ts'
+import { origins } from './origin-verdicts.ts'
 import { budget, calls, refreshes, subscriptions, tokens, writes } from './provider-verdicts.ts'
 import { openRuns } from './quiet.ts'
 import type { Evidence, Verdict } from './verdict.ts'
@@ -25,6 +26,7 @@ export async function judge(evidence: Evidence): Promise<Verdict[]> {
     await events(evidence),
     await pruning(evidence),
     await keys(evidence),
+    await origins(evidence),
     ends(evidence),
     await rest(evidence),
     doctor(evidence),
