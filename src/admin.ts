@@ -62,7 +62,7 @@ import type { OperatorView } from './integrations/operator-view.ts'
 import { operatorView } from './integrations/operator-view.ts'
 import type { ProviderDescription } from './integrations/provider-list.ts'
 import { describeProviders } from './integrations/provider-list.ts'
-import type { Readiness } from './integrations/readiness.ts'
+import type { Readiness, ReadinessOptions } from './integrations/readiness.ts'
 import { createReadiness } from './integrations/readiness.ts'
 import type { MappingActor, RepointMapping } from './mappings/mapping-acts.ts'
 import { forgetMapping, repointByHand } from './mappings/mapping-acts.ts'
@@ -364,8 +364,8 @@ export interface IntegrationsAdmin {
   readonly logger: Logger
   /** What `migrate()` would apply, in order. */
   pendingMigrations(): Promise<string[]>
-  /** Whether it can do its work now, part by part; Temporal too. Never throws. */
-  readiness(): Promise<Readiness>
+  /** Whether it can do its work now, part by part. Never throws. */
+  readiness(options?: ReadinessOptions): Promise<Readiness>
 }
 
 /** What a workflow of ours works on. */

@@ -94,7 +94,7 @@ export type {
   OperatorView,
 } from './integrations/operator-view.ts'
 export type { ProviderDescription } from './integrations/provider-list.ts'
-export type { PartState, Readiness } from './integrations/readiness.ts'
+export type { PartState, Readiness, ReadinessOptions } from './integrations/readiness.ts'
 export type { CreateIntegration, UpdateIntegration } from './integrations/records.ts'
 export type { Owner } from './integrations/rules.ts'
 export { type MappedTableOptions, mappedTable } from './mappings/mapped-table.ts'

@@ -89,6 +89,8 @@ const PROBLEM = {
   additionalProperties: false,
 }
 
+const READINESS = z.object({ status: z.string(), parts: z.record(z.string(), z.unknown()).optional() })
+
 /** Open to any caller. */
 const OPEN_PATHS: Readonly<Record<string, Record<string, Json>>> = {
   '/healthz': {
@@ -105,18 +107,24 @@ const OPEN_PATHS: Readonly<Record<string, Record<string, Json>>> = {
     get: {
       operationId: 'readyz',
       summary: 'Whether it can do its work now, part by part.',
-      description: 'For a load balancer.',
+      description:
+        'For a load balancer. With `exclude=temporal` Temporal does not count: without it webhooks are stored all the same.',
       tags: ['Health'],
       security: [],
-      responses: Object.fromEntries(
-        [200, 503].map((status) => [
-          status,
-          answerOf(
-            status === 200 ? 'It can.' : 'It can not.',
-            z.object({ status: z.string(), parts: z.record(z.string(), z.unknown()).optional() }),
-          ),
-        ]),
-      ),
+      parameters: [
+        {
+          name: 'exclude',
+          in: 'query',
+          required: false,
+          description: 'a part that does not count',
+          schema: { type: 'string', enum: ['temporal'] },
+        },
+      ],
+      responses: {
+        200: answerOf('It can.', READINESS),
+        422: { $ref: '#/components/responses/Refused422' },
+        503: answerOf('It can not.', READINESS),
+      },
     },
   },
 }

@@ -1,10 +1,11 @@
 /** Everything under `operator.prefix`. Rule: docs/behaviour/operator-api.md. */
 import type { MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
+import { z } from 'zod'
 import { isLimited, isSafeMethod } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { apiDocs } from './api-docs.ts'
-import { boundBody } from './body.ts'
+import { boundBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
 import { dashboardRoutes } from './dashboard/dashboard-routes.ts'
@@ -80,13 +81,15 @@ function withoutTrailingSlash(integrations: Integrations): MiddlewareHandler {
   }
 }
 
+const ReadinessQuery = z.object({ exclude: z.literal('temporal').optional() })
+
 /** Open to any caller: liveness and readiness. Rule: docs/behaviour/operator-api.md, "Health". */
 function healthRoutes(integrations: Integrations): Hono {
   const routes = new Hono()
   // Says nothing about Postgres or Temporal: a restart would not bring them back.
   routes.get('/healthz', (context) => context.json({ status: 'ok' }, 200, NO_STORE))
   routes.get('/readyz', async (context) => {
-    const { isReady, parts } = await integrations.admin.readiness()
+    const { isReady, parts } = await integrations.admin.readiness(queryOf(context, ReadinessQuery))
     return context.json({ status: isReady ? 'ok' : 'unavailable', parts }, isReady ? 200 : 503, NO_STORE)
   })
   return routes

@@ -7,9 +7,17 @@ import { withTimeLimit } from '../framework/waiting.ts'
 /** `unknown`: a part that it needs has failed, so it was not checked. */
 export type PartState = 'ok' | 'failed' | 'unknown'
 
+type OwnPart = 'postgres' | 'migrations' | 'keys'
+
 export interface Readiness {
   readonly isReady: boolean
-  readonly parts: Readonly<Record<'postgres' | 'migrations' | 'keys' | 'temporal', PartState>>
+  /** Without the part that was left out. */
+  readonly parts: Readonly<Record<OwnPart, PartState> & { temporal?: PartState }>
+}
+
+export interface ReadinessOptions {
+  /** Not waited for, and not counted: without Temporal webhooks are stored all the same. */
+  readonly exclude?: 'temporal' | undefined
 }
 
 export interface ReadinessChecks {
@@ -22,46 +30,53 @@ export interface ReadinessChecks {
 const REMEMBERED_MS = 2_000
 const CHECK_SECONDS = 5
 
-export function createReadiness(framework: Framework, checks: ReadinessChecks): () => Promise<Readiness> {
+interface Look {
+  readonly own: Promise<Record<OwnPart, PartState>>
+  readonly temporal: Promise<PartState>
+}
+
+export function createReadiness(
+  framework: Framework,
+  checks: ReadinessChecks,
+): (options?: ReadinessOptions) => Promise<Readiness> {
   const { clock, logger } = framework
   let lookedAtMs = Number.NEGATIVE_INFINITY
-  let latest: Promise<Readiness> | undefined
-  let failedBefore = ''
+  let latest: Look | undefined
+  const failedBefore = new Set<string>()
 
   async function state(part: string, check: () => Promise<unknown>): Promise<PartState> {
     try {
       await withTimeLimit(CHECK_SECONDS, () => new Error(`no answer within ${CHECK_SECONDS} s`), check)
+      failedBefore.delete(part)
       return 'ok'
     } catch (error) {
-      if (!failedBefore.split(' ').includes(part))
+      if (!failedBefore.has(part))
         logger.warn(
           { event: 'api.not_ready', part, error: errorLine(error, 500) },
           'Not ready: a part does not answer as it should.',
         )
+      failedBefore.add(part)
       return 'failed'
     }
   }
 
-  async function look(): Promise<Readiness> {
-    const temporal = state('temporal', () => framework.temporal.check())
+  async function lookAtOwn(): Promise<Record<OwnPart, PartState>> {
     const postgres = await state('postgres', checks.postgres)
     const migrations = postgres === 'ok' ? await state('migrations', checks.migrations) : 'unknown'
     const keys = migrations === 'ok' ? await state('keys', checks.keys) : 'unknown'
-    const parts = { postgres, migrations, keys, temporal: await temporal }
-    failedBefore = Object.entries(parts)
-      .flatMap(([part, value]) => (value === 'ok' ? [] : [part]))
-      .join(' ')
-    return { isReady: failedBefore === '', parts }
+    return { postgres, migrations, keys }
   }
 
-  return () => {
+  return async ({ exclude } = {}) => {
     const nowMs = clock.now().getTime()
     const ageMs = nowMs - lookedAtMs
     // A clock that was set back must not keep an old answer alive.
     if (latest === undefined || ageMs < 0 || ageMs >= REMEMBERED_MS) {
       lookedAtMs = nowMs
-      latest = look()
+      latest = { own: lookAtOwn(), temporal: state('temporal', () => framework.temporal.check()) }
     }
-    return latest
+    const { own, temporal } = latest
+    const parts = { ...(await own), ...(exclude === 'temporal' ? {} : { temporal: await temporal }) }
+    return { isReady: Object.values(parts).every((part) => part === 'ok'), parts }
   }
 }

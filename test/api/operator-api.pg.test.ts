@@ -470,6 +470,17 @@ describe('readiness', () => {
     ])
   })
 
+  it('does not wait for Temporal where it is excluded, and refuses to exclude anything else', async () => {
+    const one = testIntegrations(database.url, { encryptionKeys })
+    Object.assign(one.framework, { temporal: { check: () => new Promise(() => {}) } })
+    const { temporal: _, ...parts } = ready
+    const ask = (what: string) => createApi(one.integrations).request(`/operator/api/v1/readyz?exclude=${what}`)
+    const response = await ask('temporal')
+    expect([response.status, await response.json()]).toEqual([200, { status: 'ok', parts }])
+    expect((await ask('postgres')).status).toBe(422)
+    await one.close()
+  })
+
   it('names the migrations, and asks no further', async () => {
     const { status, text } = await ask(() => {}, { table_prefix: 'nothing_here' })
     const parts = { ...ready, migrations: 'failed', keys: 'unknown' }

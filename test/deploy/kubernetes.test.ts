@@ -180,7 +180,7 @@ describe('examples/kubernetes', () => {
     const worker = containerOf('integrations-worker')
     const data = config[0]?.data ?? {}
     expect(api.livenessProbe?.httpGet.path).toBe('/operator/api/v1/healthz')
-    expect(api.readinessProbe?.httpGet.path).toBe('/operator/api/v1/readyz')
+    expect(api.readinessProbe?.httpGet.path).toBe('/operator/api/v1/readyz?exclude=temporal')
     expect(api.ports).toEqual([{ name: 'http', containerPort: Number(data.PORT) }])
     expect(worker.livenessProbe?.httpGet.path).toBe('/healthz')
     expect(worker.ports).toEqual([{ name: 'metrics', containerPort: Number(data.INTEGRATIONS__METRICS__PORT) }])
