@@ -24,7 +24,12 @@ let api: Hono
 let integration: Integration
 /** What Temporal would answer. */
 const reconciliation = vi.fn()
-const counts = { integrations: 1, seen: 5, known: 3, inserted: 1, tooLarge: 1, capped: 0, failed: 0 }
+const counts = {
+  integrations: 1,
+  ...{ seen: 5, known: 3, inserted: 1, tooLarge: 1, capped: 0, failed: 0 },
+  skipped: 0,
+  reasons: [],
+}
 
 beforeAll(async () => {
   database = await createTestDatabase()
