@@ -356,7 +356,8 @@ describe('a new webhook secret', () => {
       webhook_secret: made.secret,
       webhook_secrets: [{ secret: SECRET, expires_at: made.old_valid_until }],
     })
-    expect(await acts()).toEqual([act('rotate-webhook-secret')])
+    const detail = `the former secret is valid until ${made.old_valid_until}`
+    expect(await acts()).toEqual([{ ...act('rotate-webhook-secret'), detail }])
   })
 
   it('that is given is not repeated', async () => {

@@ -567,8 +567,18 @@ describe('rotate-webhook-secret', () => {
       action: 'rotate-webhook-secret',
       target: `integration:${integration.id}`,
       from: hostname(),
+      detail: expect.stringMatching(/^the former secret is valid until 20.*Z$/),
     }
     expect(await notes()).toEqual([note, note])
+    const shown = await run(['show', integration.id])
+    expect(shown.out).toMatch(/^former webhook secrets +2 in force: until 20.*Z, until 20.*Z$/m)
+    const seen = await run(['show', integration.id, '--json'])
+    expect(seen.json()).toMatchObject({
+      former_webhook_secrets: [{ until: expect.any(String) }, { until: made.old_valid_until }],
+    })
+    for (const each of [SECRET, secret, made.secret]) expect(seen.out + shown.out).not.toContain(each)
+    const acts: unknown[] = (await run(['audit', '--integration', integration.id, '--json'])).json()
+    expect(acts[0]).toMatchObject({ action: 'rotate-webhook-secret', detail: note.detail })
   })
 
   it('takes one from stdin, and does not repeat it', async () => {

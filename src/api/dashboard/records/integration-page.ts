@@ -25,6 +25,7 @@ type Integration = z.infer<typeof IntegrationShape> &
     readonly streams: readonly Stream[]
     readonly contracts: readonly string[]
     readonly owner: string | null
+    readonly former_webhook_secrets: readonly { readonly until: Date | null }[]
     readonly remembered: readonly {
       readonly stream: string
       readonly asked_at: Date | null
@@ -111,6 +112,13 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
         integration.credentials === null
           ? html`<span class="bad">can not be read</span>`
           : integration.credentials.join(', '),
+      'Former webhook secrets':
+        integration.former_webhook_secrets.length === 0
+          ? undefined
+          : html`${integration.former_webhook_secrets.length} in force: ${integration.former_webhook_secrets.map(
+              ({ until }, at) =>
+                html`${at === 0 ? '' : ', '}${until === null ? 'for good' : html`until ${time(until)}`}`,
+            )}`,
       // Nothing keeps a host from writing a secret beside the credentials.
       Metadata: body(await integrations.admin.operator.shownMetadata(id), 'Metadata'),
       Made: time(integration.created_at),
