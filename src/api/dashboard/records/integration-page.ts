@@ -4,6 +4,7 @@ import type { z } from 'zod'
 import type { CircuitState, IntegrationShape, StreamShape } from '../../../commands/shapes.ts'
 import { percentOf } from '../../../integrations/rules.ts'
 import type { Figures } from '../../../rollups/series.ts'
+import { runUnderWay } from '../../../syncs/run-rules.ts'
 import type { Act } from '../acts/acts.ts'
 import { buttons } from '../acts/acts.ts'
 import { ask } from '../acts/operation-door.ts'
@@ -275,13 +276,17 @@ function healthOf(
 
 function syncsOf({ reader }: Asking, integration: Integration): Markup {
   const minutes = integration.sync_interval_minutes
-  const { streams, remembered } = integration
+  const { streams, remembered, open_run: open } = integration
   return html`${facts({
     Schedule:
       minutes === null
         ? "as often as its provider's own interval says"
         : `every ${minutes === 1 ? 'minute' : `${minutes} minutes`}`,
     'Last clean sync': time(integration.last_synced_at),
+    'Under way':
+      open === null
+        ? undefined
+        : rowLink(reader.root, 'sync-runs', open.id, runUnderWay(open, integration.waiting_items, new Date())),
     'Failed items': integration.failed_items,
     'Waiting items': integration.waiting_items,
     'Asked for':
