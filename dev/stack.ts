@@ -7,6 +7,7 @@ import { createWriteStream, existsSync, mkdirSync, writeFileSync } from 'node:fs
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { HOOK_ID } from '../sandbox/github/webhook-sender.ts'
 import { freePort } from '../src/bin/free-port.ts'
 import { loadHost } from '../src/bin/host.ts'
 import type { Integrations } from '../src/create-integrations.ts'
@@ -204,7 +205,8 @@ async function connectSandbox(
   integrations: Integrations,
   sandboxUrl: string,
 ): Promise<{ integrationId: number; webhookSecret: string }> {
-  const metadata = { owner: 'octo-sandbox', repo: 'widgets', base_url: sandboxUrl }
+  // The webhook that the sandbox sends by: reconciliation lists its deliveries.
+  const metadata = { owner: 'octo-sandbox', repo: 'widgets', base_url: sandboxUrl, hook_id: HOOK_ID }
   for await (const found of integrations.list({ provider: 'github', limit: 1 })) {
     const { webhook_secret: webhookSecret } = found.credentialsArray()
     await integrations.update(found.id, { metadata })

@@ -221,8 +221,8 @@ export function contextOf(integrations: Integrations, context: Context<AccessEnv
     signal: context.req.raw.signal,
     progress: () => {},
     warn: () => {},
-    note: (id, action, target = `integration:${id}`) =>
-      integrations.admin.operator.note(id, { token: by, action, target, from }),
+    note: (id, action, target = `integration:${id}`, detail) =>
+      integrations.admin.operator.note(id, { token: by, action, target, from, detail }),
   }
 }
 

@@ -96,8 +96,14 @@ export interface CommandContext extends HostlessContext {
   readonly integrations: Integrations
   /** What the caller is bound to; a list's door has put it into the filter already. */
   readonly limits: Limits
-  /** Writes an act down that is done. @param target default: the integration; @param integrationId null: on none */
-  note(integrationId: number | null, action: string, target?: string): Promise<void>
+  /**
+   * Writes an act down that is done.
+   *
+   * @param integrationId null: on none
+   * @param target default: the integration
+   * @param detail one line that says more, without secrets
+   */
+  note(integrationId: number | null, action: string, target?: string, detail?: string): Promise<void>
 }
 
 /** Whose records an operation is about: what a limited token may do. */

@@ -178,6 +178,10 @@ const lastRun = z
   .object({ id: rowId, status: z.string(), succeeded: z.int(), failed: z.int(), error: z.string().nullable() })
   .describe('The last run that has ended.')
 
+const openRun = z
+  .object({ id: rowId, stream: z.string().nullable(), since: moment })
+  .describe('The run that is under way.')
+
 /** An integration; of its credentials only the names. */
 export const IntegrationShape = open({
   id: rowId,
@@ -193,6 +197,7 @@ export const IntegrationShape = open({
   ...all(moment, 'created_at', 'updated_at'),
   ...all(z.int(), 'failed_items', 'waiting_items'),
   last_run: lastRun.nullable(),
+  open_run: openRun.nullable(),
 })
 
 /** Where one stream of an integration stands. */
@@ -229,6 +234,7 @@ export const StandingShape = z.object({
   ...all(z.int(), 'failed_items', 'waiting_items'),
   requests_24h: z.int().nullable().describe('Null with `traffic=false`.'),
   last_run: lastRun.nullable(),
+  open_run: openRun.nullable(),
   error_rate_24h: z.number().nullable().describe('Percent; null without traffic.'),
 })
 

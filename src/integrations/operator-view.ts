@@ -7,6 +7,7 @@ import { withLock } from '../cache/lock.ts'
 import { storedSecrets } from '../credentials/integration-secrets.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import { newestFirst } from '../framework/list-filter.ts'
 import { errorLine } from '../framework/logger.ts'
@@ -21,6 +22,7 @@ import type { StreamStanding } from '../syncs/stream-list.ts'
 import { streamStandings } from '../syncs/stream-list.ts'
 import type { WebhookDetail } from '../webhooks/list.ts'
 import { showWebhook } from '../webhooks/list.ts'
+import { formerSecretEnds } from '../webhooks/secrets.ts'
 import type { IntegrationSummary } from './list.ts'
 import { checkIntegrationFilter, openWork, summariesOf } from './list.ts'
 import type { IntegrationFilter } from './queries.ts'
@@ -63,6 +65,8 @@ export interface OperatorAct {
   readonly target: string
   /** IP address, a command's host, or a workflow's id. */
   readonly from?: string | undefined
+  /** One line that says more. No secrets. */
+  readonly detail?: string | undefined
 }
 
 /** Kinds of records, as an act's target names them. */
@@ -142,6 +146,20 @@ export function operatorView(framework: Framework) {
         })
         .from(tables.syncStarts)
         .where(eq(tables.syncStarts.integrationId, id)),
+
+    /**
+     * When each former webhook secret that still verifies deliveries ends; null: it has no end. None where the credentials can't
+     * be read.
+     */
+    async formerWebhookSecrets(id: number): Promise<readonly { readonly until: Date | null }[]> {
+      const { credentials } = await requireIntegration(framework, id)
+      try {
+        return formerSecretEnds(framework.encryption.decrypt(id, credentials), framework.clock.now())
+      } catch (error) {
+        if (!isIntegrationsError(error, 'credentials_unreadable')) throw error
+        return []
+      }
+    },
 
     /** One webhook without secrets: for a screen. @throws WebhookNotFound */
     webhook: (id: number): Promise<WebhookDetail> => showWebhook(framework, id),

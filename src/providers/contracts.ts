@@ -233,6 +233,11 @@ export interface ListedWebhook extends Omit<MissedWebhook, 'payload' | 'headers'
 export interface ReconcilesWebhooks extends HandlesWebhooks {
   /** Seconds back from now beyond which the API knows nothing. */
   readonly reconcileLookbackSeconds: number
+  /**
+   * Metadata key that names the webhook whose deliveries are listed. An integration with neither this key nor a registered webhook
+   * (`ManagesWebhooks`) is skipped. Left out: the API lists deliveries of any webhook.
+   */
+  readonly reconcileWebhookKey?: string
   /** Oldest first, `since` inclusive, `until` exclusive. Its calls go through `integration.request()`. */
   missedWebhooks(
     integration: Integration,

@@ -39,3 +39,15 @@ export interface RunIds {
   /** The run's row in the operation logs. */
   readonly syncLogId: number
 }
+
+/** `run 31 under way for 4 min; 10 wait`, beside how the run before it ended. */
+export function runUnderWay(
+  { id, stream, since }: { readonly id: number; readonly stream: string | null; readonly since: Date },
+  waitingItems: number,
+  now: Date,
+): string {
+  const minutes = Math.max(0, Math.floor((now.getTime() - since.getTime()) / 60_000))
+  const age = minutes < 1 ? 'less than a minute' : minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`
+  const of = stream === null ? '' : ` of ${stream}`
+  return `run ${id}${of} under way for ${age}${waitingItems === 0 ? '' : `; ${waitingItems} wait`}`
+}

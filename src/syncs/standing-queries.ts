@@ -10,6 +10,16 @@ export interface SyncStanding {
   readonly waitingItems: number
   /** The last sync run that has ended, backfills left out; null: none has. */
   readonly lastRun: LastRun | null
+  /** The sync run whose row says `processing`; of several streams the one that began first. Null: none does. */
+  readonly openRun: OpenRun | null
+}
+
+export interface OpenRun {
+  /** The run's row in the operation logs. */
+  readonly id: number
+  /** Null: the integration's own. */
+  readonly stream: string | null
+  readonly since: Date
 }
 
 export interface LastRun {
@@ -22,7 +32,14 @@ export interface LastRun {
   readonly error: string | null
 }
 
-type Row = Pick<SyncStanding, 'failedItems' | 'waitingItems'> & { id: string; lastRun: LastRun | null }
+/** Newest runs of an integration that are looked at: each of its streams may have one under way. */
+const RUNS_DEPTH = 20
+
+type Row = Pick<SyncStanding, 'failedItems' | 'waitingItems'> & {
+  id: string
+  lastRun: LastRun | null
+  openRun: (Omit<OpenRun, 'since'> & { sinceMs: number }) | null
+}
 
 /** One statement for all of them; those of a page are asked for together. */
 export async function syncStandings(
@@ -36,7 +53,8 @@ export async function syncStandings(
     sql`, `,
   )
   const rows = await db.execute<Row>(sql`
-    select i.id, failed.items as "failedItems", waiting.items as "waitingItems", last_run.run as "lastRun"
+    select i.id, failed.items as "failedItems", waiting.items as "waitingItems", last_run.run as "lastRun",
+           open_run.run as "openRun"
     from (values ${ids}) as i (id)
     cross join lateral (
       select count(*)::int as items from ${syncItems} f
@@ -56,6 +74,26 @@ export async function syncStandings(
       from ${logs} l
       where l.integration_id = i.id and l.operation = 'sync' and l.status <> 'processing'
       order by l.id desc limit 1
-    ) last_run on true`)
-  return new Map(rows.map(({ id, ...standing }) => [Number(id), standing]))
+    ) last_run on true
+    left join lateral (
+      select jsonb_build_object('id', newest.id, 'stream', newest.stream,
+               'sinceMs', (extract(epoch from newest.created_at) * 1000)::bigint) as run
+      from (
+        select distinct on (lately.stream) lately.*
+        from (
+          select l.id, l.stream, l.status, l.created_at from ${logs} l
+          where l.integration_id = i.id and l.operation = 'sync'
+          order by l.id desc limit ${RUNS_DEPTH}
+        ) lately
+        order by lately.stream, lately.id desc
+      ) newest
+      where newest.status = 'processing'
+      order by newest.id limit 1
+    ) open_run on true`)
+  return new Map(
+    rows.map(({ id, openRun: run, ...standing }) => {
+      const openRun = run === null ? null : { id: run.id, stream: run.stream, since: new Date(run.sinceMs) }
+      return [Number(id), { ...standing, openRun }]
+    }),
+  )
 }

@@ -27,6 +27,7 @@ import type {
   ReconcileWebhooksInput,
   ReconcileWebhooksResult,
 } from '../webhooks/webhook-jobs.ts'
+import { MAX_REASONS } from '../webhooks/webhook-jobs.ts'
 import type { ManualClock } from './manual-clock.ts'
 
 /** What they find around them: they are never cancelled. */
@@ -79,14 +80,18 @@ async function prune(framework: Framework): Promise<PruneResult> {
 
 async function reconcile(framework: Framework, input: ReconcileWebhooksInput): Promise<ReconcileWebhooksResult> {
   const activities = webhookActivities(framework, surroundings)
-  const total = { integrations: 0, seen: 0, known: 0, inserted: 0, tooLarge: 0, capped: 0, failed: 0 }
+  const total = { integrations: 0, seen: 0, known: 0, inserted: 0, tooLarge: 0, capped: 0, failed: 0, skipped: 0 }
+  const reasons: string[] = []
   for (const integrationId of (await activities.listReconcilable(input)).integrationIds) {
     const found = await activities.reconcileIntegration({ ...input, integrationId })
     for (const key of ['seen', 'known', 'inserted', 'tooLarge'] as const) total[key] += found[key]
     total.integrations += 1
     if (found.capped) total.capped += 1
+    if (found.skipped === undefined) continue
+    total.skipped += 1
+    if (reasons.length < MAX_REASONS) reasons.push(`integration ${integrationId}: ${found.skipped}`)
   }
-  return total
+  return { ...total, reasons }
 }
 
 export interface ProcessedWebhooks {

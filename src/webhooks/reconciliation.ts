@@ -26,6 +26,7 @@ import { reconcilesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { NewDelivery } from './arrival-queries.ts'
 import { storeDeliveries } from './arrival-queries.ts'
+import { registeredWebhook, unlisted } from './listed-webhook.ts'
 import type { DeliveryContent, FoundDelivery } from './missed-webhook.ts'
 import { foundDelivery } from './missed-webhook.ts'
 import type { ReconciliationWindow } from './reconciliation-rules.ts'
@@ -56,6 +57,8 @@ export interface ReconciledIntegration {
   readonly tooLarge: number
   /** More were missing than one run stores. */
   readonly capped: boolean
+  /** Why the provider was not asked; left out: it was. */
+  readonly skipped?: string
 }
 
 /**
@@ -107,7 +110,14 @@ export async function reconcileIntegrationWebhooks(
   signal: AbortSignal,
 ): Promise<ReconciledIntegration> {
   const { clock, db, tables } = framework
-  const run = new Reconciliation(framework, integration, { dryRun })
+  const subscriptionId = await registeredWebhook(db, tables, integration.id)
+  const run = new Reconciliation(framework, integration, { dryRun, subscriptionId })
+  const missing = unlisted(integration, provider, subscriptionId)
+  if (missing !== null) {
+    // Without a mark: once the webhook is named, the next run goes back as far as the API does.
+    if (!dryRun) await writeSkipped(framework, integration, missing.reason)
+    return { ...run.counts, skipped: missing.reason }
+  }
   const window = reconciliationWindow({
     now: clock.now(),
     lookbackSeconds: provider.reconcileLookbackSeconds,
@@ -136,30 +146,26 @@ class Reconciliation {
   readonly integration: Integration
   readonly #framework: Framework
   readonly #dryRun: boolean
+  readonly #subscriptionId: string | null
   /** What this run has stored, or would have: a provider may list the same delivery twice. */
   readonly #taken = new Set<string>()
 
-  constructor(framework: Framework, integration: Integration, { dryRun }: { dryRun: boolean }) {
+  constructor(
+    framework: Framework,
+    integration: Integration,
+    { dryRun, subscriptionId }: { dryRun: boolean; subscriptionId: string | null },
+  ) {
     this.#framework = framework
     this.#dryRun = dryRun
+    this.#subscriptionId = subscriptionId
     this.integration = integration
-  }
-
-  async #subscriptionId(): Promise<string | null> {
-    const { db, tables } = this.#framework
-    const { webhookSubscriptions: subscriptions } = tables
-    const [row] = await db
-      .select({ id: subscriptions.subscriptionId })
-      .from(subscriptions)
-      .where(eq(subscriptions.integrationId, this.integration.id))
-    return row?.id ?? null
   }
 
   async list(provider: ReconcilesWebhooks, { since, until }: ReconciliationWindow, signal: AbortSignal): Promise<void> {
     let page: FoundDelivery[] = []
     let bytes = 0
-    const subscriptionId = await this.#subscriptionId()
-    const listed = provider.missedWebhooks(this.integration, { since, until, subscriptionId, signal })
+    const window = { since, until, subscriptionId: this.#subscriptionId, signal }
+    const listed = provider.missedWebhooks(this.integration, window)
     for await (const missed of listedUntilAborted(listed, signal)) {
       signal.throwIfAborted()
       const found = foundDelivery(missed, this.#framework.config.webhook.max_payload_bytes)
@@ -283,6 +289,21 @@ async function writeDown(
     )
   else
     logger.warn({ ...fields, error: ending.error }, 'a reconciliation failed; a run from the same beginning asks again')
+}
+
+async function writeSkipped(framework: Framework, integration: Integration, reason: string): Promise<void> {
+  await insertLog(framework.db, framework.tables, {
+    integrationId: integration.id,
+    operation: 'webhook_reconcile',
+    direction: 'inbound',
+    status: 'skipped',
+    summary: reason,
+  })
+  // Not a warning: an integration that only syncs is skipped at each run.
+  integrationLogger(framework, integration).info(
+    { event: 'webhook.reconcile_skipped', reason },
+    'an integration was not reconciled: it names no webhook to list',
+  )
 }
 
 /** @throws IntegrationNotFound, IntegrationInactive, UnknownProvider, UnsupportedByProvider */

@@ -81,6 +81,14 @@ export function presentSecret({ webhook_secret: secret }: Credentials): string |
   return typeof secret === 'string' && secret !== '' ? secret : null
 }
 
+/** When each secret in force beside the present one ends; null: it has no end. In the order in which they are tried. */
+export function formerSecretEnds(credentials: Credentials, now: Date): { readonly until: Date | null }[] {
+  const inForce = activeWebhookSecrets(credentials, now)
+  return furtherWebhookSecrets(credentials, now)
+    .filter(({ secret }) => inForce.includes(secret) && secret !== presentSecret(credentials))
+    .map(({ expires_at: at }) => ({ until: at === null || at === undefined ? null : new Date(String(at)) }))
+}
+
 interface Rotation {
   readonly credentials: Credentials
   readonly secret: string

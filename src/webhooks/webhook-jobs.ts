@@ -44,6 +44,9 @@ export interface ReconcileWebhooksInput {
   readonly dryRun?: boolean
 }
 
+/** The result stands in a history: thousands of integrations may be skipped. */
+export const MAX_REASONS = 10
+
 export interface ReconcileWebhooksResult {
   readonly integrations: number
   /** Deliveries that the providers listed. */
@@ -56,4 +59,8 @@ export interface ReconcileWebhooksResult {
   readonly capped: number
   /** Integrations whose listing failed. */
   readonly failed: number
+  /** Integrations that were not asked: they name no webhook to list. */
+  readonly skipped: number
+  /** Why, for the first {@link MAX_REASONS} of them: `integration 7: no webhook to list; …`. */
+  readonly reasons: readonly string[]
 }

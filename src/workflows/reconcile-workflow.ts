@@ -8,6 +8,7 @@ import {
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from '../webhooks/webhook-jobs.ts'
+import { MAX_REASONS } from '../webhooks/webhook-jobs.ts'
 import { repeatable, step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 import { showing } from './temporal-ui.ts'
@@ -37,13 +38,15 @@ export async function reconcileWebhooks(
 ): Promise<ReconcileWebhooksResult> {
   const listed = carried?.waiting ?? (await readably(() => listReconcilable(input))).integrationIds
   const waiting = [...listed]
-  let result: ReconcileWebhooksResult = carried?.result ?? NOTHING
+  // A history of an earlier release carries a result without `skipped`.
+  let result: ReconcileWebhooksResult = { ...NOTHING, ...carried?.result }
 
   const tell = (): void =>
     showing('Asking providers', {
       'Still to ask': waiting.length,
       Asked: result.integrations,
       'Could not be asked': result.failed,
+      'Names no webhook to list': result.skipped,
       Stored: result.inserted,
     })
   const lane = async (): Promise<void> => {
@@ -70,10 +73,12 @@ async function reconciled(
     ...(dryRun === undefined ? {} : { dryRun }),
   }
   try {
-    const { seen, known, inserted, tooLarge, capped } = await reconcileIntegration.executeWithOptions(
+    const { seen, known, inserted, tooLarge, capped, skipped } = await reconcileIntegration.executeWithOptions(
       { ...repeatable, summary: `integration ${integrationId}` },
       [asked],
     )
+    if (skipped !== undefined)
+      return { ...NOTHING, integrations: 1, skipped: 1, reasons: [`integration ${integrationId}: ${skipped}`] }
     return { ...NOTHING, integrations: 1, seen, known, inserted, tooLarge, capped: capped ? 1 : 0 }
   } catch (error) {
     if (isCancellation(error) || !(error instanceof ActivityFailure)) throw error
@@ -94,6 +99,8 @@ const NOTHING: ReconcileWebhooksResult = {
   tooLarge: 0,
   capped: 0,
   failed: 0,
+  skipped: 0,
+  reasons: [],
 }
 
 function added(a: ReconcileWebhooksResult, b: ReconcileWebhooksResult): ReconcileWebhooksResult {
@@ -105,5 +112,7 @@ function added(a: ReconcileWebhooksResult, b: ReconcileWebhooksResult): Reconcil
     tooLarge: a.tooLarge + b.tooLarge,
     capped: a.capped + b.capped,
     failed: a.failed + b.failed,
+    skipped: a.skipped + b.skipped,
+    reasons: [...a.reasons, ...b.reasons].slice(0, MAX_REASONS),
   }
 }

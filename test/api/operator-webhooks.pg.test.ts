@@ -24,7 +24,12 @@ let api: Hono
 let integration: Integration
 /** What Temporal would answer. */
 const reconciliation = vi.fn()
-const counts = { integrations: 1, seen: 5, known: 3, inserted: 1, tooLarge: 1, capped: 0, failed: 0 }
+const counts = {
+  integrations: 1,
+  ...{ seen: 5, known: 3, inserted: 1, tooLarge: 1, capped: 0, failed: 0 },
+  skipped: 0,
+  reasons: [],
+}
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -351,7 +356,8 @@ describe('a new webhook secret', () => {
       webhook_secret: made.secret,
       webhook_secrets: [{ secret: SECRET, expires_at: made.old_valid_until }],
     })
-    expect(await acts()).toEqual([act('rotate-webhook-secret')])
+    const detail = `the former secret is valid until ${made.old_valid_until}`
+    expect(await acts()).toEqual([{ ...act('rotate-webhook-secret'), detail }])
   })
 
   it('that is given is not repeated', async () => {

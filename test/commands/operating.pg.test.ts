@@ -8,7 +8,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { CREDENTIALS, SECRET, syncProvider, TOKEN } from '../support/providers.ts'
-import { makeIntegration, makeWebhook, setIntegration } from '../support/rows.ts'
+import { makeIntegration, makeRun, makeWebhook, setIntegration } from '../support/rows.ts'
 import type { Ran, RunOptions } from './cli/run.ts'
 import { runCommand } from './cli/run.ts'
 
@@ -70,6 +70,7 @@ describe('list', () => {
         failed_items: 0,
         waiting_items: 0,
         last_run: null,
+        open_run: null,
         requests_24h: 0,
         error_rate_24h: null,
         credentials: Object.keys(CREDENTIALS).sort(),
@@ -83,10 +84,10 @@ describe('list', () => {
     const { out } = await run(['list'])
     const [head, , row] = out.split('\n')
     expect(head).toMatch(
-      /^ *ID +Name +Provider +Registered +Health +Active +Circuit +Stale +Reauthorize +Last synced +Failed items +Waiting +Last run +Requests 24 h +Errors %$/,
+      /^ *ID +Name +Provider +Registered +Health +Active +Circuit +Stale +Reauthorize +Last synced +Failed items +Waiting +Last run +Under way +Requests 24 h +Errors %$/,
     )
     expect(row).toMatch(
-      new RegExp(`^ *${first} +first \\[31mred +demo +yes +failing +yes +closed +yes +no +- +0 +0 +- +0 +-$`),
+      new RegExp(`^ *${first} +first \\[31mred +demo +yes +failing +yes +closed +yes +no +- +0 +0 +- +- +0 +-$`),
     )
   })
 
@@ -137,6 +138,19 @@ describe('show', () => {
     const { out } = await run(['show', String(id)])
     expect(out).toMatch(/^credentials +token, webhook_secret$/m)
     expect(out).toMatch(/^metadata +\{"region":"eu"\}$/m)
+  })
+
+  it('names the run that is under way beside the last one', async () => {
+    const { id } = await makeIntegration(test, 'demo')
+    await makeRun(test, id, {}, { status: 'partial' })
+    const open = await makeRun(test, id)
+    const { out } = await run(['show', String(id)])
+    expect(out).toMatch(/^last_run +partial$/m)
+    expect(out).toMatch(new RegExp(`^under way +run ${open.id} under way for less than a minute$`, 'm'))
+    expect((await run(['list', '--json'])).json()).toContainEqual(
+      expect.objectContaining({ id, open_run: { id: open.id, stream: null, since: open.createdAt.toISOString() } }),
+    )
+    await test.integrations.delete(id)
   })
 
   it('says how an authorization stands, where there is one', async () => {

@@ -26,7 +26,10 @@ const handle = vi.fn<HandlesWebhooks['handleWebhook']>()
 /** What Temporal would answer. */
 const recovery = vi.fn()
 const reconciliation = vi.fn()
-const counts = { integrations: 1, seen: 5, known: 3, inserted: 1, tooLarge: 1, capped: 0, failed: 0 }
+const counts = {
+  ...{ integrations: 1, seen: 5, known: 3, inserted: 1, tooLarge: 1, capped: 0, failed: 0, skipped: 0 },
+  reasons: [] as string[],
+}
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -458,6 +461,8 @@ describe('reconcile-webhooks', () => {
       too_large: 1,
       capped: 0,
       failed: 0,
+      skipped: 0,
+      reasons: [],
     })
     expect(reconciliation).toHaveBeenLastCalledWith({ integrationId: id, dryRun: false })
     expect((await run(['reconcile-webhooks', id])).out).toMatch(/^too_large +1$/m)
@@ -482,6 +487,21 @@ describe('reconcile-webhooks', () => {
     const ran = await run(['reconcile-webhooks', '--json'])
     expect([ran.exitCode, ran.err]).toEqual([1, '2 failed; the log of the worker says why.\n'])
     expect(ran.json()).toMatchObject({ failed: 2 })
+  })
+
+  it('says why an integration was skipped, and ends with 1 where no provider was asked', async () => {
+    const reasons = ['integration 7: no webhook to list; set metadata hook_id']
+    reconciliation.mockResolvedValue({ ...counts, integrations: 4, skipped: 3, reasons })
+    const some = await run(['reconcile-webhooks'])
+    expect(some).toMatchObject({
+      exitCode: 0,
+      err: `${reasons[0]}\n2 more were skipped; integrations doctor says which.\n`,
+    })
+    expect(some.out).toMatch(/^skipped +3$/m)
+    reconciliation.mockResolvedValue({ ...counts, skipped: 1, reasons })
+    const none = await run(['reconcile-webhooks', '--json'])
+    expect(none).toMatchObject({ exitCode: 1, err: `${reasons[0]}\n` })
+    expect(none.json()).toMatchObject({ skipped: 1, reasons })
   })
 
   it.each<[string, () => Promise<string | number>, string]>([
@@ -547,8 +567,18 @@ describe('rotate-webhook-secret', () => {
       action: 'rotate-webhook-secret',
       target: `integration:${integration.id}`,
       from: hostname(),
+      detail: expect.stringMatching(/^the former secret is valid until 20.*Z$/),
     }
     expect(await notes()).toEqual([note, note])
+    const shown = await run(['show', integration.id])
+    expect(shown.out).toMatch(/^former webhook secrets +2 in force: until 20.*Z, until 20.*Z$/m)
+    const seen = await run(['show', integration.id, '--json'])
+    expect(seen.json()).toMatchObject({
+      former_webhook_secrets: [{ until: expect.any(String) }, { until: made.old_valid_until }],
+    })
+    for (const each of [SECRET, secret, made.secret]) expect(seen.out + shown.out).not.toContain(each)
+    const acts: unknown[] = (await run(['audit', '--integration', integration.id, '--json'])).json()
+    expect(acts[0]).toMatchObject({ action: 'rotate-webhook-secret', detail: note.detail })
   })
 
   it('takes one from stdin, and does not repeat it', async () => {

@@ -75,6 +75,7 @@ describe('a report', () => {
       failedItems: 0,
       waitingItems: 0,
       lastRun: null,
+      openRun: null,
       errorRate24h: null,
       consecutiveFailures: 0,
       consecutiveSyncFailures: 0,

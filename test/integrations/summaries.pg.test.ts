@@ -6,7 +6,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
-import { makeIntegration, setIntegration } from '../support/rows.ts'
+import { makeIntegration, makeRun, setIntegration } from '../support/rows.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -60,10 +60,28 @@ describe('a summary', () => {
         failedItems: 0,
         waitingItems: 0,
         lastRun: null,
+        openRun: null,
         requests24h: 9,
         errorRate24h: 44.4,
       },
     ])
+  })
+
+  it('names the run that is under way beside the last one that ended, of several streams the first', async () => {
+    const { id } = await makeIntegration(test, 'plain')
+    const runs = async () => (await summaries({ after: id - 1, limit: 1 }))[0]
+    const ended = await makeRun(test, id, {}, { status: 'success' })
+    expect(await runs()).toMatchObject({ lastRun: { id: ended.id }, openRun: null })
+    // Its workflow was lost, and a later run of the same stream has ended.
+    await makeRun(test, id, {}, { stream: 'deals' })
+    await makeRun(test, id, {}, { stream: 'deals', status: 'failed' })
+    const since = new Date('2031-01-01T12:00:00.250Z')
+    const open = await makeRun(test, id, {}, { createdAt: since })
+    await makeRun(test, id, {}, { stream: 'deals' })
+    await makeRun(test, id, {}, { operation: 'backfill' })
+    expect(await runs()).toMatchObject({ openRun: { id: open.id, stream: null, since } })
+    await test.sql`update integration_logs set status = 'success' where id = ${open.id}`
+    expect(await runs()).toMatchObject({ lastRun: { id: open.id }, openRun: { stream: 'deals' } })
   })
 
   it.each([

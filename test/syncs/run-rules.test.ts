@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { intervalMultiplier, runStatus } from '../../src/syncs/run-rules.ts'
+import { intervalMultiplier, runStatus, runUnderWay } from '../../src/syncs/run-rules.ts'
 
 describe('the status of a run', () => {
   it.each([
@@ -41,5 +41,21 @@ describe('the interval after runs with failures', () => {
         expect(intervalMultiplier(failures + 1, cap)).toBeGreaterThanOrEqual(multiplier)
       }),
     )
+  })
+})
+
+describe('a run that is under way', () => {
+  const since = new Date('2031-01-01T12:00:00Z')
+  const after = (seconds: number) => new Date(since.getTime() + seconds * 1_000)
+
+  it.each([
+    [null, 0, 59, 'run 31 under way for less than a minute'],
+    [null, 10, 299, 'run 31 under way for 4 min; 10 wait'],
+    ['deals', 1, 7_140, 'run 31 of deals under way for 119 min; 1 wait'],
+    [null, 0, 7_200, 'run 31 under way for 2 h'],
+    // The two clocks differ.
+    [null, 0, -5, 'run 31 under way for less than a minute'],
+  ])('of stream %s with %i items that wait, %i s later', (stream, waiting, seconds, words) => {
+    expect(runUnderWay({ id: 31, stream, since }, waiting, after(seconds))).toBe(words)
   })
 })

@@ -43,11 +43,13 @@ beforeAll(async () => {
     reconcileLookbackSeconds: LOOKBACK_SECONDS,
     missedWebhooks: (...asked) => lists(...asked),
   }
+  const keyed: ReconcilesWebhooks = { ...able, reconcileWebhookKey: 'hook' }
   test = testIntegrations(database.url, {
     clock,
     config: { webhook: { max_payload_bytes: MAX_BYTES } },
     providers: {
       able,
+      keyed,
       blaming: { ...able, classifyFailure: () => FailureClass.Client },
       unable: webhookProvider(),
     },
@@ -528,9 +530,42 @@ describe('who is reconciled', () => {
   }
 })
 
+describe('an integration that names no webhook to list', () => {
+  it('is skipped with the reason and without a mark: once it names one, the run goes back as far as the API', async () => {
+    integration = await makeIntegration(test, 'keyed')
+    const { id } = integration
+    const reason = `no webhook to list; set metadata hook: integrations update ${id} --metadata hook=ID`
+    const { spy, asked } = windowsOf()
+    expect(await reconcile()).toEqual({ ...NOTHING, skipped: reason })
+    expect(spy).not.toHaveBeenCalled()
+    expect(await logs()).toEqual([expect.objectContaining({ status: 'skipped', summary: reason, metadata: null })])
+    expect(test.lines).toContainEqual(
+      expect.objectContaining({
+        fields: expect.objectContaining({ event: 'webhook.reconcile_skipped', integration: id, reason }),
+      }),
+    )
+    expect(await reconcile({ dryRun: true })).toEqual({ ...NOTHING, skipped: reason })
+    expect(await logs()).toHaveLength(1)
+    await setIntegration(test, id, { metadata: { hook: 7 } })
+    expect(await reconcile()).toEqual(NOTHING)
+    expect(asked()).toEqual([[LOOKBACK_SECONDS, 300]])
+  })
+
+  it('is asked by the webhook that we registered', async () => {
+    integration = await makeIntegration(test, 'keyed', { metadata: { hook: '' } })
+    await test.sql`
+      insert into integration_webhook_subscriptions (integration_id, is_wanted, subscription_id)
+      values (${integration.id}, true, '12')`
+    const spy = vi.fn<Lists>(listing([]))
+    lists = spy
+    expect(await reconcile()).toEqual(NOTHING)
+    expect(spy).toHaveBeenCalledWith(expect.anything(), expect.objectContaining({ subscriptionId: '12' }))
+  })
+})
+
 describe('a reconciliation by hand', () => {
   it('is the workflow’s, with its result', async () => {
-    const result = { integrations: 1, ...NOTHING, capped: 0, failed: 0 }
+    const result = { integrations: 1, ...NOTHING, capped: 0, failed: 0, skipped: 0, reasons: [] }
     const runReconciliation = vi.fn(async () => result)
     const framework = { ...test.framework, workflows: { ...test.framework.workflows, runReconciliation } }
     const input = { integrationId: integration.id, since: '2026-03-10T11:00:00+01:00', dryRun: true }

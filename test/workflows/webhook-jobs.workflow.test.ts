@@ -130,7 +130,19 @@ describe('reconciling webhooks', () => {
       tooLarge: 1,
       capped: 2,
       failed: 0,
+      skipped: 0,
+      reasons: [],
     })
+  })
+
+  it('counts those that name no webhook to list, with the reasons of ten', async () => {
+    const ids = Array.from({ length: 12 }, (_, index) => index + 1)
+    const result = await reconcile({}, ids, async ({ integrationId }) =>
+      integrationId === 1 ? { ...NONE, seen: 1 } : { ...NONE, skipped: 'no webhook to list' },
+    )
+    expect(result).toMatchObject({ integrations: 12, seen: 1, failed: 0, skipped: 11 })
+    expect(result.reasons).toHaveLength(10)
+    expect(result.reasons).toContain('integration 2: no webhook to list')
   })
 
   it('asks about no more than four at once', async () => {

@@ -122,6 +122,7 @@ export class GitHubProvider
   readonly healthCheck = isHealthy
   readonly authenticatedUser = authenticatedUser
   readonly reconcileLookbackSeconds = DELIVERIES_KEPT_SECONDS
+  readonly reconcileWebhookKey = 'hook_id'
 
   missedWebhooks(
     integration: Integration,

@@ -49,7 +49,7 @@ export class GitHubDeliveriesCutShort extends IntegrationsError {
   }
 }
 
-/** Oldest first. With neither `hook_id` in the metadata nor a registered webhook it is unknown where to look: no delivery is listed. */
+/** Oldest first. With neither `hook_id` in the metadata nor a registered webhook (`reconcileWebhookKey`) the framework does not ask. */
 export async function* missedWebhooks(
   integration: Integration,
   {

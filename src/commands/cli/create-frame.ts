@@ -137,8 +137,8 @@ function withHost(context: HostlessContext, integrations: Integrations): Command
     ...context,
     integrations,
     limits: {},
-    note: (id, action, target = `integration:${id}`) =>
-      integrations.admin.operator.note(id, { token, action, target, from }),
+    note: (id, action, target = `integration:${id}`, detail) =>
+      integrations.admin.operator.note(id, { token, action, target, from, detail }),
   }
 }
 

@@ -1,4 +1,6 @@
 import { activeText } from '../../integrations/rules.ts'
+import { runUnderWay } from '../../syncs/run-rules.ts'
+import type { OpenRun } from '../../syncs/standing-queries.ts'
 import { choice, flag, optional, owner, provider, yesOrNo } from '../fields.ts'
 import { listing } from '../listing.ts'
 import { Refused } from '../refused.ts'
@@ -41,6 +43,7 @@ export const list = listing({
     'Failed items': 'failed_items',
     Waiting: 'waiting_items',
     'Last run': ({ last_run }) => (last_run as { status: string } | null)?.status,
+    'Under way': (row) => underWay(row as unknown as Runs),
     'Requests 24 h': 'requests_24h',
     'Errors %': 'error_rate_24h',
   },
@@ -52,6 +55,15 @@ export const list = listing({
   list: ({ integrations }, { inactive, active, ...filter }) =>
     integrations.admin.operator.list({ ...filter, active: inactive ? false : active }),
 })
+
+interface Runs {
+  readonly open_run: OpenRun | null
+  readonly waiting_items: number
+}
+
+/** Null: no run is. */
+export const underWay = ({ open_run: run, waiting_items: waiting }: Runs): string | null =>
+  run === null ? null : runUnderWay(run, waiting, new Date())
 
 interface Standing {
   readonly is_active: boolean

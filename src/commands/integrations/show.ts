@@ -9,6 +9,7 @@ import type { Columns } from '../command.ts'
 import { columns, command } from '../command.ts'
 import { id } from '../fields.ts'
 import { anything, IntegrationShape, moment, streams } from '../shapes.ts'
+import { underWay } from './list.ts'
 
 export const show = command({
   name: 'show',
@@ -26,6 +27,9 @@ export const show = command({
     remembered: z
       .array(z.object({ stream: z.string(), asked_at: moment.nullable(), begins_at: moment.nullable() }))
       .describe('Runs that were asked for and have not begun: one that follows the living run, one that waits.'),
+    former_webhook_secrets: z
+      .array(z.object({ until: moment.nullable() }))
+      .describe('Former webhook secrets that still verify deliveries, and until when; null: without an end.'),
     oauth: anything.describe('The status of its authorization; null without OAuth.'),
   }),
   routes: [
@@ -45,6 +49,7 @@ export const show = command({
       ...detail,
       streams: (await integrations.admin.operator.streams(id)).map(columns),
       remembered: (await integrations.admin.operator.remembered(id)).map(columns),
+      former_webhook_secrets: (await integrations.admin.operator.formerWebhookSecrets(id)).map(columns),
       registered: provider !== undefined,
       contracts,
       owner: owner_type === null ? null : `${owner_type}:${owner_id}`,
@@ -59,6 +64,9 @@ export const show = command({
         const value = shown[field]
         if (field === 'oauth' && value !== null)
           return Object.entries(value as object).map(([part, each]) => [`oauth.${part}`, each])
+        if (field === 'last_run') return [[field, shown.last_run?.status ?? null]]
+        if (field === 'open_run') return [['under way', underWay(shown)]]
+        if (field === 'former_webhook_secrets') return formerSecrets(shown.former_webhook_secrets)
         if (field === 'remembered') return shown.remembered.flatMap(willRun)
         return [[field, Array.isArray(value) ? value.join(', ') : value]]
       }),
@@ -68,9 +76,32 @@ export const show = command({
 /** What a person looks for. */
 const SHOWN = [
   ...(['id', 'name', 'provider', 'registered', 'contracts', 'owner', 'is_active', 'switched_off_at'] as const),
-  ...(['health_status', 'reauth_required', 'oauth', 'credentials', 'metadata', 'sync_interval_minutes'] as const),
-  ...(['sync_cursor', 'last_synced_at', 'next_sync_at', 'streams', 'remembered', 'created_at'] as const),
+  ...([
+    'health_status',
+    'reauth_required',
+    'oauth',
+    'credentials',
+    'former_webhook_secrets',
+    'metadata',
+    'sync_interval_minutes',
+  ] as const),
+  ...([
+    'sync_cursor',
+    'last_synced_at',
+    'next_sync_at',
+    'last_run',
+    'open_run',
+    'streams',
+    'remembered',
+    'created_at',
+  ] as const),
 ]
+
+function formerSecrets(former: readonly { readonly until: Date | null }[]): [string, unknown][] {
+  if (former.length === 0) return []
+  const ends = former.map(({ until }) => (until === null ? 'for good' : `until ${until.toISOString()}`))
+  return [['former webhook secrets', `${former.length} in force: ${ends.join(', ')}`]]
+}
 
 function willRun({ stream, asked_at, begins_at }: Columns<RememberedStart>): [string, unknown][] {
   const head = stream === '' ? 'will run again' : `will run again: ${stream}`

@@ -8,7 +8,8 @@ import { Refused } from '../refused.ts'
 import { all } from '../shapes.ts'
 
 const Reconciled = z.object({
-  ...all(z.int(), 'integrations', 'seen', 'known', 'inserted', 'too_large', 'capped', 'failed'),
+  ...all(z.int(), 'integrations', 'seen', 'known', 'inserted', 'too_large', 'capped', 'failed', 'skipped'),
+  reasons: z.array(z.string()).describe('Why integrations were skipped: the first ten'),
 })
 
 const fields = {
@@ -42,11 +43,13 @@ export const reconcileWebhooks = command({
     }),
   ],
   run: reconcile,
-  show: (result) =>
-    result.integrations === 0
+  // The reasons are warnings.
+  show: ({ reasons: _, ...counts }) =>
+    counts.integrations === 0
       ? 'Nothing to reconcile: no integration that is switched on is of a provider that can.'
-      : fieldLines(result),
-  hasFailed: ({ failed }) => failed > 0,
+      : fieldLines(counts),
+  // Where each is skipped, no provider was asked.
+  hasFailed: ({ integrations, failed, skipped }) => failed > 0 || (skipped > 0 && skipped === integrations),
 })
 
 async function reconcile(context: CommandContext, { integration, since, dryRun }: Values<typeof fields>) {
@@ -63,5 +66,8 @@ async function reconcile(context: CommandContext, { integration, since, dryRun }
   const rest = since === undefined ? 'the next run goes on' : 'give the same --since again for the rest'
   if (result.capped > 0) warn(`${result.capped} reached the limit of a run; ${rest}.`)
   if (result.failed > 0) warn(`${result.failed} failed; the log of the worker says why.`)
+  for (const reason of result.reasons) warn(reason)
+  if (result.skipped > result.reasons.length)
+    warn(`${result.skipped - result.reasons.length} more were skipped; integrations doctor says which.`)
   return columns(result)
 }

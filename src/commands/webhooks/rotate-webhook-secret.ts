@@ -64,6 +64,7 @@ export const rotateWebhookSecret = command({
 async function rotate({ integrations, note }: CommandContext, id: number, given?: string) {
   const rotation = given === undefined ? {} : { secret: given }
   const { secret, oldValidUntil } = await integrations.webhooks.rotateSecret(id, rotation)
-  await note(id, 'rotate-webhook-secret')
+  const detail = oldValidUntil === null ? undefined : `the former secret is valid until ${oldValidUntil.toISOString()}`
+  await note(id, 'rotate-webhook-secret', undefined, detail)
   return { integration_id: id, secret: given === undefined ? secret : null, old_valid_until: oldValidUntil }
 }

@@ -13,6 +13,7 @@ import { keepAliveStates } from '../../oauth/keep-alive.ts'
 import { hasOAuth2 } from '../../providers/contracts.ts'
 import type { CircuitView } from '../../providers/integration.ts'
 import { troubledSubscriptions } from '../../subscriptions/queries.ts'
+import { unlistedIntegrations } from '../../webhooks/listed-webhook.ts'
 import { acceptsWebhooks } from '../queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
@@ -199,6 +200,24 @@ const webhookSubscriptions: Check = {
   },
 }
 
+const webhooksReconciliation: Check = {
+  name: 'webhooks.reconciliation',
+  needs: ['database.migrations'],
+  async look(framework) {
+    const found = await unlistedIntegrations(framework, MAX_LOOKED_AT)
+    return capped(
+      found.map(({ integrationId, reason, remedy }) =>
+        warning(
+          `Integration ${integrationId}: reconciliation does not fetch the deliveries that it misses: ${reason}`,
+          remedy,
+          { integrationId },
+        ),
+      ),
+      'Reconciliation has a webhook to list for each integration that needs one.',
+    )
+  },
+}
+
 export const integrationChecks = [
   providersRegistered,
   modelsTables,
@@ -207,6 +226,7 @@ export const integrationChecks = [
   oauthReauthorization,
   oauthRefreshes,
   webhookSubscriptions,
+  webhooksReconciliation,
 ]
 
 /** Observations about integrations that may hold tokens and that no person has switched off; page by page, until there are enough. */

@@ -98,6 +98,7 @@ const MEMBERS: readonly Rule[] = [
   ['idempotencyHeader', isText, 'the name of a header'],
   ['idempotencyWindowSeconds', isPositive, 'seconds above 0'],
   ['reconcileLookbackSeconds', isPositive, 'seconds above 0'],
+  ['reconcileWebhookKey', isText, 'the name of a metadata key'],
   ['deliveryIdSigned', (value) => typeof value === 'boolean', 'true or false'],
   ['pkce', (value) => value === 'S256', "'S256'"],
   ['issuer', isText, 'a text that is not empty'],

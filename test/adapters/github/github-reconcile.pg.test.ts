@@ -162,10 +162,17 @@ it('leaves those of the last five minutes alone: they may still arrive', async (
   expect(await asked()).toEqual([LIST])
 })
 
-it('asks nothing without the id of the webhook', async () => {
+it('skips an integration that names no webhook, and fetches what was missed once it names one', async () => {
   const integration = await against({})
-  expect(await reconcile(integration)).toMatchObject({ seen: 0, inserted: 0 })
+  const { id, metadata } = integration
+  await lost({ count: 2 })
+  expect(await reconcile(integration)).toMatchObject({
+    seen: 0,
+    skipped: `no webhook to list; set metadata hook_id, or register the webhook: integrations register-webhooks ${id}`,
+  })
   expect(await asked()).toEqual([])
+  await test.integrations.update(id, { metadata: { ...(metadata as object), hook_id: HOOK_ID } })
+  expect(await reconcile(integration)).toMatchObject({ seen: 2, inserted: 2 })
 })
 
 it('fails with the call, and stores nothing that it does not know of', async () => {

@@ -134,6 +134,19 @@ describe('the integrations', () => {
     )
   })
 
+  it('show the run that is under way beside the last one', async () => {
+    const { test } = dashboard
+    const { id } = await makeIntegration(test, 'listed', { name: 'Runs now' })
+    await makeRun(test, id, { success_count: 3 }, { status: 'success' })
+    const run = await makeRun(test, id, {}, { createdAt: ago(4) })
+    await makeItem(test, run, { status: 'processing', nextAttemptAt: new Date() })
+    expect(await home()).toMatch(
+      new RegExp(
+        `Runs now</a>.*success</span></a> 3 succeeded, 0 failed; <a href="/operator/sync-runs/${run.id}">run ${run.id} under way for 4 min; 1 wait</a>`,
+      ),
+    )
+  })
+
   it('say why no sync comes', async () => {
     const { test } = dashboard
     const { id } = await makeIntegration(test, 'listed', { name: 'one' })

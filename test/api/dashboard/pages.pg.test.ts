@@ -8,6 +8,7 @@ import type { Everything } from '../../support/one-of-everything.ts'
 import { DETAILED, makeOneOfEverything } from '../../support/one-of-everything.ts'
 import { signIn } from '../../support/operators.ts'
 import { syncProvider, webhookProvider } from '../../support/providers.ts'
+import { makeRun } from '../../support/rows.ts'
 
 /** Names, payloads, errors and ids as an attacker would choose them. */
 const HOSTILE = [
@@ -258,6 +259,8 @@ it('shows no secret of an integration, whatever field holds it', async () => {
     credentials: { token: CANARY, webhook_secret: `${CANARY}-of-webhooks` },
   })
   const { sql } = dashboard.test
+  await dashboard.test.integrations.webhooks.rotateSecret(made.integrations, { secret: `${CANARY}-of-webhooks-next` })
+  const open = await makeRun(dashboard.test, made.integrations)
   const integration = await dashboard.test.integrations.update(made.integrations, {
     metadata: { note: CANARY, deep: [`x${CANARY}y`] },
   })
@@ -281,7 +284,10 @@ it('shows no secret of an integration, whatever field holds it', async () => {
     expect([path, (await liveMessage(path)).includes(CANARY)]).toEqual([path, false])
   }
   for (const path of callPaths) expect(await dashboard.page(path)).toContain('[REDACTED]')
-  expect(await dashboard.page(`/integrations/${made.integrations}`)).toContain('x[REDACTED]y')
+  const page = await dashboard.page(`/integrations/${made.integrations}`)
+  expect(page).toContain('x[REDACTED]y')
+  expect(page).toMatch(/Former webhook secrets<\/dt><dd>1 in force: until <time/)
+  expect(page).toContain(`run ${open.id} under way for less than a minute`)
   const found = await dashboard.page(
     `/search/payloads?${new URLSearchParams({ contains: JSON.stringify({ number: 17 }), kind: 'webhook' }).toString()}`,
   )

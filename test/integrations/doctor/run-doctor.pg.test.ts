@@ -7,7 +7,7 @@ import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
 import { mappedTable, reportUnfitModels } from '../../../src/mappings/mapped-table.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from '../../../src/oauth/keep-alive.ts'
 import { markReauthRequired } from '../../../src/oauth/reauth.ts'
-import type { HasOAuth2, HasStreams } from '../../../src/providers/contracts.ts'
+import type { HasOAuth2, HasStreams, ReconcilesWebhooks } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
 import type { SyncOf, SyncProgress } from '../../../src/syncs/sync-jobs.ts'
@@ -40,6 +40,13 @@ const crm: HasStreams = {
   streams: { contacts: stream, deals: { ...stream, after: 'contacts' } },
 }
 
+const keyed: ReconcilesWebhooks = {
+  ...webhookProvider(),
+  reconcileLookbackSeconds: 86_400,
+  reconcileWebhookKey: 'hook_id',
+  async *missedWebhooks() {},
+}
+
 let database: TestDatabase
 let test: TestIntegrations
 /** How Temporal answers. */
@@ -63,6 +70,7 @@ beforeAll(async () => {
       hooks: webhookProvider(),
       things: syncProvider(() => {}),
       crm,
+      keyed,
       byhand: syncProvider(() => {}, { defaultSyncInterval: () => null }),
     },
   })
@@ -126,7 +134,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(33)
+  expect(findings.length).toBe(34)
 })
 
 describe('models of the host', () => {
@@ -212,6 +220,32 @@ describe('pending webhooks', () => {
     const found = await wrong()
     expect(found).toHaveLength(11)
     expect(found.at(-1)?.message).toContain('at least 2 more')
+  })
+})
+
+describe('reconciliation', () => {
+  const about = async () => (await wrong()).filter(({ check }) => check === 'webhooks.reconciliation')
+
+  it('of an integration that receives deliveries and names no webhook to list is a warning, with the command', async () => {
+    const { id } = await makeIntegration(test, 'keyed')
+    const named = await makeIntegration(test, 'keyed', { metadata: { hook_id: 7 } })
+    const registered = await makeIntegration(test, 'keyed')
+    const off = await makeIntegration(test, 'keyed', { isActive: false })
+    await test.sql`
+      insert into integration_webhook_subscriptions (integration_id, is_wanted, subscription_id)
+      values (${registered.id}, true, '12')`
+    expect(await about()).toEqual([])
+    for (const one of [id, named.id, registered.id, off.id])
+      await makeWebhook(test, one, { status: 'processed', processedAt: ago(0) })
+    const command = `integrations update ${id} --metadata hook_id=ID`
+    expect(await about()).toEqual([
+      expect.objectContaining({
+        status: 'warning',
+        integrationId: id,
+        message: `Integration ${id}: reconciliation does not fetch the deliveries that it misses: no webhook to list; set metadata hook_id: ${command}`,
+        remedy: command,
+      }),
+    ])
   })
 })
 

@@ -150,8 +150,10 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
   'post /integrations/:id/reconcile': {
     title: 'Fetch deliveries that never came',
     label: 'Reconcile',
-    said: ({ seen, known, inserted, failed }) =>
-      `The provider knows of ${seen} deliveries: ${known} were here, ${inserted} are stored now, ${failed} failed.`,
+    said: ({ seen, known, inserted, failed, skipped, reasons }) =>
+      skipped === 1
+        ? `The provider was not asked: ${reasons}`
+        : `The provider knows of ${seen} deliveries: ${known} were here, ${inserted} are stored now, ${failed} failed.`,
   },
   'post /integrations/:id/rotate-webhook-secret': {
     title: 'Rotate the webhook secret',

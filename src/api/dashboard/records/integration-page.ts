@@ -4,6 +4,7 @@ import type { z } from 'zod'
 import type { CircuitState, IntegrationShape, StreamShape } from '../../../commands/shapes.ts'
 import { percentOf } from '../../../integrations/rules.ts'
 import type { Figures } from '../../../rollups/series.ts'
+import { runUnderWay } from '../../../syncs/run-rules.ts'
 import type { Act } from '../acts/acts.ts'
 import { buttons } from '../acts/acts.ts'
 import { ask } from '../acts/operation-door.ts'
@@ -25,6 +26,7 @@ type Integration = z.infer<typeof IntegrationShape> &
     readonly streams: readonly Stream[]
     readonly contracts: readonly string[]
     readonly owner: string | null
+    readonly former_webhook_secrets: readonly { readonly until: Date | null }[]
     readonly remembered: readonly {
       readonly stream: string
       readonly asked_at: Date | null
@@ -111,6 +113,13 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
         integration.credentials === null
           ? html`<span class="bad">can not be read</span>`
           : integration.credentials.join(', '),
+      'Former webhook secrets':
+        integration.former_webhook_secrets.length === 0
+          ? undefined
+          : html`${integration.former_webhook_secrets.length} in force: ${integration.former_webhook_secrets.map(
+              ({ until }, at) =>
+                html`${at === 0 ? '' : ', '}${until === null ? 'for good' : html`until ${time(until)}`}`,
+            )}`,
       // Nothing keeps a host from writing a secret beside the credentials.
       Metadata: body(await integrations.admin.operator.shownMetadata(id), 'Metadata'),
       Made: time(integration.created_at),
@@ -267,13 +276,17 @@ function healthOf(
 
 function syncsOf({ reader }: Asking, integration: Integration): Markup {
   const minutes = integration.sync_interval_minutes
-  const { streams, remembered } = integration
+  const { streams, remembered, open_run: open } = integration
   return html`${facts({
     Schedule:
       minutes === null
         ? "as often as its provider's own interval says"
         : `every ${minutes === 1 ? 'minute' : `${minutes} minutes`}`,
     'Last clean sync': time(integration.last_synced_at),
+    'Under way':
+      open === null
+        ? undefined
+        : rowLink(reader.root, 'sync-runs', open.id, runUnderWay(open, integration.waiting_items, new Date())),
     'Failed items': integration.failed_items,
     'Waiting items': integration.waiting_items,
     'Asked for':

@@ -3,6 +3,7 @@ import { html } from 'hono/html'
 import { basePathOf } from '../../../access/rules.ts'
 import type { Integrations } from '../../../create-integrations.ts'
 import { activeText, percentOf, switchedOffBy } from '../../../integrations/rules.ts'
+import { runUnderWay } from '../../../syncs/run-rules.ts'
 import { sparkline } from '../charts/charts.ts'
 import type { Reader } from '../frame/frame.ts'
 import type { Column, Markup } from '../frame/markup.ts'
@@ -32,6 +33,7 @@ export interface Standing {
     readonly succeeded: number
     readonly failed: number
   } | null
+  readonly open_run: { readonly id: number; readonly stream: string | null; readonly since: Date } | null
 }
 
 type Switch = Pick<Standing, 'is_active' | 'health_status' | 'switched_off_at'>
@@ -70,9 +72,13 @@ export function nextSync(
   return html`${at.getTime() <= Date.now() ? 'due since ' : ''}${time(at)}${held}${backsOff}`
 }
 
-function lastRun(root: string, { last_run: run }: Standing): Markup {
-  if (run === null) return html`<span class="quiet">none</span>`
-  return html`${rowLink(root, 'sync-runs', run.id, badge(run.status))} ${run.succeeded} succeeded, ${run.failed} failed`
+function lastRun(root: string, { last_run: run, open_run: open, waiting_items: waiting }: Standing): Markup {
+  const ended =
+    run === null
+      ? html`<span class="quiet">none</span>`
+      : html`${rowLink(root, 'sync-runs', run.id, badge(run.status))} ${run.succeeded} succeeded, ${run.failed} failed`
+  if (open === null) return ended
+  return html`${ended}; ${rowLink(root, 'sync-runs', open.id, runUnderWay(open, waiting, new Date()))}`
 }
 
 const inItems = (root: string, id: number, filter: string, count: number): Markup =>
