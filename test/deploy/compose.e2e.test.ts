@@ -211,7 +211,6 @@ describe('docker-compose.yml', () => {
       'matching.useNewMatcher': [{ value: true }],
       'matching.enableFairness': [{ value: true }],
       'frontend.httpAllowedHosts': [{ value: ['nobody.invalid'] }],
-      'system.enableNexus': [{ value: false }],
     })
   })
 })
