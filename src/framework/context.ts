@@ -277,6 +277,8 @@ export interface Framework {
   readonly modelDb: Database
   /** For the joined statements of outbound calls: few connections, whose caches stay warm, and never behind other work. */
   readonly callDb: Database
+  /** For what stores deliveries as they arrive: it fails early enough for an answer that the provider still waits for. */
+  readonly arrivalDb: Database
   readonly tables: Tables
   readonly cache: CacheStore
   readonly encryption: Encryption
