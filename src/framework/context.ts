@@ -129,6 +129,7 @@ export interface WorkflowStarters {
   /** False: no run lives. @throws BackendUnreachable */
   resumeSync(of: SyncOf): Promise<boolean>
   /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
+  /** @throws BackendUnreachable, NoWorkerAnswered */
   syncProgress(of: SyncOf): Promise<SyncProgress | null>
   /** Tells a run whose beginning takes its time how far it is, for its progress. @throws BackendUnreachable */
   tellSyncBegan(of: SyncOf, began: SyncBegan): Promise<void>

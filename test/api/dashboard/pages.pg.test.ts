@@ -2,6 +2,7 @@
 import { Parser } from 'htmlparser2'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { SCRIPTS } from '../../../src/api/dashboard/frame/assets.ts'
+import { NoWorkerAnswered } from '../../../src/framework/errors.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
 import type { Everything } from '../../support/one-of-everything.ts'
@@ -172,6 +173,9 @@ describe('a detail page', () => {
       }),
     })
     const page = await dashboard.page(`/sync-runs/${run?.id}`)
+    const silent = () => Promise.reject(new NoWorkerAnswered('integrations:sync:7', 5))
+    Object.assign(test.framework.workflows, { syncProgress: silent })
+    expect(await dashboard.page(`/sync-runs/${run?.id}`)).toContain('Temporal answers, but no worker answered')
     Object.assign(test.framework.workflows, { syncProgress: before })
     await test.sql`delete from integration_logs where id = ${run?.id}`
     expect(page).toContain('<progress aria-label="Items done" max="200" value="51"></progress> 51 of 200')
