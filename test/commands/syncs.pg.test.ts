@@ -869,6 +869,29 @@ describe('failed items', () => {
     expect(test.starts.triedNow.at(-1)).toEqual({ itemId: waits.id, integrationId: id, waitsIn: 'run' })
   })
 
+  it('of a run that wait are tried now beside those that failed, the oldest first', async () => {
+    const waiting = { status: 'processing', attempts: 1, nextAttemptAt: LATER } as const
+    const [first, second, third] = [
+      await makeItem(test, row, waiting),
+      await failed(),
+      await makeItem(test, row, waiting),
+    ]
+    await makeItem(test, row, { status: 'processing' })
+    await makeItem(test, await ended('partial'), waiting)
+    test.starts.running.add(id)
+    const ran = await run(['retry-sync-item', '--run', row.id, '--json'])
+    test.starts.running.delete(id)
+    expect([ran.exitCode, ran.json()]).toMatchObject([
+      0,
+      [
+        { item_id: first.id, outcome: 'tried now', status: 'processing', attempts: 1 },
+        { item_id: second.id, outcome: 'success', attempts: 4 },
+        { item_id: third.id, outcome: 'tried now' },
+      ],
+    ])
+    expect(test.starts.triedNow.slice(-2).map(({ itemId }) => itemId)).toEqual([first.id, third.id])
+  })
+
   it('are skipped one by one, and the others still hold the cursor', async () => {
     const [item] = [await failed(), await failed()]
     expect((await run(['skip-sync-item', item?.id ?? 0])).out).toBe(
