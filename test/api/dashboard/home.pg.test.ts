@@ -1,5 +1,5 @@
 /** The first page: what is wrong now, what mends it, and how each integration stands. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { markReauthRequired } from '../../../src/oauth/reauth.ts'
 import type { HasOAuth2 } from '../../../src/providers/contracts.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
@@ -114,6 +114,47 @@ describe('what is wrong now', () => {
     await slow.test.integrations.admin.diagnosis({ maxAgeSeconds: 60 })
     expect(await slow.page('')).toContain('The doctor looked at')
     await slow.close()
+  })
+})
+
+describe('what was found long ago', () => {
+  const old = async (shown: Dashboard): Promise<void> => {
+    await shown.test.integrations.admin.diagnosis({ maxAgeSeconds: -1 })
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 600_000 })
+    onTestFinished(() => void vi.useRealTimers())
+  }
+
+  it('is looked for again by the first visitor, who waits longer than the next ones', async () => {
+    const { admin } = dashboard.test.integrations
+    await old(dashboard)
+    const asked = vi.spyOn(admin, 'diagnosis')
+    onTestFinished(() => asked.mockRestore())
+    await dashboard.page('')
+    await admin.diagnosis({ maxAgeSeconds: 45 })
+    const page = await dashboard.page('')
+    const patience = asked.mock.calls.map(([{ patienceMs }]) => patienceMs)
+    expect(patience).toEqual([75, 1_000, undefined, 75])
+    // A look of now: the clock has gone on since the old one, by which it differs from Postgres'.
+    expect(page).toContain('clock is 600 s ahead')
+    expect(page).not.toContain('As of')
+  })
+
+  it.each(['', '/doctor'])('is not shown as how it is now, where the doctor takes long: %s', async (path) => {
+    const slow = await openDashboard({ providers: { acme: webhookProvider() } })
+    onTestFinished(() => slow.close())
+    await old(slow)
+    let look = (): void => {}
+    const looking = new Promise<void>((resolve) => {
+      look = resolve
+    })
+    Object.assign(slow.test.framework.temporal, { check: () => looking })
+    const page = await slow.page(path)
+    expect(page).toMatch(/As of <time [^>]*>[^<]*<\/time> <span class="quiet ago">10 min ago<\/span>/)
+    expect(page).toContain('The doctor is looking again')
+    expect(page).not.toMatch(/Nothing is wrong|What is wrong now/)
+    look()
+    await slow.test.integrations.admin.diagnosis({ maxAgeSeconds: 45 })
+    expect(await slow.page(path)).not.toContain('As of')
   })
 })
 
