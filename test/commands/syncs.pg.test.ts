@@ -856,7 +856,13 @@ describe('failed items', () => {
     })
     const listed = (await run(['list-failed-items', '--integration', id, '--waiting'])).out
     expect(listed).toMatch(new RegExp(`${waits.id} .*Error: no table +1 .*yes +${LATER.toISOString()}`))
-    expect((await run(['show-sync-run', row.id])).out).toMatch(/^error 1 +1 x Error: no table$/m)
+    const ofRun = (await run(['show-sync-run', row.id])).out
+    expect(ofRun).toMatch(/^error 1 +1 x Error: no table$/m)
+    expect(ofRun).toMatch(/^items waiting +1$/m)
+    expect(ofRun).toMatch(/^items processing +0$/m)
+    expect((await run(['show-sync-item', waits.id])).out).toMatch(/^status +waiting$/m)
+    expect((await run(['list-sync-items', '--run', row.id])).out).toMatch(/ waiting +1 +Error: no table /)
+    expect((await run(['show-sync-item', waits.id, '--json'])).json()).toMatchObject({ status: 'processing' })
   })
 
   it('that wait are tried now by the run that has them', async () => {

@@ -9,6 +9,7 @@ import type { Everything } from '../../support/one-of-everything.ts'
 import { DETAILED, makeOneOfEverything } from '../../support/one-of-everything.ts'
 import { signIn } from '../../support/operators.ts'
 import { syncProvider, webhookProvider } from '../../support/providers.ts'
+import { makeItem, makeRun } from '../../support/rows.ts'
 
 /** Names, payloads, errors and ids as an attacker would choose them. */
 const HOSTILE = [
@@ -157,6 +158,19 @@ describe('a detail page', () => {
     expect(await dashboard.page(`/webhooks/${plain.webhooks}`)).toContain(
       '{\n  &quot;id&quot;: 12345678901234567890,\n  &quot;rate&quot;: 1.50,\n  &quot;a&quot;: [],\n  &quot;b&quot;: [\n    1,\n    2\n  ]\n}',
     )
+  })
+
+  it('of a run counts items that wait apart from those that are processed', async () => {
+    const { test } = dashboard
+    const run = await makeRun(test, plain.integrations)
+    await makeItem(test, run, { status: 'processing', nextAttemptAt: new Date() })
+    await makeItem(test, run, { status: 'processing' })
+    const page = await dashboard.page(`/sync-runs/${run.id}`)
+    await test.sql`delete from integration_logs where id = ${run.id}`
+    expect(page).toContain(
+      `<a href="/operator/sync-items?run=${run.id}&amp;status=processing&amp;waiting=false">1 processing</a>`,
+    )
+    expect(page).toContain(`<a href="/operator/sync-items?run=${run.id}&amp;waiting=true">1 waiting</a>`)
   })
 
   it('of a living run shows how far it is', async () => {
