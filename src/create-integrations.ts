@@ -510,6 +510,15 @@ export interface Integrations {
 /** One for admissions, two for settlements: one of these may wait for the disk. */
 const MINUTE_SECONDS = 60
 const CALL_CONNECTIONS = 3
+/** Two statements that store deliveries (webhooks/arrival.ts), and one that looks for their owners. */
+const ARRIVAL_CONNECTIONS = 3
+/**
+ * A delivery waits for the statement under way, and for its own: 8 s at most. GitHub hangs up after 10 s
+ * (https://docs.github.com/en/webhooks/using-webhooks/best-practices-for-using-webhooks#respond-within-10-seconds).
+ */
+const ARRIVAL_SECONDS = 4
+/** Sooner, so that Postgres says that it was a lock. Longer than a migration waits for its own locks (db/apply-migrations.ts): 2 s. */
+const ARRIVAL_LOCK_SECONDS = 3
 /** The connection of the gauges of /metrics closes after this time without a scrape. */
 const STANDING_IDLE_SECONDS = 30
 
@@ -574,6 +583,15 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     database,
     pool: { ...options.pool, max: Math.min(options.pool?.max ?? CALL_CONNECTIONS, CALL_CONNECTIONS) },
   })
+  const arrivalConnection = connect({
+    database,
+    pool: {
+      ...options.pool,
+      max: Math.min(options.pool?.max ?? ARRIVAL_CONNECTIONS, ARRIVAL_CONNECTIONS),
+      statementSeconds: Math.min(options.pool?.statementSeconds || ARRIVAL_SECONDS, ARRIVAL_SECONDS),
+      lockSeconds: ARRIVAL_LOCK_SECONDS,
+    },
+  })
   // Opened by a scrape; one every 15 s keeps it.
   const standingConnection = connect({ database, pool: { max: 1, idleSeconds: STANDING_IDLE_SECONDS } })
   const tables = createTables(config.table_prefix, options.schema)
@@ -605,6 +623,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     db: connection.db,
     modelDb: modelConnection.db,
     callDb: callConnection.db,
+    arrivalDb: arrivalConnection.db,
     tables,
     cache: postgresCache(connection.db, tables, config.cache_prefix, options.clock),
     encryption,
@@ -713,7 +732,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     async close() {
       if (client !== undefined) await framework.workflows.close()
       await closeBudgets(framework)
-      const connections = [connection, modelConnection, callConnection, standingConnection]
+      const connections = [connection, modelConnection, callConnection, arrivalConnection, standingConnection]
       await Promise.all([framework.egress.close(), ...connections.map((one) => one.close())])
     },
     admin: createAdmin(framework, { access, connection, standing: standingConnection.db, target, loaded, metrics }),

@@ -113,7 +113,7 @@ function failed({ closeEvent, workflowId }) {
   }
   const { type = 'unexpected_error', details } = failure.applicationFailureInfo ?? {}
   const document = details?.payloads?.length > 0 ? payloadOf(details.payloads[0]) : null
-  const exitCode = type === 'backend_unreachable' ? 2 : 1
+  const exitCode = type === 'backend_unreachable' || type === 'no_worker_answered' ? 2 : 1
   if (document === null || document.error !== undefined) return refusal(exitCode, type, failure.message, document)
   // The command did its work, a part of which failed.
   return { exitCode, document, told: failure.message }

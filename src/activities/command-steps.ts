@@ -41,7 +41,12 @@ const SCHEMAS = {
 type Step = keyof typeof SCHEMAS
 
 /** Our errors that may pass. Any other is final: another try would get the same. */
-const PASSING: ReadonlySet<string> = new Set(['backend_unreachable', 'lock_timeout', 'schema_behind'])
+const PASSING: ReadonlySet<string> = new Set([
+  'backend_unreachable',
+  'no_worker_answered',
+  'lock_timeout',
+  'schema_behind',
+])
 /** Tries for an error that may pass, and for any that is not ours: some 30 s with the waits of a step. */
 const MAX_TRIES = 6
 

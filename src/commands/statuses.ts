@@ -42,6 +42,7 @@ export const PROBLEMS = {
   webhook_subscription_failed: 502,
   lock_timeout: 503,
   backend_unreachable: 503,
+  no_worker_answered: 503,
   circuit_open: 503,
   rate_limit_exceeded: 503,
   // Of the doors themselves.

@@ -23,7 +23,7 @@ export interface ConnectOptions {
    * named statement keeps the types of its parameters.
    */
   names?: false
-  /** Defaults: 10 connections, 60 s idle, 60 s a statement. */
+  /** Defaults: 10 connections, 60 s idle, 60 s a statement, no limit for a lock. */
   pool?: Partial<Omit<PoolSettings, 'names'>>
 }
 
@@ -56,7 +56,7 @@ const CONNECT_SECONDS = 5
  * names with `?prepare=true` only.
  */
 export function connect({ database, pool = {}, ...only }: ConnectOptions): Connection {
-  const { max = 10, idleSeconds = 60, statementSeconds = 60 } = pool
+  const { max = 10, idleSeconds = 60, statementSeconds = 60, lockSeconds } = pool
   const options: Options<Record<string, never>> = {
     prepare: false,
     max: 1,
@@ -75,7 +75,7 @@ export function connect({ database, pool = {}, ...only }: ConnectOptions): Conne
           sql: postgres({ ...settingsOf(database), ...options }),
           names: database.options.prepare ? undefined : false,
         }
-  const statements = new Pool(sql.options, { max, idleSeconds, statementSeconds, names, ...only })
+  const statements = new Pool(sql.options, { max, idleSeconds, statementSeconds, lockSeconds, names, ...only })
   const db = withPlainErrors(drizzle(statements as unknown as Sql))
   speakOurTypes(sql)
   const close = async (): Promise<void> => {

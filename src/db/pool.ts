@@ -17,8 +17,13 @@ export interface PoolSettings {
   readonly max: number
   /** An unused connection is closed after this time; 0: never. */
   readonly idleSeconds: number
-  /** A statement without an answer after this time fails, and its connection is closed; 0: no limit. */
+  /** A statement without an answer after this time fails, is cancelled, and its connection is closed; 0: no limit. */
   readonly statementSeconds: number
+  /**
+   * Postgres ends a statement that has waited for one lock for this time, with the code `55P03`. Left out: no limit. A setting of the
+   * session, so it needs a connection to the server itself; behind a pooler `statementSeconds` alone counts.
+   */
+  readonly lockSeconds?: number | undefined
   /** Whether statements have names; undefined: where a connection leads to the server itself, with no pooler between. */
   readonly names?: boolean | undefined
 }
@@ -29,7 +34,14 @@ export interface Statements {
 }
 type Rows = Promise<unknown> & { values(): Promise<unknown> }
 /** @param mayName whether a statement of this text is sent under a name, which the connection keeps */
-type Send = (client: Sql, mayName: (text: string) => boolean) => PromiseLike<unknown>
+type Send = (client: Sql, mayName: (text: string) => boolean) => Sent
+/**
+ * A statement of the driver. Its own `cancel()` leaves a rejection unhandled when the server can't be reached, which ends the process;
+ * this is what it calls.
+ */
+interface Sent extends PromiseLike<unknown> {
+  readonly canceller?: ((statement: Sent) => Promise<unknown>) | null
+}
 
 export interface TransactionStatements extends Statements {
   savepoint<T>(work: (inner: TransactionStatements) => Promise<T>): Promise<T>
@@ -151,11 +163,13 @@ class Link {
   readonly gone: Promise<void>
   readonly #client: Sql
   readonly #statementSeconds: number
+  readonly #lockSeconds: number | undefined
   readonly #oldAt = performance.now() + LIFETIME_MS * (1 + Math.random())
   readonly #onLost: () => void
   #setGone = (): void => {}
   /** Ends the statement under way. */
   #fail: (error: Error) => void = () => {}
+  #sent: Sent | undefined
   /** The statements before the next one. */
   #last: Promise<unknown>
   /** Whether statements have names; undefined: not known yet. */
@@ -166,7 +180,7 @@ class Link {
 
   constructor(
     options: Sql['options'],
-    { statementSeconds, names }: Pick<PoolSettings, 'statementSeconds' | 'names'>,
+    { statementSeconds, lockSeconds, names }: Pick<PoolSettings, 'statementSeconds' | 'lockSeconds' | 'names'>,
     waitMs: number,
     onLost: () => void,
   ) {
@@ -181,6 +195,7 @@ class Link {
     // The driver takes options of its own making as they are; its listen() makes a client in the same way.
     this.#client = postgres(own as unknown as Options<Record<string, never>>)
     this.#statementSeconds = statementSeconds
+    this.#lockSeconds = lockSeconds
     this.#onLost = onLost
     this.#names = names
     this.#last = waitMs > 0 ? sleep(waitMs) : Promise.resolve()
@@ -200,7 +215,9 @@ class Link {
   async #run(send: Send): Promise<unknown> {
     if (!this.isOpen) throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the statement')
     const limit = this.#statementSeconds
-    const late = (): void => this.lose(connectionError('STATEMENT_TIMEOUT', `no answer within ${limit} s`))
+    const late = (): void => {
+      this.lose(connectionError('STATEMENT_TIMEOUT', `no answer within ${limit} s`), this.#cancelled())
+    }
     const timer = limit > 0 ? setTimeout(late, limit * 1_000) : undefined
     try {
       const answer = await new Promise((resolve, reject) => {
@@ -217,13 +234,26 @@ class Link {
     } finally {
       clearTimeout(timer)
       this.#fail = () => {}
+      this.#sent = undefined
     }
+  }
+
+  /**
+   * Postgres notices a closed connection only when it writes: a statement that waits for a lock would still take effect, long after its
+   * caller was told that it failed. Over a connection of the driver's own, so the one of the statement must live until then: a pooler
+   * knows the statement by it.
+   */
+  async #cancelled(): Promise<void> {
+    const sent = this.#sent
+    // Best effort: where the server can't be reached, there is only the closed connection.
+    await sent?.canceller?.(sent).catch(() => {})
   }
 
   async #send(send: Send): Promise<unknown> {
     this.#names ??= await this.#isDirect()
     if (!this.isOpen) throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the statement')
-    return send(this.#client, (text) => this.#mayName(text))
+    this.#sent = send(this.#client, (text) => this.#mayName(text))
+    return this.#sent
   }
 
   #mayName(text: string): boolean {
@@ -239,16 +269,22 @@ class Link {
   async #isDirect(): Promise<boolean> {
     const result = await this.#client.unsafe<{ pid: number }[]>('select pg_backend_pid() as pid')
     const isDirect = result[0]?.pid === result.state?.pid
-    if (isDirect && this.isOpen) await this.#client.unsafe('set plan_cache_mode = force_custom_plan')
+    const lock = this.#lockSeconds === undefined ? '' : `; set lock_timeout = '${this.#lockSeconds}s'`
+    if (isDirect && this.isOpen) await this.#client.unsafe(`set plan_cache_mode = force_custom_plan${lock}`)
     return isDirect
   }
 
-  /** Nothing is sent on it any more. The statement under way fails with this error. */
-  lose(error: Error): void {
+  /**
+   * Nothing is sent on it any more. The statement under way fails with this error.
+   *
+   * @param before what the connection is still needed for
+   */
+  lose(error: Error, before?: Promise<void>): void {
     if (!this.isOpen) return
     this.isOpen = false
     this.#fail(error)
-    this.#end(0)
+    if (before === undefined) this.#end(0)
+    else void before.then(() => this.#end(0))
     this.#onLost()
   }
 

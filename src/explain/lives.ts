@@ -1,6 +1,6 @@
 /** The life of one record of each kind, as the rows tell it. Rule: docs/behaviour/explain.md, "The life of a record". */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, desc, eq, getTableColumns, gt, isNotNull, lte, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, getTableColumns, gt, isNotNull, lte, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Limits } from '../access/rules.ts'
 import { pageOfRequests } from '../calls/request-list.ts'
@@ -347,16 +347,17 @@ async function restOfRun(framework: Framework, row: LogHead, ref: RecordRef) {
       .select({
         id: syncItems.id,
         at: sql<string>`coalesce(completed_at, created_at)`,
-        status: syncItems.status,
-        error: syncItems.error,
+        status: sql<string>`case when next_attempt_at is null then status else 'waiting' end`,
+        error: sql<string | null>`coalesce(error, last_error)`,
       })
       .from(syncItems)
       .where(and(eq(syncItems.syncLogId, row.id), status))
       // The sum: else a plan may walk back from the newest item of all, past those of later runs.
       .orderBy(sql`${syncItems.id} + 0 desc`)
       .limit(MAX_CAUSED + 1)
-  const [{ lines, ...caused }, failed, others] = await Promise.all([
+  const [{ lines, ...caused }, trouble, failed, others] = await Promise.all([
     causedBy(framework, ref),
+    mostCommonError(framework, row.id),
     items(sql`${syncItems.status} = 'failed'`),
     items(sql`${syncItems.status} in ('pending', 'processing', 'success', 'skipped')`),
   ])
@@ -374,12 +375,35 @@ async function restOfRun(framework: Framework, row: LogHead, ref: RecordRef) {
       ...line(row.createdAt, `${row.operation} run began`),
       ...lines,
       ...shown.lines,
+      ...trouble,
       ...ended(row, `${row.operation} run ended: ${row.status}${listed}${because(row.error)}`),
     ],
     caused: [...caused.caused, ...shown.caused],
     more: caused.more || shown.more,
     related: [],
   }
+}
+
+/** Of the items that wait or have failed, also of those that a later run has made up for; when the last of them met it. */
+async function mostCommonError({ db, tables: { syncItems } }: Framework, runId: number): Promise<LifeLine[]> {
+  const error = sql<string>`coalesce(${syncItems.error}, ${syncItems.lastError})`
+  const waiting = sql<number>`count(*) filter (where ${syncItems.nextAttemptAt} is not null)`.mapWith(Number)
+  const [found] = await db
+    .select({ error, waiting, items: count(), at: sql<string>`max(${syncItems.updatedAt})` })
+    .from(syncItems)
+    .where(
+      and(
+        eq(syncItems.syncLogId, runId),
+        sql`${syncItems.status} in ('processing', 'failed')`,
+        sql`${error} is not null`,
+      ),
+    )
+    .groupBy(error)
+    .orderBy(desc(count()), error)
+    .limit(1)
+  if (found === undefined) return []
+  const kinds = `${found.waiting} waiting, ${found.items - found.waiting} failed`
+  return line(new Date(found.at), `most common error of its items (${kinds})${because(found.error)}`)
 }
 
 function ended({ createdAt, durationMs, status }: LogHead, text: string): LifeLine[] {

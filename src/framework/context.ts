@@ -129,6 +129,7 @@ export interface WorkflowStarters {
   /** False: no run lives. @throws BackendUnreachable */
   resumeSync(of: SyncOf): Promise<boolean>
   /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
+  /** @throws BackendUnreachable, NoWorkerAnswered */
   syncProgress(of: SyncOf): Promise<SyncProgress | null>
   /** Tells a run whose beginning takes its time how far it is, for its progress. @throws BackendUnreachable */
   tellSyncBegan(of: SyncOf, began: SyncBegan): Promise<void>
@@ -277,6 +278,8 @@ export interface Framework {
   readonly modelDb: Database
   /** For the joined statements of outbound calls: few connections, whose caches stay warm, and never behind other work. */
   readonly callDb: Database
+  /** For what stores deliveries as they arrive: it fails early enough for an answer that the provider still waits for. */
+  readonly arrivalDb: Database
   readonly tables: Tables
   readonly cache: CacheStore
   readonly encryption: Encryption

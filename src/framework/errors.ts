@@ -812,6 +812,21 @@ export class BackendUnreachable extends IntegrationsError {
   }
 }
 
+/** Temporal answers, but gives a query to a worker, and no worker took it in time. */
+export class NoWorkerAnswered extends IntegrationsError {
+  override readonly code = 'no_worker_answered'
+  constructor(
+    readonly workflowId: string,
+    readonly waitedSeconds: number,
+    options: { cause?: unknown } = {},
+  ) {
+    super(
+      `Temporal answers, but no worker answered for the workflow ${workflowId} within ${waitedSeconds} s. \`integrations doctor\` says whether workers are there: see temporal.workers.`,
+      options,
+    )
+  }
+}
+
 /** A workflow that was waited for has failed; with the code of what it failed of, where that is ours. */
 export class WorkflowFailed extends IntegrationsError {
   override readonly code: string

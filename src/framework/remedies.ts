@@ -6,6 +6,7 @@
 const REMEDIES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     backend_unreachable: '`integrations doctor` says what answers and what does not.',
+    no_worker_answered: '`integrations doctor` says whether workers are there.',
     integration_not_found: '`integrations list` shows the ids.',
     integration_inactive: '`integrations enable ID` switches it on.',
     integration_busy: '`integrations sync-progress ID` says how far the run is.',

@@ -110,7 +110,7 @@ export async function cancelSyncNow(
   return cancelled.includes(true) ? 'cancelled' : 'not running'
 }
 
-/** How far the run is; null: none lives. @throws IntegrationNotFound, BackendUnreachable, also when no worker answers */
+/** How far the run is; null: none lives. @throws IntegrationNotFound, BackendUnreachable, NoWorkerAnswered */
 export async function progressOfSync(
   framework: Framework,
   id: number,

@@ -13,7 +13,7 @@ import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../claims/pump-jobs.ts'
 import type { Config } from '../config/schema.ts'
 import type { ItemOwner, WorkflowStarters } from '../framework/context.ts'
 import type { BackendUnreachable } from '../framework/errors.ts'
-import { NonRetryable, WorkflowFailed } from '../framework/errors.ts'
+import { isIntegrationsError, NonRetryable, NoWorkerAnswered, WorkflowFailed } from '../framework/errors.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 import type { EvaluateFailuresResult, FollowIncidentInput } from '../incidents/incident-jobs.ts'
@@ -349,7 +349,14 @@ export function temporalStarters(
     async syncProgress(of) {
       const handle = syncHandle(of)
       if (!(await isRunning(client(), handle))) return null
-      return unlessGone(answered(client(), () => handle.query<SyncProgress>(QUERY.progress)))
+      try {
+        return await unlessGone(answered(client(), () => handle.query<SyncProgress>(QUERY.progress)))
+      } catch (error) {
+        if (!isIntegrationsError(error, 'backend_unreachable')) throw error
+        // A worker answers the query, Temporal itself what comes now: throws if Temporal is away.
+        if (!(await isRunning(client(), handle))) return null
+        throw new NoWorkerAnswered(handle.workflowId, ANSWER_TIMEOUT_MS / 1_000, { cause: error })
+      }
     },
 
     async tellSyncBegan(of, began) {

@@ -142,13 +142,39 @@ async function arrivalOf(framework: Framework, delivery: Delivery): Promise<Arri
   try {
     return await receive(framework, provider, delivery)
   } catch (error) {
-    // Nothing was answered 2xx, so the provider sends it again.
-    framework.logger.error(
-      { event: 'webhook.not_stored', provider: delivery.provider, error: errorLine(error, 500) },
-      'a delivery could not be stored',
-    )
-    return { kind: 'unavailable' }
+    return notStored(framework, delivery, error)
   }
+}
+
+/** Postgres: `lock_not_available`. */
+const LOCKED = '55P03'
+
+/**
+ * Nothing was answered 2xx, so the provider sends it again.
+ *
+ * @param row as it was to be stored, of a delivery whose signature was verified: the log repeats nothing of a stranger
+ */
+function notStored(
+  framework: Framework,
+  { provider, integrationId }: Delivery,
+  error: unknown,
+  of?: { readonly integration: Integration; readonly row: NewDelivery },
+): Arrival {
+  const isLocked = error instanceof Error && 'code' in error && error.code === LOCKED
+  framework.logger.error(
+    {
+      event: 'webhook.not_stored',
+      provider,
+      integration: of?.integration.id ?? integrationId ?? undefined,
+      delivery: of?.row.deliveryId,
+      type: of?.row.eventType,
+      error: errorLine(error, 500),
+    },
+    isLocked
+      ? 'a delivery could not be stored: another session of Postgres holds a lock that it needs'
+      : 'a delivery could not be stored',
+  )
+  return { kind: 'unavailable' }
 }
 
 async function receive(framework: Framework, provider: HandlesWebhooks, delivery: Delivery): Promise<Arrival> {
@@ -228,7 +254,12 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
     }
     const bytes = (owned.parts ?? []).reduce((sum, { payload }) => sum + payload.length, owned.payload.length)
-    const stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, bytes))
+    let stored: StoredDelivery | 'changed'
+    try {
+      stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, bytes))
+    } catch (error) {
+      return notStored(framework, delivery, error, { integration, row })
+    }
     if (stored !== 'changed') return arrived(framework, provider, integration, { row, wanted, stored })
     // The last try asks for no version, so it goes by what is read now.
     candidates =
@@ -434,13 +465,13 @@ const DESKS = new WeakMap<Framework, Desk>()
 function deskOf(framework: Framework): Desk {
   const existing = DESKS.get(framework)
   if (existing !== undefined) return existing
-  const { db, tables, config, listeners, logger, clock } = framework
+  const { arrivalDb, tables, config, listeners, logger, clock } = framework
   const desk: Desk = {
     owners: new KnownOwners(framework),
     rows: new JoiningQueue(
       (deliveries) =>
         despiteDeadlocks(() =>
-          storeDeliveries(db, tables, deliveries, {
+          storeDeliveries(arrivalDb, tables, deliveries, {
             replayWindowSeconds: config.webhook.replay_window,
             recordsEvents: listeners.isDurable('WebhookReceived'),
           }),

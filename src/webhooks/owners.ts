@@ -102,8 +102,8 @@ export class KnownOwners {
   }
 
   async #ask(route: WebhookRoute, readAt: number): Promise<WebhookOwners> {
-    const { db, tables } = this.#framework
-    const found = await acceptingIntegrations(db, tables, route, MAX_CANDIDATES + 1)
+    const { arrivalDb, tables } = this.#framework
+    const found = await acceptingIntegrations(arrivalDb, tables, route, MAX_CANDIDATES + 1)
     const key = keyOf(route)
     const read: WebhookOwners = {
       owners: found

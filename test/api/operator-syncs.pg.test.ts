@@ -3,7 +3,12 @@ import type { Hono } from 'hono'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
-import { BackendUnreachable, CircuitOpenException, InvalidArgumentException } from '../../src/framework/errors.ts'
+import {
+  BackendUnreachable,
+  CircuitOpenException,
+  InvalidArgumentException,
+  NoWorkerAnswered,
+} from '../../src/framework/errors.ts'
 import type { HasBackfill } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -408,6 +413,15 @@ describe('a run', () => {
     const forgetting = await post(path('cancel'), { forget: true })
     expect(await forgetting.json()).toEqual({ integration_id: id, stream: null, cancelled: false, forgot: true })
     expect(await acts()).toEqual([act('cancel'), act('forget-start')])
+  })
+
+  it('whose worker does not answer is a 503 that says so', async () => {
+    progress.mockRejectedValue(new NoWorkerAnswered('integrations:sync:7', 5))
+    expect(await problemOf(await get(path('sync')))).toMatchObject({
+      status: 503,
+      code: 'no_worker_answered',
+      detail: expect.stringMatching(/^Temporal answers, but no worker answered .* see temporal\.workers\.$/),
+    })
   })
 
   it('without Temporal is a 503, and not written down', async () => {

@@ -856,7 +856,13 @@ describe('failed items', () => {
     })
     const listed = (await run(['list-failed-items', '--integration', id, '--waiting'])).out
     expect(listed).toMatch(new RegExp(`${waits.id} .*Error: no table +1 .*yes +${LATER.toISOString()}`))
-    expect((await run(['show-sync-run', row.id])).out).toMatch(/^error 1 +1 x Error: no table$/m)
+    const ofRun = (await run(['show-sync-run', row.id])).out
+    expect(ofRun).toMatch(/^error 1 +1 x Error: no table$/m)
+    expect(ofRun).toMatch(/^items waiting +1$/m)
+    expect(ofRun).toMatch(/^items processing +0$/m)
+    expect((await run(['show-sync-item', waits.id])).out).toMatch(/^status +waiting$/m)
+    expect((await run(['list-sync-items', '--run', row.id])).out).toMatch(/ waiting +1 +Error: no table /)
+    expect((await run(['show-sync-item', waits.id, '--json'])).json()).toMatchObject({ status: 'processing' })
   })
 
   it('that wait are tried now by the run that has them', async () => {
@@ -867,6 +873,29 @@ describe('failed items', () => {
     test.starts.running.delete(id)
     expect(ran).toMatchObject({ exitCode: 0, out: expect.stringContaining('which begins now') })
     expect(test.starts.triedNow.at(-1)).toEqual({ itemId: waits.id, integrationId: id, waitsIn: 'run' })
+  })
+
+  it('of a run that wait are tried now beside those that failed, the oldest first', async () => {
+    const waiting = { status: 'processing', attempts: 1, nextAttemptAt: LATER } as const
+    const [first, second, third] = [
+      await makeItem(test, row, waiting),
+      await failed(),
+      await makeItem(test, row, waiting),
+    ]
+    await makeItem(test, row, { status: 'processing' })
+    await makeItem(test, await ended('partial'), waiting)
+    test.starts.running.add(id)
+    const ran = await run(['retry-sync-item', '--run', row.id, '--json'])
+    test.starts.running.delete(id)
+    expect([ran.exitCode, ran.json()]).toMatchObject([
+      0,
+      [
+        { item_id: first.id, outcome: 'tried now', status: 'processing', attempts: 1 },
+        { item_id: second.id, outcome: 'success', attempts: 4 },
+        { item_id: third.id, outcome: 'tried now' },
+      ],
+    ])
+    expect(test.starts.triedNow.slice(-2).map(({ itemId }) => itemId)).toEqual([first.id, third.id])
   })
 
   it('are skipped one by one, and the others still hold the cursor', async () => {

@@ -174,4 +174,29 @@ describe('a statement that gets no answer', () => {
     await expect(slow).rejects.toMatchObject({ code: 'STATEMENT_TIMEOUT' })
     expect(await connection.db.execute(sql`select 4 as n`)).toEqual([{ n: 4 }])
   })
+
+  it('does not take effect later, when the lock that it waited for is free', async () => {
+    const { connection } = await through({ max: 1, statementSeconds: 1 })
+    await direct.begin(async (tx) => {
+      await tx`lock table kept in exclusive mode`
+      const late = connection.db.execute(sql`insert into kept values (-2, ${1}::int, 'late')`)
+      await expect(late).rejects.toMatchObject({ code: 'STATEMENT_TIMEOUT' })
+      const waiting = () => tx`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%late%'`
+      await expect.poll(waiting, SOON).toHaveLength(0)
+    })
+    expect(await direct`select part from kept where worker = -2`).toEqual([])
+  })
+
+  it('and can not be cancelled, since Postgres is away, leaves no error unhandled', async () => {
+    const uncaught = watchUncaught()
+    const { proxy, connection } = await through({ max: 1, statementSeconds: 1 })
+    await connection.db.execute(sql`select 1`)
+    proxy.fallSilent()
+    const late = connection.db.execute(sql`select 2`)
+    const back = proxy.refuse('spared')
+    await expect(late).rejects.toMatchObject({ code: 'STATEMENT_TIMEOUT' })
+    back()
+    expect(await connection.db.execute(sql`select 3 as n`)).toEqual([{ n: 3 }])
+    expect(uncaught).toEqual([])
+  })
 })

@@ -71,6 +71,22 @@ async function storm(databases: readonly Database[], ms: number): Promise<{ answ
 }
 
 describe('statements through PgBouncer', () => {
+  it('are cancelled in Postgres when they have no answer in time', async () => {
+    await direct`create table kept (own int primary key)`
+    const { db, close } = connect({ database: pgbouncer.url, pool: { max: 1, statementSeconds: 1 } })
+    onTestFinished(close)
+    await direct.begin(async (tx) => {
+      await tx`lock table kept in exclusive mode`
+      await expect(db.execute(sql`insert into kept values (${1}::int)`)).rejects.toMatchObject({
+        code: 'STATEMENT_TIMEOUT',
+      })
+      const waiting = () => tx`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%into kept%'`
+      await expect.poll(waiting, SOON).toHaveLength(0)
+    })
+    expect(await direct`select own from kept`).toEqual([])
+    expect(complaints()).toEqual([])
+  })
+
   it('get their own answers, all of them', async () => {
     await direct`create table kept (own int primary key)`
     const connections = [1, 2, 3].map(() => connect({ database: pgbouncer.url }))

@@ -421,6 +421,21 @@ describe('the life of a record', () => {
     expect((await found(`event:${quiet}`)).lines.map(({ text }) => text)).toContain('target:1a: silenced')
   })
 
+  it('of a run: the most common error of its items, also of those that wait', async () => {
+    const run = await makeRun(test, ours.id)
+    const lastError = 'new row violates check constraint "closed"'
+    const nextAttemptAt = new Date(Date.now() + 60_000)
+    const waits = await makeItem(test, run, { status: 'processing', attempts: 1, nextAttemptAt, lastError })
+    await makeItem(test, run, { status: 'processing', attempts: 1, nextAttemptAt, lastError })
+    await makeItem(test, run, { status: 'failed', error: lastError, externalId: 'made up for' })
+    await makeItem(test, run, { status: 'failed', error: 'Error: another' })
+    await makeItem(test, await makeRun(test, ours.id), { status: 'success', externalId: 'made up for' })
+    const texts = (await found(`run:${run.id}`)).lines.map(({ text }) => text)
+    expect(texts).toContain(`most common error of its items (2 waiting, 1 failed): ${lastError}`)
+    expect(texts).toContain(`item ${waits.id} waiting: ${lastError}`)
+    expect(await found(`item:${waits.id}`)).toMatchObject({ status: 'waiting' })
+  })
+
   it('of a run: the newest of its items, failed ones always among them', async () => {
     const run = await makeRun(test, ours.id, { listed: 60 }, { status: 'partial', durationMs: 5_000 })
     const failed = await makeItem(test, run, { status: 'failed', error: 'x' })

@@ -263,6 +263,11 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'forward_failed',
     says: ['app.example.com', 'answered with 503'],
   },
+  NoWorkerAnswered: {
+    error: new exported.NoWorkerAnswered('integrations:sync-integration:7', 5),
+    code: 'no_worker_answered',
+    says: ['Temporal answers', 'no worker answered', 'integrations:sync-integration:7', '5 s', 'temporal.workers'],
+  },
   WorkflowFailed: {
     error: new exported.WorkflowFailed('integrations:prune', 'RangeError', 'RangeError: bad', {}),
     code: 'workflow_failed',

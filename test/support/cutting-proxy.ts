@@ -12,8 +12,8 @@ export interface CuttingProxy {
   cut(share?: number): void
   /** Lets nothing through any more, and ends nothing: the other side has vanished. */
   fallSilent(): void
-  /** Ends all links, and each new one at once, until the returned function is called. */
-  refuse(): () => void
+  /** Ends all links (`spared`: lets them be), and each new one at once, until the returned function is called. */
+  refuse(which?: 'spared'): () => void
   /** Lets nothing through until the returned function is called; what was sent meanwhile comes late. */
   holdUp(): () => void
   /** Lets what is sent come this much late, each way, in order, until the returned function is called. */
@@ -79,9 +79,9 @@ export async function startCuttingProxy(backendUrl: string): Promise<CuttingProx
         link.far.resume()
       }
     },
-    refuse() {
+    refuse(which) {
       isRefusing = true
-      cut()
+      if (which !== 'spared') cut()
       return () => {
         isRefusing = false
       }

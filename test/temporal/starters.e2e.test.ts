@@ -271,10 +271,12 @@ describe.concurrent('a Temporal that is away', () => {
   it('or has no worker says so to a query', async ({ onTestFinished }) => {
     const { prefix, starters } = deployment(server.address, {}, onTestFinished)
     await starters.startSync(INTEGRATION, 'github')
+    const id = workflowId.syncIntegration(prefix, { integrationId: INTEGRATION })
     await expect(starters.syncProgress({ integrationId: INTEGRATION })).rejects.toMatchObject({
-      code: 'backend_unreachable',
+      code: 'no_worker_answered',
+      message: `Temporal answers, but no worker answered for the workflow ${id} within 5 s. \`integrations doctor\` says whether workers are there: see temporal.workers.`,
     })
-    await client.workflow.getHandle(workflowId.syncIntegration(prefix, { integrationId: INTEGRATION })).terminate()
+    await client.workflow.getHandle(id).terminate()
   })
 })
 

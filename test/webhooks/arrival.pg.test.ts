@@ -467,9 +467,12 @@ async function answerTo(sent: Sent): Promise<string> {
   return ((await (await deliver(sent)).json()) as { status: string }).status
 }
 
-/** How many statements the framework's own pool has sent since. */
+/** How many statements the framework's own pools have sent since. */
 function countingStatements(): () => number {
-  const spy = vi.spyOn(test.framework.db._.session, 'prepareQuery')
-  onTestFinished(() => spy.mockRestore())
-  return () => spy.mock.calls.length
+  const { db, arrivalDb } = test.framework
+  const spies = [db, arrivalDb].map((one) => vi.spyOn(one._.session, 'prepareQuery'))
+  onTestFinished(() => {
+    for (const spy of spies) spy.mockRestore()
+  })
+  return () => spies.reduce((sum, spy) => sum + spy.mock.calls.length, 0)
 }

@@ -9,7 +9,7 @@ export const EXIT = {
   done: 0,
   /** Bad input, a refusal, or a part that failed. */
   refused: 1,
-  /** Postgres, or a Temporal that the command needs, was not reached, or Postgres was lost while the command ran. */
+  /** Postgres, or a Temporal or a worker that the command needs, did not answer, or Postgres was lost while the command ran. */
   unreachable: 2,
   /** Ctrl-C: 128 and the signal's number, as shells count. */
   interrupted: 130,
@@ -40,7 +40,8 @@ export function failureOf(error: unknown): Failure {
   if (error instanceof Refused) return failure(EXIT.refused, error.code, error.message)
   if (error instanceof CommanderError) return failure(EXIT.refused, 'usage', usageMessage(error))
   if (isIntegrationsError(error)) {
-    const exitCode = error.code === 'backend_unreachable' ? EXIT.unreachable : EXIT.refused
+    const isAway = error.code === 'backend_unreachable' || error.code === 'no_worker_answered'
+    const exitCode = isAway ? EXIT.unreachable : EXIT.refused
     return failure(exitCode, error.code, error.message, problemsOf(error))
   }
   const lost = lostDatabase(error)

@@ -103,7 +103,8 @@ async function asked(integrations: Integrations, { id, stream }: Whose): Promise
   try {
     return await integrations.syncs.progress(id, { stream })
   } catch (error) {
-    if (isIntegrationsError(error, 'backend_unreachable')) return error
+    if (isIntegrationsError(error, 'backend_unreachable') || isIntegrationsError(error, 'no_worker_answered'))
+      return error
     throw error
   }
 }

@@ -3,6 +3,7 @@ import { choice, id, optional, period, stream, text, whose, yesOrNo } from '../f
 import { listing, shortError } from '../listing.ts'
 import { Refused } from '../refused.ts'
 import { SyncItemRow } from '../shapes.ts'
+import { shownStatus } from './show-sync-item.ts'
 
 export const listSyncItems = listing({
   name: 'list-sync-items',
@@ -32,7 +33,7 @@ export const listSyncItems = listing({
     Run: 'sync_log_id',
     Event: 'event_class',
     'External ID': 'external_id',
-    Status: 'status',
+    Status: shownStatus,
     Attempts: 'attempts',
     Error: ({ error, last_error: last }) => shortError((error ?? last) as string | null),
     Created: 'created_at',

@@ -37,7 +37,7 @@ export const retrySyncItem = command({
   workflow: 'own',
   fields: {
     id: optional(many(id('of the items, as `list-failed-items` has them'))),
-    run: optional(id('all failed items of this run, the oldest first')),
+    run: optional(id('all failed and all waiting items of this run, the oldest first')),
     ...options,
   },
   output: z.array(Retried),
@@ -62,12 +62,12 @@ export const retrySyncItem = command({
     if (run !== undefined && ids !== undefined)
       throw new Refused('usage', `Give ids or --run, not both: ${ids.join(', ')} and --run ${run} were given.`)
     if (run === undefined && ids === undefined)
-      throw new Refused('usage', 'Give the ids of failed items, or all of a run by --run.')
+      throw new Refused('usage', 'Give the ids of failed or waiting items, or all of a run by --run.')
   },
   async run(context, { id: ids, run, ...retry }) {
     const done: Retried[] = []
     try {
-      for (const id of ids ?? (run === undefined ? [] : await failedOf(context, run, retry.force))) {
+      for (const id of ids ?? (run === undefined ? [] : await itemsOf(context, run, retry.force))) {
         // Ctrl-C between two: the next one is not begun.
         if (context.signal.aborted) throw new Interrupted()
         const retried = await retryOne(context, id, retry)
@@ -84,17 +84,21 @@ export const retrySyncItem = command({
   hasFailed: (done) => done.some(({ outcome }) => outcome !== 'success' && outcome !== 'tried now'),
 })
 
-/** Unless forced, those that a later run made up for are left out: nothing is to be done about them. */
-async function failedOf({ integrations, warn }: CommandContext, run: number, force: boolean): Promise<number[]> {
+/**
+ * The failed ones and those that wait for another attempt. Unless forced, failed ones that a later run made up for are left out: nothing
+ * is to be done about them.
+ */
+async function itemsOf({ integrations, warn }: CommandContext, run: number, force: boolean): Promise<number[]> {
   await integrations.syncs.run(run)
   const ids: number[] = []
   let madeUpFor = 0
   for await (const { id, madeUpForBy } of integrations.admin.syncItems.list({ syncLogId: run, status: 'failed' }))
     if (madeUpForBy === null || force) ids.push(id)
     else madeUpFor += 1
+  for await (const { id } of integrations.admin.syncItems.list({ syncLogId: run, waiting: true })) ids.push(id)
   if (madeUpFor > 0)
     warn(`${madeUpFor} are left out: a later run made up for them, and a retry would write older data over newer.`)
-  return ids.reverse()
+  return ids.sort((a, b) => a - b)
 }
 
 /** One that can't be retried keeps none of the others from it. */

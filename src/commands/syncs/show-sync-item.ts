@@ -1,5 +1,5 @@
 import type { CommandContext } from '../command.ts'
-import { columns, command, route } from '../command.ts'
+import { columns, command, fieldLines, route } from '../command.ts'
 import { flag, id } from '../fields.ts'
 import { anything, SyncItemRow } from '../shapes.ts'
 
@@ -30,7 +30,12 @@ export const showSyncItem = command({
     const { payload, checkpoint_value, ...row } = await item(context, { id })
     return { ...row, ...(wanted ? { payload, checkpoint_value } : {}) }
   },
+  show: (item) => fieldLines({ ...item, status: shownStatus(item) }),
 })
+
+/** The row of an item between two attempts says `processing`; people read `waiting`, as everywhere else. */
+export const shownStatus = (item: Record<string, unknown>): unknown =>
+  (item.next_attempt_at ?? null) === null ? item.status : 'waiting'
 
 async function item({ integrations }: CommandContext, { id }: { readonly id: number }) {
   return columns(await integrations.admin.operator.syncItem(id))

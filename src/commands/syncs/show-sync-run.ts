@@ -24,8 +24,9 @@ export const showSyncRun = command({
   show({ items, waiting, next_attempt_at: next, errors, metadata, ...fields }) {
     const rows = [
       ...Object.entries(fields),
-      ...Object.entries(items).map(([status, n]) => [`items ${status}`, n]),
-      ['items waiting for another attempt', waiting],
+      // The row of an item that waits says `processing`.
+      ...Object.entries(items).map(([status, n]) => [`items ${status}`, status === 'processing' ? n - waiting : n]),
+      ['items waiting', waiting],
       ['the next of them', next],
       ...errors.map(({ error, items: n }, at) => [`error ${at + 1}`, `${n} x ${error.slice(0, SHOWN_ERROR_LENGTH)}`]),
       ['metadata', metadata],

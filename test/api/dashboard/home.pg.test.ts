@@ -1,9 +1,10 @@
 /** The first page: what is wrong now, what mends it, and how each integration stands. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { markReauthRequired } from '../../../src/oauth/reauth.ts'
 import type { HasOAuth2 } from '../../../src/providers/contracts.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
+import { occasion } from '../../support/integrations.ts'
 import { syncProvider, webhookProvider } from '../../support/providers.ts'
 import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../../support/rows.ts'
 
@@ -114,6 +115,54 @@ describe('what is wrong now', () => {
     await slow.test.integrations.admin.diagnosis({ maxAgeSeconds: 60 })
     expect(await slow.page('')).toContain('The doctor looked at')
     await slow.close()
+  })
+})
+
+describe('what was found long ago', () => {
+  const old = async (shown: Dashboard): Promise<void> => {
+    await shown.test.integrations.admin.diagnosis({ maxAgeSeconds: -1 })
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 600_000 })
+    onTestFinished(() => void vi.useRealTimers())
+  }
+
+  it('is looked for again by the first visitor, who waits longer than the next ones', async () => {
+    const shown = await openDashboard({ providers: { acme: webhookProvider() } })
+    onTestFinished(() => shown.close())
+    await old(shown)
+    const looking = occasion()
+    Object.assign(shown.test.framework.temporal, { check: () => looking.happened })
+    const { admin } = shown.test.integrations
+    const { diagnosis } = admin
+    const patience: unknown[] = []
+    Object.assign(admin, {
+      diagnosis(wanted: Parameters<typeof diagnosis>[0]) {
+        patience.push(wanted.patienceMs)
+        if (wanted.patienceMs === 1_000) looking.happen()
+        return diagnosis(wanted)
+      },
+    })
+    await shown.page('')
+    await diagnosis({ maxAgeSeconds: 45 })
+    const page = await shown.page('')
+    expect(patience).toEqual([75, 1_000, 75])
+    // A look of now: the clock has gone on since the old one, by which it differs from Postgres'.
+    expect(page).toContain('clock is 600 s ahead')
+    expect(page).not.toContain('As of')
+  })
+
+  it.each(['', '/doctor'])('is not shown as how it is now, where the doctor takes long: %s', async (path) => {
+    const slow = await openDashboard({ providers: { acme: webhookProvider() } })
+    onTestFinished(() => slow.close())
+    await old(slow)
+    const looking = occasion()
+    Object.assign(slow.test.framework.temporal, { check: () => looking.happened })
+    const page = await slow.page(path)
+    expect(page).toMatch(/As of <time [^>]*>[^<]*<\/time> <span class="quiet ago">10 min ago<\/span>/)
+    expect(page).toContain('The doctor is looking again')
+    expect(page).not.toMatch(/Nothing is wrong|What is wrong now/)
+    looking.happen()
+    await slow.test.integrations.admin.diagnosis({ maxAgeSeconds: 45 })
+    expect(await slow.page(path)).not.toContain('As of')
   })
 })
 

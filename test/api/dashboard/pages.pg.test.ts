@@ -2,13 +2,14 @@
 import { Parser } from 'htmlparser2'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { SCRIPTS } from '../../../src/api/dashboard/frame/assets.ts'
+import { NoWorkerAnswered } from '../../../src/framework/errors.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
 import type { Everything } from '../../support/one-of-everything.ts'
 import { DETAILED, makeOneOfEverything } from '../../support/one-of-everything.ts'
 import { signIn } from '../../support/operators.ts'
 import { syncProvider, webhookProvider } from '../../support/providers.ts'
-import { makeRun } from '../../support/rows.ts'
+import { makeItem, makeRun } from '../../support/rows.ts'
 
 /** Names, payloads, errors and ids as an attacker would choose them. */
 const HOSTILE = [
@@ -159,6 +160,19 @@ describe('a detail page', () => {
     )
   })
 
+  it('of a run counts items that wait apart from those that are processed', async () => {
+    const { test } = dashboard
+    const run = await makeRun(test, plain.integrations)
+    await makeItem(test, run, { status: 'processing', nextAttemptAt: new Date() })
+    await makeItem(test, run, { status: 'processing' })
+    const page = await dashboard.page(`/sync-runs/${run.id}`)
+    await test.sql`delete from integration_logs where id = ${run.id}`
+    expect(page).toContain(
+      `<a href="/operator/sync-items?run=${run.id}&amp;status=processing&amp;waiting=false">1 processing</a>`,
+    )
+    expect(page).toContain(`<a href="/operator/sync-items?run=${run.id}&amp;waiting=true">1 waiting</a>`)
+  })
+
   it('of a living run shows how far it is', async () => {
     const { test } = dashboard
     const [run] = await test.sql`
@@ -173,6 +187,9 @@ describe('a detail page', () => {
       }),
     })
     const page = await dashboard.page(`/sync-runs/${run?.id}`)
+    const silent = () => Promise.reject(new NoWorkerAnswered('integrations:sync:7', 5))
+    Object.assign(test.framework.workflows, { syncProgress: silent })
+    expect(await dashboard.page(`/sync-runs/${run?.id}`)).toContain('Temporal answers, but no worker answered')
     Object.assign(test.framework.workflows, { syncProgress: before })
     await test.sql`delete from integration_logs where id = ${run?.id}`
     expect(page).toContain('<progress aria-label="Items done" max="200" value="51"></progress> 51 of 200')

@@ -142,7 +142,7 @@ describe('bad input', () => {
     ['a name for a run', ['show-sync-run', 'last'], '"last" was given'],
     ['another status of a run', ['list-sync-runs', '--status', 'pending'], 'processing, success, partial, failed'],
     ['a date for a moment', ['list-failed-items', '--since', '2031-06-01'], '"2031-06-01" was given'],
-    ['no item to retry', ['retry-sync-item'], 'Give the ids of failed items, or all of a run by --run'],
+    ['no item to retry', ['retry-sync-item'], 'Give the ids of failed or waiting items, or all of a run by --run'],
     ['items and a run', ['retry-sync-item', '1', '2', '--run', '3'], 'not both: 1, 2 and --run 3 were given'],
     ['one bad item among good ones', ['retry-sync-item', '1', 'x'], '"x" was given'],
     ['no tries', ['retry-sync-item', '1', '--tries', '0'], 'from 1 to 1000 is allowed, "0" was given'],

@@ -16,7 +16,7 @@ import { givenFilter } from '../lists/listing-page.ts'
 import type { Standing } from '../records/integration-standing.ts'
 import { connectPath, standingColumns } from '../records/integration-standing.ts'
 import { rowLink } from '../records/record-links.ts'
-import { lookedAt, runDoctor, SHARED_LOOK } from './system-pages.ts'
+import { isOld, lookedAt, oldLook, runDoctor, sharedLook } from './system-pages.ts'
 import type { Trouble, TroubleGroup } from './troubles.ts'
 import { troubleGroups, troubleSummary } from './troubles.ts'
 
@@ -31,7 +31,7 @@ export async function homePage(integrations: Integrations, context: Context<Acce
   const { root } = reader
   const given = givenFilter(context)
   const [diagnosis, incidents, listed] = await Promise.all([
-    integrations.admin.diagnosis(SHARED_LOOK),
+    sharedLook(integrations),
     ask<Incidents>(integrations, context, 'get /incidents', { status: 'open', limit: String(INCIDENTS) }),
     ask<{ data: readonly Standing[]; next: number | null }>(integrations, context, 'get /integrations', {
       ...given,
@@ -39,13 +39,14 @@ export async function homePage(integrations: Integrations, context: Context<Acce
       traffic: 'false',
     }),
   ])
+  const isOfBefore = isOld(diagnosis)
   const groups = troubleGroups((diagnosis?.findings ?? []).map(columns), incidents.data)
   return dashboardPage(integrations, context, {
     title: 'Home',
     section: '',
     isLive: true,
-    main: html`<section aria-labelledby="wrong"><h2 id="wrong">What is wrong now</h2>
-${diagnosis === null && groups.length === 0 ? '' : troubleSummary(groups)}
+    main: html`<section aria-labelledby="wrong"><h2 id="wrong">${isOfBefore ? 'What was wrong' : 'What is wrong now'}</h2>
+${oldLook(diagnosis)}${isOfBefore || (diagnosis === null && groups.length === 0) ? '' : troubleSummary(groups)}
 <p class="quiet">${lookedAt(diagnosis)}${diagnosis === null ? '' : html` <a href="${root}/doctor">All that it looks at</a>`}</p>
 ${runDoctor(root)}
 ${groups.map((group) => groupOf(integrations, reader, group))}

@@ -92,7 +92,11 @@ export async function runDetail(asking: Asking): Promise<Detail> {
       seen?.shown ?? NOTHING,
       part(
         'Items',
-        html`<ul class="refs">${Object.entries(run.items).map(([word, count]) => html`<li><a href="${root}/sync-items?run=${id}&amp;status=${word}">${count} ${word}</a></li>`)}</ul>
+        html`<ul class="refs">${Object.entries(run.items).map(([word, count]) =>
+          word === 'processing'
+            ? html`<li><a href="${root}/sync-items?run=${id}&amp;status=processing&amp;waiting=false">${count - run.waiting} processing</a></li><li><a href="${root}/sync-items?run=${id}&amp;waiting=true">${run.waiting} waiting</a></li>`
+            : html`<li><a href="${root}/sync-items?run=${id}&amp;status=${word}">${count} ${word}</a></li>`,
+        )}</ul>
 ${tableOf({
   caption: 'What they failed of, the most frequent first',
   columns: [
