@@ -173,7 +173,10 @@ afterAll(async () => {
 function place(test: TestIntegrations): Place {
   const { integrations, framework } = test
   Object.assign(framework, { temporal: { ...framework.temporal, check: async () => {} } })
-  const reconciled = { integrations: 1, seen: 0, known: 0, inserted: 0, tooLarge: 0, capped: 0, failed: 0 }
+  const reconciled = {
+    ...{ integrations: 1, seen: 0, known: 0, inserted: 0, tooLarge: 0, capped: 0, failed: 0, skipped: 0 },
+    reasons: [],
+  }
   Object.assign(framework.workflows, {
     runReconciliation: async () => reconciled,
     runTokenRefresh: async () => ({ checked: 1, refreshed: 1, failed: 0, reauthRequired: 0 }),

@@ -115,7 +115,10 @@ it('reconcile-webhooks stores what never came, which is then handled', async () 
   // What is younger than some minutes may still arrive by itself.
   const occurredAt = new Date(Date.now() - 3_600_000)
   missed = [{ deliveryId: 'lost', eventType: null, payload: { n: 1 }, headers, occurredAt }]
-  const counts = { integrations: 1, seen: 1, known: 0, inserted: 1, too_large: 0, capped: 0, failed: 0 }
+  const counts = {
+    ...{ integrations: 1, seen: 1, known: 0, inserted: 1, too_large: 0, capped: 0, failed: 0, skipped: 0 },
+    reasons: [],
+  }
   const dry = await run('reconcile-webhooks', integrationId, '--dry-run')
   expect([dry.exitCode, dry.json()]).toEqual([0, counts])
   expect((await run('reconcile-webhooks', integrationId)).json()).toEqual(counts)

@@ -160,7 +160,7 @@ async function quietIntegration(name: string): Promise<number> {
     provider: 'github',
     name,
     credentials: { token: 'sandbox-token', webhook_secret: 'of the tests' },
-    metadata: { owner: 'octo-sandbox', repo: 'widgets', base_url: stack.sandboxUrl },
+    metadata: { owner: 'octo-sandbox', repo: 'widgets', base_url: stack.sandboxUrl, hook_id: 1 },
     isActive: false,
   })
   return created.id
@@ -203,7 +203,7 @@ describe('a healthy stack', () => {
 
   it('is told in one line', async () => {
     const { exitCode, out } = await run('integrations doctor')
-    expect(out).toContain('All is well: 33 checks without a finding.')
+    expect(out).toContain('All is well: 34 checks without a finding.')
     expect(exitCode).toBe(0)
   })
 })
