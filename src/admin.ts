@@ -23,7 +23,7 @@ import { rotateKeys } from './credentials/key-rotation.ts'
 import type { MigrationTarget } from './db/apply-migrations.ts'
 import { assertMigrated, pendingMigrations } from './db/apply-migrations.ts'
 import type { Connection, Database } from './db/client.ts'
-import { checkConnection } from './db/client.ts'
+import { askAside, checkConnection } from './db/client.ts'
 import type { ListStoredEvents, StoredEventDetail, StoredEventSummary } from './events/event-list.ts'
 import { getStoredEvent, listStoredEvents } from './events/event-list.ts'
 import type { SentNotification } from './events/notify.ts'
@@ -410,6 +410,7 @@ export function createAdmin(
   const doctor = () =>
     runDoctor(framework, {
       checkDatabase: () => checkConnection(connection),
+      askAside: (question) => askAside(connection.sql, question),
       pendingMigrations: () => pendingMigrations(target),
       baseUrl,
       dev,

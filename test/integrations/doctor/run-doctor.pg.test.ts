@@ -1,7 +1,10 @@
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
+import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { askAside } from '../../../src/db/client.ts'
 import type { Framework, ScheduleState, TemporalInspection, WedgedWorkflow } from '../../../src/framework/context.ts'
 import { BackendUnreachable } from '../../../src/framework/errors.ts'
+import { databaseBlocked } from '../../../src/integrations/doctor/lock-check.ts'
 import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
 import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
 import { mappedTable, reportUnfitModels } from '../../../src/mappings/mapped-table.ts'
@@ -20,6 +23,7 @@ import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
 import { loadConfig } from '../../support/load-config.ts'
 import { syncProvider, webhookProvider } from '../../support/providers.ts'
 import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../../support/rows.ts'
+import { SOON } from '../../support/soon.ts'
 
 const KEY = encryptionKey('test')
 const HOUR_MS = 3_600_000
@@ -83,7 +87,13 @@ beforeEach(async () => {
     followed: new Set(),
     unreachable: null,
   }
-  probes = { checkDatabase: async () => {}, pendingMigrations: async () => [], baseUrl: null, dev: false }
+  probes = {
+    checkDatabase: async () => {},
+    askAside: (question) => askAside(test.sql, question),
+    pendingMigrations: async () => [],
+    baseUrl: null,
+    dev: false,
+  }
   test.starts.running.clear()
   await test.sql`delete from integrations`
 })
@@ -126,7 +136,37 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(33)
+  expect(findings.length).toBe(35)
+})
+
+it('does not take minutes where a lock holds up the checks as well', async () => {
+  const { id } = await makeIntegration(test, 'hooks')
+  const holder = postgres(database.url, { max: 1 })
+  try {
+    const held = await holder.reserve()
+    await held`begin`
+    await held`lock table integration_incidents in access exclusive mode`
+    const waiting = makeIncident(test, id)
+    waiting.catch(() => {})
+    await expect
+      .poll(async () => [await databaseBlocked.look(test.framework, probes)].flat()[0]?.status, SOON)
+      .toBe('fault')
+    const found = await wrong()
+    expect(found).toMatchObject([
+      { check: 'database.blocked', status: 'fault', message: expect.stringContaining('integration_incidents') },
+      {
+        check: 'incidents.unseen',
+        status: 'fault',
+        message: expect.stringContaining('no answer within 3 s; see database.blocked'),
+      },
+      { check: 'pruning.overdue', message: expect.stringContaining('no answer within 3 s; see database.blocked') },
+    ])
+    await held`rollback`
+    await waiting
+    expect(await wrong()).toEqual([])
+  } finally {
+    await holder.end({ timeout: 0 })
+  }
 })
 
 describe('models of the host', () => {
@@ -255,6 +295,46 @@ describe('circuits', () => {
       },
     ])
     await integration.overrideCircuit(null)
+    expect(await wrong()).toEqual([])
+  })
+})
+
+describe('rate limits', () => {
+  it('that an operator has overridden are shown with their use, who set them and when, and given back by a command', async () => {
+    const integration = await makeIntegration(test, 'hooks')
+    await makeIntegration(test, 'hooks')
+    await integration.overrideRateLimit({ limit: 5, seconds: 3_600, window: 'fixed' })
+    await test.integrations.admin.operator.note(integration.id, {
+      token: 'of anna',
+      action: 'rate-limit set 5 in 3600 s, fixed',
+      target: `integration:${integration.id}`,
+      from: undefined,
+    })
+    for (let calls = 0; calls < 2; calls += 1) await integration.request('things', 'GET', async () => ({}))
+    const { setAt } = await integration.rateLimit()
+    expect(await wrong()).toEqual([
+      {
+        check: 'rate_limits.overridden',
+        status: 'warning',
+        message: `The rate limit of integration ${integration.id} was overridden by of anna at ${setAt?.toISOString().slice(0, 19)}Z: 5 calls in 3600 s (fixed), for good; 2 of 5 are used now.`,
+        remedy: `integrations rate-limit ${integration.id} clear`,
+        integrationId: integration.id,
+        stream: null,
+        since: setAt,
+      },
+    ])
+    await integration.overrideRateLimit({ limit: 6, seconds: 60, window: 'sliding' }, new Date('2099-01-01T00:00:00Z'))
+    expect(await wrong()).toMatchObject([
+      {
+        message: expect.stringMatching(
+          /by a host's code or by SQL: the audit names no person: 6 calls in 60 s \(sliding\), until 2099-01-01T00:00:00Z/,
+        ),
+        since: null,
+      },
+    ])
+    await setIntegration(test, integration.id, { rateLimitOverrideUntil: ago(1_000) })
+    expect(await wrong()).toEqual([])
+    await integration.overrideRateLimit(null)
     expect(await wrong()).toEqual([])
   })
 })
