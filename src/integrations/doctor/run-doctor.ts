@@ -17,6 +17,7 @@ import { overriddenLimit } from './limit-check.ts'
 import { databaseBlocked } from './lock-check.ts'
 import { sharedLimits } from './shared-limit-checks.ts'
 import { syncChecks } from './sync-checks.ts'
+import { syncWaitingItems } from './waiting-items-check.ts'
 
 export interface Finding {
   /** Stable name of the check, such as `database.reachable`. */
@@ -57,6 +58,7 @@ const CHECKS: readonly Check[] = [
   sharedLimits,
   ...webhookChecks,
   ...syncChecks,
+  syncWaitingItems,
   ...backlogChecks,
   ...accessChecks,
 ]

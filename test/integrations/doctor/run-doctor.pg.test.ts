@@ -136,7 +136,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(35)
+  expect(findings.length).toBe(36)
 })
 
 it('does not take minutes where a lock holds up the checks as well', async () => {
@@ -485,6 +485,44 @@ describe('runs', () => {
     await setIntegration(test, id, { nextSyncAt: ago(HOUR_MS) })
     temporal.workers = 0
     expect((await wrong()).map(({ check }) => check)).toEqual(['temporal.workers'])
+  })
+
+  it('whose items wait for another try after errors are a warning, by run, with the error of most of them', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    test.starts.running.add(id)
+    const run = await makeRun(test, id)
+    const waits = (error: string | null, values: Parameters<typeof makeItem>[2] = {}) =>
+      makeItem(test, run, {
+        ...{ status: 'processing', attempts: 2, lastError: error, nextAttemptAt: ago(-60_000) },
+        ...{ createdAt: ago(240_000), ...values },
+      })
+    await waits('no order 1', { createdAt: ago(120_000) })
+    await waits(null)
+    await waits('not yet', { attempts: 0 })
+    expect(await wrong()).toEqual([])
+    const { createdAt } = await waits('no order 1', { createdAt: ago(250_000) })
+    await waits('timeout')
+    await waits('no order 22')
+    await waits('no order 333')
+    const backfill = await makeRun(test, id, {}, { operation: 'backfill' })
+    const held = { status: 'processing', attempts: 1, lastError: 'x', createdAt: ago(HOUR_MS) } as const
+    await makeItem(test, backfill, { ...held, nextAttemptAt: ago(0) })
+    const since = `${createdAt.toISOString().slice(0, 19)}Z`
+    expect(await wrong()).toEqual([
+      {
+        check: 'sync.waiting_items',
+        status: 'warning',
+        message: expect.stringMatching(
+          new RegExp(
+            `^4 items of run ${run.id} of integration ${id} failed, wait for their next try and hold its cursor; the oldest was listed at ${since}, the next try is due at \\S+Z\\. Most often: no order <n>\\.`,
+          ),
+        ),
+        remedy: `integrations list-failed-items --integration ${id} --waiting`,
+        integrationId: id,
+        stream: null,
+        since: createdAt,
+      },
+    ])
   })
 
   it('with failed items that hold the cursor: another run for those with an external id, else letting go', async () => {
