@@ -49,6 +49,7 @@ import type { IncidentSummary, ListIncidents } from './incidents/list.ts'
 import { getIncident, listIncidents } from './incidents/list.ts'
 import type { Diagnosis, WantedDiagnosis } from './integrations/doctor/kept-diagnosis.ts'
 import { keptDiagnosis } from './integrations/doctor/kept-diagnosis.ts'
+import { localCommands } from './integrations/doctor/local-commands.ts'
 import type { Finding } from './integrations/doctor/run-doctor.ts'
 import { runDoctor } from './integrations/doctor/run-doctor.ts'
 import type { HealthCheckResult } from './integrations/health-check.ts'
@@ -414,6 +415,7 @@ export function createAdmin(
       pendingMigrations: () => pendingMigrations(target),
       baseUrl,
       dev,
+      local: localCommands(process.env),
     })
   const links = linksOut(framework)
   return {

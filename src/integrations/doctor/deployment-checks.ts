@@ -8,8 +8,9 @@ import { ascendingPages } from '../../framework/list-filter.ts'
 import { errorLine } from '../../framework/logger.ts'
 import { hasOAuth2 } from '../../providers/contracts.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import { capped, counted, fault, MAX_FINDINGS, moment, ok, warning, workerCommand } from './doctor-check.ts'
+import { capped, counted, fault, MAX_FINDINGS, moment, ok, warning } from './doctor-check.ts'
 import { databaseBlocked } from './lock-check.ts'
+import { temporalWorkers } from './workers-check.ts'
 
 /** Beyond it, moments of the process and of the database can't be compared, and signed times look old. */
 const MAX_SKEW_SECONDS = 5
@@ -186,21 +187,6 @@ const temporalWedged: Check = {
       ),
       'No workflow of ours fails again and again.',
     )
-  },
-}
-
-const temporalWorkers: Check = {
-  name: 'temporal.workers',
-  needs: ['temporal.reachable'],
-  async look({ temporal }) {
-    const queues = await temporal.pollers()
-    const idle = queues.filter(({ workers }) => workers === 0).map(({ taskQueue }) => taskQueue)
-    if (idle.length > 0)
-      return fault(
-        `No worker has polled ${idle.length === 1 ? 'the task queue' : 'the task queues'} ${idle.join(', ')} for two minutes: what waits there stays.`,
-        workerCommand(),
-      )
-    return ok(queues.map(({ taskQueue, workers }) => `${taskQueue}: ${workers} polling`).join(', '))
   },
 }
 

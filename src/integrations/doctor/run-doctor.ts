@@ -14,6 +14,8 @@ import type { Check, Observation } from './doctor-check.ts'
 import { fault, skipped } from './doctor-check.ts'
 import { integrationChecks } from './integration-checks.ts'
 import { overriddenLimit } from './limit-check.ts'
+import type { LocalCommands } from './local-commands.ts'
+import { locally } from './local-commands.ts'
 import { databaseBlocked } from './lock-check.ts'
 import { sharedLimits } from './shared-limit-checks.ts'
 import { syncChecks } from './sync-checks.ts'
@@ -47,6 +49,8 @@ export interface DoctorProbes {
   readonly baseUrl: string | null
   /** Whether the API asks no one on this machine to sign in. */
   readonly dev: boolean
+  /** Where `npm start` runs everything and keeps it up; null elsewhere. */
+  readonly local: LocalCommands | null
 }
 
 /** In order: a check comes after those that it needs. */
@@ -77,27 +81,27 @@ export async function runDoctor(framework: Framework, probes: DoctorProbes): Pro
     const reason = check.needs.map((need) => blocked.get(need)).find((root) => root !== undefined)
     const seen =
       reason === undefined
-        ? await look(check, framework, probes, blocked.has(databaseBlocked.name))
+        ? await look(() => check.look(framework, probes, findings), blocked.has(databaseBlocked.name))
         : [skipped(`Not looked at: see ${reason}.`)]
     const isAtFault = seen.some(({ status }) => status === 'fault')
     if (reason !== undefined || isAtFault) blocked.set(check.name, reason ?? check.name)
-    findings.push(...seen.map((observation) => ({ check: check.name, ...observation })))
+    findings.push(...seen.map((observation) => ({ check: check.name, ...pasteable(observation, probes) })))
   }
   return findings
 }
 
-async function look(
-  check: Check,
-  framework: Framework,
-  probes: DoctorProbes,
-  isBehindLock: boolean,
-): Promise<readonly Observation[]> {
+async function look(ask: () => ReturnType<Check['look']>, isBehindLock: boolean): Promise<readonly Observation[]> {
   const seconds = isBehindLock ? BEHIND_LOCK_SECONDS : CHECK_SECONDS
   try {
     const late = () => new Error(`no answer within ${seconds} s${isBehindLock ? `; see ${databaseBlocked.name}` : ''}`)
-    const seen = await withTimeLimit(seconds, late, () => check.look(framework, probes))
+    const seen = await withTimeLimit(seconds, late, ask)
     return [seen].flat()
   } catch (error) {
     return [fault(`The check itself failed: ${errorLine(error, 500)}`, null)]
   }
+}
+
+function pasteable(observation: Observation, { local }: DoctorProbes): Observation {
+  const { remedy } = observation
+  return remedy === null || local === null ? observation : { ...observation, remedy: locally(remedy, local) }
 }

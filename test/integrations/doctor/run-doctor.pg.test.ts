@@ -2,7 +2,13 @@ import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { askAside } from '../../../src/db/client.ts'
-import type { Framework, ScheduleState, TemporalInspection, WedgedWorkflow } from '../../../src/framework/context.ts'
+import type {
+  Framework,
+  PolledQueue,
+  ScheduleState,
+  TemporalInspection,
+  WedgedWorkflow,
+} from '../../../src/framework/context.ts'
 import { BackendUnreachable } from '../../../src/framework/errors.ts'
 import { databaseBlocked } from '../../../src/integrations/doctor/lock-check.ts'
 import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
@@ -50,6 +56,7 @@ let test: TestIntegrations
 let temporal: {
   schedules: ScheduleState[]
   workers: number
+  queue: Partial<PolledQueue>
   wedged: readonly WedgedWorkflow[]
   inbox: boolean
   outbox: boolean
@@ -81,6 +88,7 @@ beforeEach(async () => {
   temporal = {
     schedules: [IN_STEP],
     workers: 1,
+    queue: {},
     wedged: [],
     inbox: false,
     outbox: false,
@@ -93,6 +101,7 @@ beforeEach(async () => {
     pendingMigrations: async () => [],
     baseUrl: null,
     dev: false,
+    local: null,
   }
   test.starts.running.clear()
   await test.sql`delete from integrations`
@@ -111,7 +120,15 @@ function scriptedTemporal(): TemporalInspection {
     applySchedules: async () => temporal.schedules,
     searchAttributes: async () => [],
     applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
-    pollers: async () => [{ taskQueue: 'integrations-default', workers: temporal.workers }],
+    pollers: async () => [
+      {
+        taskQueue: 'integrations-default',
+        workers: temporal.workers,
+        lastPoll: null,
+        backlog: null,
+        ...temporal.queue,
+      },
+    ],
     wedged: async () => temporal.wedged,
     isInboxRunning: async () => temporal.inbox,
     isOutboxRunning: async () => temporal.outbox,
@@ -252,6 +269,103 @@ describe('pending webhooks', () => {
     const found = await wrong()
     expect(found).toHaveLength(11)
     expect(found.at(-1)?.message).toContain('at least 2 more')
+  })
+})
+
+describe('workers', () => {
+  const lastPoll = (secondsAgo: number, identity = '4711@worker-1') => ({ identity, at: ago(secondsAgo * 1_000) })
+
+  it('that took no task since they came are a warning at once: their process may stand still', async () => {
+    const last = lastPoll(40)
+    temporal.queue = { lastPoll: last, backlog: { tasks: 3, seconds: 35, lastPoll: last } }
+    const at = `${last.at.toISOString().slice(0, 19)}Z`
+    expect(await wrong()).toEqual([
+      {
+        check: 'temporal.workers',
+        status: 'warning',
+        message: `3 tasks of integrations-default wait, the oldest for 35 s, though 1 worker polled it within two minutes; the last poll for them was by 4711@worker-1 at ${at}. Either all of its slots are taken, or it does not go on. If its process on worker-1 lives but stands (ps: state T): kill -CONT 4711, or kill -9 4711 and start another.`,
+        remedy: 'ps -o pid,stat,etime,args -p 4711',
+        integrationId: null,
+        stream: null,
+        since: last.at,
+      },
+    ])
+  })
+
+  it('that work a backlog off are well', async () => {
+    temporal.queue = { lastPoll: lastPoll(1), backlog: { tasks: 900, seconds: 300, lastPoll: lastPoll(1) } }
+    expect(await wrong()).toEqual([])
+    temporal.queue = { lastPoll: lastPoll(50), backlog: { tasks: 1, seconds: 5, lastPoll: lastPoll(50) } }
+    expect(await wrong()).toEqual([])
+  })
+
+  it('that are gone are a fault with the last one, and since when', async () => {
+    temporal.workers = 0
+    const last = lastPoll(170, 'named-by-hand')
+    temporal.queue = { lastPoll: last, backlog: { tasks: 1, seconds: 170, lastPoll: last } }
+    expect(await wrong()).toMatchObject([
+      {
+        status: 'fault',
+        message: expect.stringMatching(
+          /what waits there stays \(1 task\)\. The last was named-by-hand at \S+Z\. If its process/,
+        ),
+        since: last.at,
+      },
+    ])
+    temporal.queue = {}
+    expect(await wrong()).toMatchObject([{ message: expect.stringContaining('None did in the last five minutes.') }])
+  })
+
+  it('and all remedies are lines that run where npm start keeps everything up', async () => {
+    const local = { integrations: 'npm run cli --', temporal: '/kept/temporal', psql: "PGPASSWORD=$(cat p) psql 'u'" }
+    probes = { ...probes, local }
+    temporal.workers = 0
+    const last = lastPoll(170)
+    temporal.queue = { lastPoll: last }
+    temporal.schedules = [
+      { ...IN_STEP, isPaused: true },
+      { ...IN_STEP, standing: 'missing' },
+    ]
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { status: 'failed', updatedAt: ago(1_000) })
+    expect((await wrong()).map(({ check, remedy }) => [check, remedy])).toEqual([
+      ['temporal.schedules', expect.stringMatching(/^\/kept\/temporal schedule toggle --address /)],
+      ['temporal.schedules', 'npm run cli -- schedules --apply'],
+      ['temporal.workers', 'kill -9 4711'],
+      ['webhooks.failed', expect.stringMatching(/^PGPASSWORD=\$\(cat p\) psql 'u' -c 'select id, /)],
+    ])
+    expect((await wrong())[2]?.message).toContain('kill -9 4711; npm start starts another.')
+    temporal.queue = {}
+    expect((await wrong())[2]?.remedy).toBe('npm start')
+  })
+
+  it('are named by the checks of webhooks that wait for them, with the count', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { updatedAt: ago(20_000) })
+    await makeWebhook(test, id, { updatedAt: ago(25_000) })
+    await makeWebhook(test, id, { status: 'processing', claim: 'gone:1', updatedAt: ago(30_000) })
+    temporal.inbox = true
+    expect(await wrong()).toEqual([])
+    temporal.workers = 0
+    expect(await wrong()).toMatchObject([
+      { check: 'temporal.workers', status: 'fault' },
+      {
+        check: 'webhooks.pending',
+        status: 'warning',
+        message: expect.stringMatching(
+          /^2 webhooks of 1 integration stand, the oldest since \S+Z: see temporal\.workers\.$/,
+        ),
+        remedy: expect.stringContaining('worker'),
+      },
+      { check: 'webhooks.processing', message: expect.stringContaining('1 webhook of 1 integration stand') },
+    ])
+    temporal.workers = 1
+    await makeWebhook(test, id, { updatedAt: ago(130_000) })
+    const findings = await runDoctor(test.framework, probes)
+    expect(findings.find(({ check }) => check === 'webhooks.pending')).toMatchObject({
+      status: 'ok',
+      message: expect.stringMatching(/^1 webhook pending for 120 s, the oldest since \S+Z; the inbox runs/),
+    })
   })
 })
 
