@@ -1,5 +1,5 @@
 /** Sessions of ours that wait for a lock, and the session that holds it. Rule: docs/behaviour/doctor.md, "Locks". */
-import type { Sql } from 'postgres'
+import type { Connection } from '../../db/client.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, psqlCommand } from './doctor-check.ts'
 
@@ -79,7 +79,7 @@ function standing({ state, kind, stateSince, transactionSince, role }: LockHolde
  * Sessions that wait behind others that wait are counted for the one at their head. Locks and pids are seen by every role; state and
  * moments by a role with pg_read_all_stats, or of the same user. No table of ours is read, so nothing here waits for a lock on one.
  */
-export async function lockHolders(sql: Sql, { seconds = WAITING_SECONDS } = {}): Promise<LockHolder[]> {
+export async function lockHolders(sql: Connection['sql'], { seconds = WAITING_SECONDS } = {}): Promise<LockHolder[]> {
   const rows = await sql<(Omit<LockHolder, 'tables'> & { tables: string })[]>`
     with recursive asked as materialized (
       select pid, relation, waitstart from pg_locks where not granted

@@ -4,7 +4,7 @@
  * Rule: docs/behaviour/doctor.md.
  */
 
-import type { Sql } from 'postgres'
+import type { Connection } from '../../db/client.ts'
 import type { Framework } from '../../framework/context.ts'
 import { errorLine } from '../../framework/logger.ts'
 import { withTimeLimit } from '../../framework/waiting.ts'
@@ -43,7 +43,7 @@ export interface DoctorProbes {
   /** @throws BackendUnreachable, InvalidConfiguration */
   checkDatabase(): Promise<void>
   /** Over a connection of its own: those of the pool may all be waiting for a lock. */
-  askAside<T>(question: (sql: Sql) => Promise<T>): Promise<T>
+  askAside<T>(question: (sql: Connection['sql']) => Promise<T>): Promise<T>
   /** Names of the files of `drizzle/` that are not applied. */
   pendingMigrations(): Promise<readonly string[]>
   readonly baseUrl: string | null
