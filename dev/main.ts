@@ -9,6 +9,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { devLogin } from '../src/api/middleware.ts'
+import { shellWord } from '../src/framework/shell-word.ts'
 import { runDemo, summaryTable } from './demo.ts'
 import { acquireRunLock } from './lock.ts'
 import { createChecklist, createNarrator } from './narrator.ts'
@@ -28,6 +29,7 @@ const demo = positionals[0] === 'demo'
 const folder = resolve(values.data ?? (demo ? join('.data', 'demo') : '.data'))
 /** In which `npm run cli` looks. */
 const isUsualFolder = folder === resolve('.data')
+const COMMANDS = `npm run cli --${isUsualFolder ? '' : ` --data ${shellWord(folder)}`}`
 const print = (line: string): void => console.log(line)
 
 process.exit(await main())
@@ -61,6 +63,7 @@ async function main(): Promise<number> {
       supervisor,
       lock,
       checklist: createChecklist(print),
+      commands: COMMANDS,
       // The demo has ports and a timetable of its own: its syncs start when it says so.
       ...(demo ? { anyPorts: true, env: demoEnvironment() } : {}),
       // The checklist comes first; then what the processes had to say meanwhile.
@@ -122,7 +125,7 @@ function urlsOf(stack: Stack): Record<string, string> {
   return {
     Dashboard: `${stack.apiUrl}${devLogin(stack.integrations)}`,
     API: stack.apiUrl,
-    Commands: `npm run cli -- ${isUsualFolder ? '' : `--data ${folder} `}list`,
+    Commands: `${COMMANDS} list`,
     ...(stack.temporalUi === null ? {} : { 'Temporal UI': stack.temporalUi }),
     'Temporal server': stack.temporalAddress,
     ...(stack.temporalBinary === null
@@ -130,15 +133,8 @@ function urlsOf(stack: Stack): Record<string, string> {
       : { 'Temporal CLI': `${stack.temporalBinary} --address ${stack.temporalAddress}` }),
     Webhooks: `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`,
     'Sandbox provider': stack.sandboxUrl,
-    // Without the password, which would end up in logs and screenshots.
-    Postgres: `PGPASSWORD=$(cat ${join(folder, 'postgres', 'password')}) psql ${withoutPassword(stack.databaseUrl)}`,
+    Postgres: stack.psql,
   }
-}
-
-function withoutPassword(databaseUrl: string): string {
-  const url = new URL(databaseUrl)
-  url.password = ''
-  return url.href
 }
 
 function printUrls(urls: Readonly<Record<string, string>>): void {

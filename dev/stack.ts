@@ -11,6 +11,7 @@ import { HOOK_ID } from '../sandbox/github/webhook-sender.ts'
 import { freePort } from '../src/bin/free-port.ts'
 import { loadHost } from '../src/bin/host.ts'
 import type { Integrations } from '../src/create-integrations.ts'
+import { shellWord } from '../src/framework/shell-word.ts'
 import { withheld } from './environment.ts'
 import { ownersOnly } from './local-process.ts'
 import type { RunLock } from './lock.ts'
@@ -24,6 +25,8 @@ const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const NODE_ARGUMENTS = ['--conditions=durable-source', '--import', 'tsx']
 /** What the dashboard links to. */
 const TEMPORAL_UI = 'INTEGRATIONS__OPERATOR__TEMPORAL_UI'
+/** Where only we know how a command is run. Rule: docs/behaviour/doctor.md, "Remedies under npm start". */
+const LOCAL_COMMANDS = 'INTEGRATIONS_LOCAL_COMMANDS'
 const REPLAY_WINDOW = 'INTEGRATIONS__WEBHOOK__REPLAY_WINDOW'
 const HOST_CONFIG = join(ROOT, 'examples/host/integrations.config.ts')
 const SANDBOX_TOKEN = 'sandbox-token'
@@ -43,6 +46,8 @@ export interface StackOptions {
   readonly onLine: (source: string, line: string) => void
   /** Any free ports instead of the usual ones: for tests and the demo. */
   readonly anyPorts?: boolean
+  /** By which the package's commands work on this folder, such as `npm run cli --`: the doctor's remedies name it. */
+  readonly commands?: string
   /** Added to the environment of API and worker. */
   readonly env?: Readonly<Record<string, string>>
   /** Issues and pull requests that the sandbox begins with. Default: its own, 340. */
@@ -54,6 +59,8 @@ export interface Stack {
   readonly integrationId: number
   readonly webhookSecret: string
   readonly databaseUrl: string
+  /** Opens a `psql` on it, for a shell. */
+  readonly psql: string
   readonly temporalAddress: string
   readonly temporalUi: string | null
   /** Path of the `temporal` that runs; null where a server was there already. */
@@ -127,7 +134,17 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     return server
   })
 
+  const psql = psqlOn(folder, postgres.url)
   const environment = {
+    ...(options.commands === undefined
+      ? {}
+      : {
+          [LOCAL_COMMANDS]: JSON.stringify({
+            integrations: options.commands,
+            temporal: shellWord(temporal.binary ?? 'temporal'),
+            psql,
+          }),
+        }),
     ...(temporal.uiUrl === null ? {} : { [TEMPORAL_UI]: temporal.uiUrl }),
     DATABASE_URL: postgres.url,
     TEMPORAL_ADDRESS: temporal.address,
@@ -189,6 +206,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     integrations,
     ...integration,
     databaseUrl: postgres.url,
+    psql,
     temporalAddress: temporal.address,
     temporalUi: temporal.uiUrl,
     temporalBinary: temporal.binary,
@@ -221,6 +239,13 @@ async function connectSandbox(
     syncIntervalMinutes: SYNC_INTERVAL_MINUTES,
   })
   return { integrationId: created.id, webhookSecret }
+}
+
+/** Without the password, which would end up in logs and screenshots. */
+function psqlOn(folder: string, databaseUrl: string): string {
+  const url = new URL(databaseUrl)
+  url.password = ''
+  return `PGPASSWORD=$(cat ${shellWord(join(folder, 'postgres', 'password'))}) psql ${shellWord(url.href)}`
 }
 
 /** A key of this folder's own, made once: what the database holds is readable with it only. */

@@ -23,7 +23,7 @@ import { rotateKeys } from './credentials/key-rotation.ts'
 import type { MigrationTarget } from './db/apply-migrations.ts'
 import { assertMigrated, pendingMigrations } from './db/apply-migrations.ts'
 import type { Connection, Database } from './db/client.ts'
-import { checkConnection } from './db/client.ts'
+import { askAside, checkConnection } from './db/client.ts'
 import type { ListStoredEvents, StoredEventDetail, StoredEventSummary } from './events/event-list.ts'
 import { getStoredEvent, listStoredEvents } from './events/event-list.ts'
 import type { SentNotification } from './events/notify.ts'
@@ -49,6 +49,7 @@ import type { IncidentSummary, ListIncidents } from './incidents/list.ts'
 import { getIncident, listIncidents } from './incidents/list.ts'
 import type { Diagnosis, WantedDiagnosis } from './integrations/doctor/kept-diagnosis.ts'
 import { keptDiagnosis } from './integrations/doctor/kept-diagnosis.ts'
+import { localCommands } from './integrations/doctor/local-commands.ts'
 import type { Finding } from './integrations/doctor/run-doctor.ts'
 import { runDoctor } from './integrations/doctor/run-doctor.ts'
 import type { HealthCheckResult } from './integrations/health-check.ts'
@@ -410,9 +411,11 @@ export function createAdmin(
   const doctor = () =>
     runDoctor(framework, {
       checkDatabase: () => checkConnection(connection),
+      askAside: (question) => askAside(connection.sql, question),
       pendingMigrations: () => pendingMigrations(target),
       baseUrl,
       dev,
+      local: localCommands(process.env),
     })
   const links = linksOut(framework)
   return {

@@ -63,7 +63,7 @@ export type { LifeLine, Origin, RecordKind, RecordRef } from './explain/lives.ts
 export type { FoundPayload, FoundPayloads, PayloadSearch } from './explain/payload-search.ts'
 export type { RowKind } from './explain/reference-rules.ts'
 export type { ActOnMany } from './failures/act-progress.ts'
-export type { FailureKind } from './failures/failure-rules.ts'
+export type { FailureKind, WaitingItems } from './failures/failure-rules.ts'
 export type { FailureFilter, FailureGroup, Failures, ListFailures } from './failures/failures.ts'
 export type { GroupActor, RetriedGroup, RetryGroup, RetryGroupPreview } from './failures/retry-group.ts'
 export type {

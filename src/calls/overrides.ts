@@ -1,6 +1,5 @@
-/** Looking at and overriding the circuit breaker and the rate limit. Rule: docs/behaviour/requests.md, "Overrides". */
+/** Looking at and overriding the circuit breaker, and what it shares with overrides of the rate limit. Rule: docs/behaviour/requests.md, "Overrides". */
 import { and, eq } from 'drizzle-orm'
-import { z } from 'zod'
 import type { Database, Transaction } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
@@ -12,13 +11,13 @@ import { isInstant } from '../framework/instant.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { closeIncidents } from '../incidents/queries.ts'
 import { requireIntegration, updateIntegration } from '../integrations/queries.ts'
-import type { CircuitView, Integration, RateLimitView } from '../providers/integration.ts'
+import type { CircuitView, Integration } from '../providers/integration.ts'
 import type { CallTarget } from './admission/call-queries.ts'
 import { endLease } from './admission/call-state.ts'
 import type { StoredCallState } from './admission/state-queries.ts'
 import { callStates, lockCallState, storeCallState } from './admission/state-queries.ts'
-import type { BreakerState, CircuitOverride, Limit } from './admission/state-rules.ts'
-import { CLOSED_BREAKER, failuresCounted, resetBreaker, unitsUsed } from './admission/state-rules.ts'
+import type { BreakerState, CircuitOverride } from './admission/state-rules.ts'
+import { CLOSED_BREAKER, failuresCounted, resetBreaker } from './admission/state-rules.ts'
 import { announceChanges } from './call-events.ts'
 import { callTarget } from './call-target.ts'
 
@@ -159,92 +158,8 @@ function circuitInForce(
   return isKnown && !isOver(circuitOverrideUntil, nowMs) ? (circuitOverride as CircuitOverride) : null
 }
 
-/** The greatest number of the configuration's whole numbers. */
-const MAX = 2_147_483_647
-
-/** The column, as the admission statement reads it. */
-const StoredLimit = z.object({
-  limit: z.int().min(1).max(9_999_999_999),
-  windowSeconds: z.int().min(1).max(9_999_999_999),
-  window: z.enum(['fixed', 'sliding']),
-})
-
-/** @throws IntegrationNotFound */
-export async function rateLimitView(
-  framework: Framework,
-  integrationId: number,
-): Promise<Omit<RateLimitView, 'shared'>> {
-  const { db, tables } = framework
-  const { row, target, state, now } = await currentState(framework, integrationId)
-  const until = row.rateLimitOverrideUntil
-  if (until !== null && isOver(until, now)) await clearExpiredOverride(db, tables, 'rateLimit', integrationId, until)
-
-  const { limit: providers, limitOverrides } = target.rules
-  const override = limitOverrides ? limitInForce(row, now) : null
-  const limit = override ?? providers
-  const suppressedUntil = state?.suppressedUntil ?? null
-  return {
-    source: override !== null ? 'override' : providers !== null ? 'provider' : 'none',
-    limit: limit?.limit ?? null,
-    windowSeconds: limit?.seconds ?? null,
-    window: limit?.window ?? null,
-    used: limit === null ? 0 : unitsUsed(state?.window ?? null, limit, now),
-    overrideUntil: override === null ? null : until,
-    suppressedUntil: suppressedUntil !== null && suppressedUntil > now ? new Date(suppressedUntil) : null,
-  }
-}
-
-/**
- * Puts a limit in the provider's place, or gives the provider's back.
- *
- * @throws InvalidArgumentException, IntegrationNotFound; then nothing has changed
- */
-export async function overrideRateLimit(
-  framework: Framework,
-  integration: Integration,
-  limit: Limit | null,
-  until?: Date,
-): Promise<void> {
-  const { db, tables, config } = framework
-  const stored = limit === null ? null : storedLimit(limit)
-  await checkUntil(framework, integration, limit, until)
-  const patch = { rateLimitOverride: stored, rateLimitOverrideUntil: until ?? null }
-  if ((await updateIntegration(db, tables, integration.id, patch)) === null)
-    throw new IntegrationNotFound(integration.id)
-  endLease(framework, integration.id)
-  if (stored !== null && !config.rate_limiting.overrides_enabled)
-    integrationLogger(framework, integration).warn(
-      { event: 'rate_limit.override_idle' },
-      'rate_limiting.overrides_enabled is false: the override is stored, and nothing obeys it',
-    )
-}
-
-/** Judged by its fields: a limit of another copy of this package is as good. */
-export function storedLimit(limit: Limit): z.output<typeof StoredLimit> {
-  const { limit: calls, seconds, window } = Object(limit) as Partial<Limit>
-  const isCount = (value: unknown): boolean => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX
-  if (!isCount(calls) || !isCount(seconds) || (window !== 'fixed' && window !== 'sliding'))
-    throw new InvalidArgumentException(
-      'rate limit',
-      `a RateLimit of 1 to ${MAX} calls in 1 to ${MAX} seconds is allowed, ${JSON.stringify(limit)} was given`,
-    )
-  return { limit: Number(calls), windowSeconds: Number(seconds), window }
-}
-
-/** The limit that the calls of an integration obey now; null: there is none. */
-export function limitNow(framework: Framework, row: IntegrationRow): Limit | null {
-  const { limit, limitOverrides } = callTarget(framework, row).rules
-  return (limitOverrides ? limitInForce(row, framework.clock.now().getTime()) : null) ?? limit
-}
-
-function limitInForce({ rateLimitOverride, rateLimitOverrideUntil }: IntegrationRow, nowMs: number): Limit | null {
-  if (isOver(rateLimitOverrideUntil, nowMs)) return null
-  const { success, data } = StoredLimit.safeParse(rateLimitOverride)
-  return success ? { limit: data.limit, seconds: data.windowSeconds, window: data.window } : null
-}
-
 /** The row, what the statements of calls need of it, and their shared state now. @throws IntegrationNotFound */
-async function currentState(framework: Framework, integrationId: number) {
+export async function currentState(framework: Framework, integrationId: number) {
   const row = await requireIntegration(framework, integrationId)
   const target = callTarget(framework, row)
   const { nowMs, states } = await callStates(framework.db, framework.tables, [target.key])
@@ -252,7 +167,7 @@ async function currentState(framework: Framework, integrationId: number) {
 }
 
 /** An override is in force before its end. Null: it has no end. */
-function isOver(until: Date | null, nowMs: number): boolean {
+export function isOver(until: Date | null, nowMs: number): boolean {
   return until !== null && nowMs >= until.getTime()
 }
 
@@ -286,7 +201,7 @@ function shown(until: unknown): string {
 }
 
 /** Clears an override that is over. False: another one has been set since, or it was cleared. */
-async function clearExpiredOverride(
+export async function clearExpiredOverride(
   db: Database | Transaction,
   { integrations }: Tables,
   what: 'circuit' | 'rateLimit',

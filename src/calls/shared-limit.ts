@@ -7,7 +7,8 @@ import type { Scope } from './admission/shared-budgets.ts'
 import { overrideShared, sharedState, sharedUnits } from './admission/shared-queries.ts'
 import type { Limit } from './admission/state-rules.ts'
 import { declaredScope } from './call-target.ts'
-import { checkUntil, storedLimit } from './overrides.ts'
+import { storedLimit } from './limit-overrides.ts'
+import { checkUntil } from './overrides.ts'
 
 /** Null: it shares none. */
 export async function sharedLimitView(framework: Framework, integration: Integration): Promise<SharedLimitView | null> {

@@ -291,6 +291,9 @@ export const VARIABLES: Readonly<Record<string, Variable>> = {
     'the authorities that the system trusts',
   ),
   TEMPORAL_TLS_SERVER_NAME: variable("the name that Temporal's certificate must bear", 'the host of the address'),
+  INTEGRATIONS_LOCAL_COMMANDS: variable(
+    'JSON `{"integrations", "temporal", "psql"}`: the commands that the doctor names in place of `integrations`, `temporal` and `psql "$DATABASE_URL"`; `npm start` sets it',
+  ),
   INTEGRATIONS_WORKFLOW_BUNDLE: variable(
     'path of a bundle made by `integrations bundle-workflows`, for workers',
     'the one that the package brings, where the host has no `workflowsPath`',

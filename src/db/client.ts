@@ -96,18 +96,29 @@ export async function checkConnection(
   { sql, address }: Pick<Connection, 'sql' | 'address'>,
   { timeoutSeconds = CONNECT_SECONDS, minimumVersion = MINIMUM_VERSION } = {},
 ): Promise<void> {
-  const probe = postgres({ ...settingsOf(sql), max: 1, connect_timeout: CONNECT_SECONDS, fetch_types: false })
-  const late = () => new Error(`no answer within ${timeoutSeconds} s`)
-  const version = await withTimeLimit(timeoutSeconds, late, () => serverVersion(probe))
-    .catch((cause: unknown) => {
-      throw new BackendUnreachable('Postgres', address, { cause, remedy: remedyFor(cause) })
-    })
-    .finally(() => void probe.end({ timeout: 0 }))
+  const version = await askAside(sql, serverVersion, timeoutSeconds).catch((cause: unknown) => {
+    throw new BackendUnreachable('Postgres', address, { cause, remedy: remedyFor(cause) })
+  })
   const major = Math.floor(version / 10_000)
   if (major < minimumVersion) {
     const received = `Postgres ${major} at ${address}`
     throw new InvalidConfiguration([{ key: 'database', expected: `Postgres ${minimumVersion} or newer`, received }])
   }
+}
+
+/**
+ * Asks over a connection that is made for it, and closed: those of a pool may all be waiting for a lock.
+ *
+ * @param like where and as whom it connects
+ */
+export async function askAside<T>(
+  like: Sql,
+  question: (sql: Sql) => Promise<T>,
+  timeoutSeconds = CONNECT_SECONDS,
+): Promise<T> {
+  const aside = postgres({ ...settingsOf(like), max: 1, connect_timeout: CONNECT_SECONDS, fetch_types: false })
+  const late = () => new Error(`no answer within ${timeoutSeconds} s`)
+  return await withTimeLimit(timeoutSeconds, late, () => question(aside)).finally(() => void aside.end({ timeout: 0 }))
 }
 
 /** As a number, such as 150004. */

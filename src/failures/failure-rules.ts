@@ -54,6 +54,11 @@ export function normalisedError(error: string | null): string {
   )
 }
 
+/** Texts that are normalised at a time, some milliseconds: nothing else of the process runs meanwhile. */
+export const AT_A_TIME = 250
+/** Of each kind, the newest. */
+export const MAX_SCANNED = 4_000
+
 function withoutStatuses(text: string, change: (rest: string) => string): string {
   const statuses = text.match(STATUS) ?? []
   const parts = change(text.replace(STATUS, HELD)).split(HELD)
@@ -73,3 +78,19 @@ export function isGroupId(text: unknown): text is string {
 
 /** Of the ids of an act on many: more would be no page's address. */
 export const MAX_SPANS = 400
+
+/** Items that have failed and wait for their next try. */
+export interface WaitingItems {
+  /** Of those that were looked at. */
+  readonly count: number
+  /** What most of them failed with the last time, with what varies replaced; null: none waits. */
+  readonly error: string | null
+  /** There are more than are looked at: the count is a lower bound. */
+  readonly truncated: boolean
+}
+
+/** In a sentence. */
+export function waitingWords({ count, error, truncated }: WaitingItems): string {
+  const which = count === 1 ? 'item has failed and waits for its' : 'items have failed and wait for their'
+  return `${truncated ? 'At least ' : ''}${count} ${which} next try, most often after: ${error}.`
+}

@@ -8,8 +8,9 @@ import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { checkChoice, checkIds, checkPeriod, checkTexts } from '../framework/list-filter.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
-import type { FailureKind } from './failure-rules.ts'
-import { FAILURE_KINDS, groupId, MAX_LOOKED_AT, normalisedError } from './failure-rules.ts'
+import type { FailureKind, WaitingItems } from './failure-rules.ts'
+import { AT_A_TIME, FAILURE_KINDS, groupId, MAX_LOOKED_AT, MAX_SCANNED, normalisedError } from './failure-rules.ts'
+import { waitingItems } from './waiting-items.ts'
 
 /** Selects failures; all that is given must hold. */
 export interface FailureFilter {
@@ -56,16 +57,13 @@ export interface Failures {
   readonly truncated: boolean
   /** There are more groups than the limit lets through. */
   readonly more: boolean
+  /** Items that have failed and wait for their next try, now, whatever the period; null: another kind was asked for. */
+  readonly waiting: WaitingItems | null
 }
 
 const DEFAULT_HOURS = 24
 const DEFAULT_GROUPS = 50
 const MAX_GROUPS = 500
-
-/** Of each kind, the newest. */
-const MAX_SCANNED = 4_000
-/** Texts that are normalised at a time, some milliseconds: nothing else of the process runs meanwhile. */
-const AT_A_TIME = 250
 
 /** @throws InvalidArgumentException */
 export async function listFailures(framework: Framework, given: ListFailures = {}): Promise<Failures> {
@@ -74,6 +72,7 @@ export async function listFailures(framework: Framework, given: ListFailures = {
   if (limit > MAX_GROUPS)
     throw new InvalidArgumentException('limit', `1 to ${MAX_GROUPS} are allowed, ${limit} was given`)
   const { since, scans } = await scanned(framework, filter)
+  const { kind = 'item' } = filter
   const groups = scans.flatMap(({ groups: found }) => found)
   groups.sort(
     (a, b) => b.count - a.count || b.lastSeen.getTime() - a.lastSeen.getTime() || (a.group < b.group ? -1 : 1),
@@ -83,6 +82,7 @@ export async function listFailures(framework: Framework, given: ListFailures = {
     groups: groups.slice(0, limit).map(({ failures: _failures, ...group }) => group),
     truncated: scans.some(({ truncated }) => truncated),
     more: groups.length > limit,
+    waiting: kind === 'item' ? await waitingItems(framework, filter) : null,
   }
 }
 

@@ -199,8 +199,8 @@ export interface TemporalInspection {
   searchAttributes(): Promise<readonly SearchAttributeState[]>
   /** Registers what is missing; a refusal is part of the answer. @throws BackendUnreachable */
   applySearchAttributes(): Promise<AppliedSearchAttributes>
-  /** The task queues of this configuration, each with how many workers polled it lately. */
-  pollers(): Promise<readonly { readonly taskQueue: string; readonly workers: number }[]>
+  /** The task queues of this configuration, each with how it is polled. @throws BackendUnreachable */
+  pollers(): Promise<readonly PolledQueue[]>
   /** Workflows that do not go on, since their task fails again and again; rows say what is left to do. @throws BackendUnreachable */
   wedged(): Promise<readonly WedgedWorkflow[]>
   /** Whether the inbox of webhooks lives. @throws BackendUnreachable */
@@ -210,6 +210,27 @@ export interface TemporalInspection {
   /** Whether the workflow of an integration's incident lives. @throws BackendUnreachable */
   isIncidentFollowed(integrationId: number): Promise<boolean>
   readonly commands: TemporalCommands
+}
+
+export interface PolledQueue {
+  readonly taskQueue: string
+  /** Workers that polled it within two minutes. A killed one is counted so long. */
+  readonly workers: number
+  /** The worker that polled last, and when; null: none did within five minutes. */
+  readonly lastPoll: LastPoll | null
+  /** Of workflow tasks or activities, whichever have waited longer; null: none waits, or the server does not say. */
+  readonly backlog: {
+    readonly tasks: number
+    readonly seconds: number
+    /** The last poll for tasks of this kind: one after they came would have taken them. */
+    readonly lastPoll: LastPoll | null
+  } | null
+}
+
+export interface LastPoll {
+  /** Of a worker; by default `<pid>@<host>`. */
+  readonly identity: string
+  readonly at: Date
 }
 
 /** Lines for the `temporal` command line, ready to be pasted. */

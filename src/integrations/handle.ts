@@ -3,7 +3,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { requestBuilder } from '../calls/builder.ts'
 import { recordOutcome } from '../calls/call-events.ts'
 import { forgetIdempotencyKey, idempotencyRecord } from '../calls/idempotency.ts'
-import { circuitView, overrideCircuit, overrideRateLimit, rateLimitView } from '../calls/overrides.ts'
+import { overrideRateLimit, rateLimitView } from '../calls/limit-overrides.ts'
+import { circuitView, overrideCircuit } from '../calls/overrides.ts'
 import { overrideSharedLimit, sharedLimitView } from '../calls/shared-limit.ts'
 import {
   authenticatedUser,

@@ -2,6 +2,7 @@
 
 import { and, desc, eq, gte, lt, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
+import { bigints } from '../db/integrations-of.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -114,6 +115,39 @@ async function pageOfAudit(
     integration:
       id === null ? null : { id, name, provider: row.provider, ownerType: row.ownerType, ownerId: row.ownerId },
   }))
+}
+
+/**
+ * The last act of a kind on each of these integrations, by its id.
+ *
+ * @param kind its first word
+ * @param leftOut end of those of the kind that are about something else
+ */
+export async function lastActs(
+  db: Database,
+  { audit }: Tables,
+  integrationIds: readonly number[],
+  { kind, leftOut }: { readonly kind: string; readonly leftOut: string },
+): Promise<Map<number, Pick<AuditEntry, 'at' | 'by' | 'action'>>> {
+  if (integrationIds.length === 0) return new Map()
+  const last = db
+    .select({ at: audit.createdAt, by: audit.by, action: audit.action })
+    .from(audit)
+    .where(
+      and(
+        sql`${audit.integrationId} = of.id`,
+        sql`starts_with(${audit.action}, ${`${kind} `})`,
+        sql`right(${audit.action}, ${leftOut.length}) <> ${leftOut}`,
+      ),
+    )
+    .orderBy(desc(audit.id))
+    .limit(1)
+    .as('last')
+  const rows = await db
+    .select({ id: sql<number>`of.id`.mapWith(Number), at: last.at, by: last.by, action: last.action })
+    .from(sql`unnest(${bigints(integrationIds)}) of (id)`)
+    .crossJoinLateral(last)
+  return new Map(rows.map(({ id, ...act }) => [id, act]))
 }
 
 /** Of a column; a longer text is cut, since no act fails for its record. */

@@ -135,6 +135,9 @@ export interface RateLimitView {
   readonly window: 'fixed' | 'sliding' | null
   readonly used: number
   readonly overrideUntil: Date | null
+  /** Who set the override, as the audit has it; null: there is none, or a host's code set it. */
+  readonly setBy: string | null
+  readonly setAt: Date | null
   readonly suppressedUntil: Date | null
   /** Null: it shares none. */
   readonly shared: SharedLimitView | null

@@ -6,7 +6,7 @@
 import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, inArray, sql } from 'drizzle-orm'
 import { declaredQuota } from '../calls/call-target.ts'
-import { limitNow } from '../calls/overrides.ts'
+import { limitNow } from '../calls/limit-overrides.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { MAX_INTEGER } from '../db/schema/columns.ts'
 import type { LogRow, StreamRow } from '../db/schema/tables.ts'

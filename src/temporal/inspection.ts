@@ -1,7 +1,13 @@
 /** What `doctor` and `schedules` see of Temporal. */
 import type { Client, ScheduleDescription } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
-import type { ScheduleState, TemporalCommands, TemporalInspection } from '../framework/context.ts'
+import type {
+  LastPoll,
+  PolledQueue,
+  ScheduleState,
+  TemporalCommands,
+  TemporalInspection,
+} from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { shellWord } from '../framework/shell-word.ts'
 import type { FollowIncidentInput } from '../incidents/incident-jobs.ts'
@@ -115,22 +121,21 @@ export function temporalInspection(
     searchAttributes: () => ask((asked) => readSearchAttributes(asked)),
     applySearchAttributes: () => ask((asked) => applySearchAttributes(asked, where)),
     async pollers() {
-      const queues: { taskQueue: string; workers: number }[] = []
+      const queues: PolledQueue[] = []
       for (const taskQueue of taskQueuesOf(config)) {
-        const identities = new Set<string>()
-        for (const taskQueueType of Object.values(TASK_QUEUE_TYPES)) {
-          const { pollers } = await ask((asked) =>
-            asked.workflowService.describeTaskQueue({
-              namespace: where.namespace,
-              taskQueue: { name: taskQueue },
-              taskQueueType,
-            }),
+        const kinds = []
+        for (const taskQueueType of Object.values(TASK_QUEUE_TYPES))
+          kinds.push(
+            await ask((asked) =>
+              asked.workflowService.describeTaskQueue({
+                namespace: where.namespace,
+                taskQueue: { name: taskQueue },
+                taskQueueType,
+                reportStats: true,
+              }),
+            ),
           )
-          for (const { identity, lastAccessTime } of pollers ?? [])
-            if (Number(lastAccessTime?.seconds ?? 0) * 1_000 > Date.now() - POLLED_LATELY_MS)
-              identities.add(identity ?? '')
-        }
-        queues.push({ taskQueue, workers: identities.size })
+        queues.push(polledQueue(taskQueue, kinds, Date.now()))
       }
       return queues
     },
@@ -158,6 +163,35 @@ function stateOf(
     lastRunAt: found?.info.recentActions.at(-1)?.takenAt ?? null,
     nextRunAt: found?.state.paused === true ? null : (found?.info.nextActionTimes[0] ?? null),
   }
+}
+
+type Described = Awaited<ReturnType<Client['workflowService']['describeTaskQueue']>>
+
+/** @param kinds one of workflow tasks, one of activities */
+function polledQueue(taskQueue: string, kinds: readonly Described[], nowMs: number): PolledQueue {
+  const polls = kinds.map(({ pollers }) =>
+    (pollers ?? []).map(({ identity, lastAccessTime }) => ({
+      identity: identity ?? '',
+      at: new Date(Number(lastAccessTime?.seconds ?? 0) * 1_000),
+    })),
+  )
+  const lately = polls.flat().filter(({ at }) => at.getTime() > nowMs - POLLED_LATELY_MS)
+  const waiting = kinds.map(({ stats }, at) => ({
+    tasks: Number(stats?.approximateBacklogCount ?? 0),
+    seconds: Number(stats?.approximateBacklogAge?.seconds ?? 0),
+    lastPoll: newest(polls[at] ?? []),
+  }))
+  const [longest] = waiting.filter(({ tasks }) => tasks > 0).sort((a, b) => b.seconds - a.seconds)
+  return {
+    taskQueue,
+    workers: new Set(lately.map(({ identity }) => identity)).size,
+    lastPoll: newest(polls.flat()),
+    backlog: longest ?? null,
+  }
+}
+
+function newest(polls: readonly LastPoll[]): LastPoll | null {
+  return [...polls].sort((a, b) => b.at.getTime() - a.at.getTime())[0] ?? null
 }
 
 const GRPC_NOT_FOUND = 5 // https://grpc.io/docs/guides/status-codes/

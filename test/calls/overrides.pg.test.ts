@@ -290,6 +290,8 @@ describe('rateLimit()', () => {
     window: null,
     used: 0,
     overrideUntil: null,
+    setBy: null,
+    setAt: null,
     suppressedUntil: null,
     shared: null,
   }

@@ -141,6 +141,8 @@ describe('rate-limit', () => {
     window: 'fixed',
     used: 0,
     override_until: null,
+    set_by: null,
+    set_at: null,
     suppressed_until: null,
     shared: null,
   })
@@ -153,11 +155,15 @@ describe('rate-limit', () => {
   })
 
   it('set puts a limit in place of the provider’s, and clear takes it back; both say who asked', async () => {
-    const set = { ...providers(), source: 'override', limit: 5, window_seconds: 10 }
+    const by = { set_by: byUser, set_at: expect.stringMatching(/Z$/) }
+    const set = { ...providers(), ...by, source: 'override', limit: 5, window_seconds: 10 }
     const five = ['set', '--limit', '5', '--window', '10']
     expect((await rateLimit(...five)).json()).toEqual(set)
     const sliding = { ...set, window: 'sliding', override_until: LATER }
     expect((await rateLimit(...five, '--sliding', '--until', LATER)).json()).toEqual(sliding)
+    // No person is named for what a host's code has set since.
+    await integration.overrideRateLimit({ limit: 9, seconds: 10, window: 'fixed' })
+    expect((await rateLimit('status')).json()).toMatchObject({ limit: 9, set_by: null, set_at: null })
     expect((await rateLimit('clear')).json()).toEqual(providers())
     expect(await notes()).toEqual([
       [byUser, 'rate-limit set 5 in 10 s, fixed'],

@@ -86,6 +86,7 @@ describe('failures', () => {
       ],
       truncated: false,
       more: false,
+      waiting: { count: 0, error: null, truncated: false },
     })
   })
 
@@ -110,6 +111,31 @@ describe('failures', () => {
     await failedWebhook('x', { dismissedAt: ago(1) })
     await makeWebhook(test, ours.id, { status: 'processed', processedAt: ago(1) })
     expect(await groupsOf()).toEqual([])
+  })
+
+  it('are not yet the items that wait for another try after an error: those are counted beside, with what most failed of', async () => {
+    const waits = async (lastError: string | null, { of = ours, attempts = 2 } = {}) => {
+      const values = { status: 'processing', lastError, attempts, nextAttemptAt: ago(-1) } as const
+      await makeItem(test, await makeRun(test, of.id), values)
+    }
+    const waiting = async (filter?: ListFailures) => (await test.integrations.admin.failures(filter)).waiting
+    for (const order of [1, 22, 333]) await waits(`no order ${order}`)
+    await waits('timeout')
+    await waits('no order 4', { of: theirs })
+    // Put off, or held back by a limit: no attempt has failed.
+    await waits(null)
+    await waits('not yet', { attempts: 0 })
+    expect(await groupsOf()).toEqual([])
+    expect(await waiting()).toEqual({ count: 5, error: 'no order <n>', truncated: false })
+    expect(await waiting({ integrationId: theirs.id })).toEqual({ count: 1, error: 'no order <n>', truncated: false })
+    expect(await waiting({ provider: 'acme', since: ago(0.01) })).toMatchObject({ count: 4 })
+    expect(await waiting({ owner: { type: 'team', id: 9 } })).toEqual({ count: 0, error: null, truncated: false })
+    expect(await waiting({ kind: 'webhook' })).toBeNull()
+    const run = await makeRun(test, ours.id)
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, status, attempts, last_error, next_attempt_at)
+      select ${ours.id}, ${run.id}, 'test.thing', 'processing', 1, 'busy', now() from generate_series(1, 4000)`
+    expect(await waiting()).toEqual({ count: 4_000, error: 'busy', truncated: true })
   })
 
   it('are chosen by integration, provider, owner and time', async () => {

@@ -24,6 +24,8 @@ const FAST_AND_FORGETFUL = {
   full_page_writes: 'off',
   synchronous_commit: 'off',
   max_connections: '300',
+  // A prepared transaction may hold a lock: lock-check.pg.test.ts.
+  max_prepared_transactions: '2',
 }
 
 /** Setup files are loaded once for each project, so a variable of this module would not be shared. */

@@ -15,7 +15,7 @@ export function reachableTemporal(): TemporalInspection {
     applySchedules: async () => [],
     searchAttributes: async () => [],
     applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
-    pollers: async () => [{ taskQueue: 'integrations-default', workers: 1 }],
+    pollers: async () => [{ taskQueue: 'integrations-default', workers: 1, lastPoll: null, backlog: null }],
     wedged: async () => [],
     isInboxRunning: async () => false,
     isOutboxRunning: async () => false,

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { FAILURE_KINDS } from '../../failures/failure-rules.ts'
+import { FAILURE_KINDS, waitingWords } from '../../failures/failure-rules.ts'
+import { plain } from '../cli/plain.ts'
 import { table } from '../cli/table.ts'
 import { columns, command } from '../command.ts'
 import { choice, optional, period, whole, whose, withDefault } from '../fields.ts'
@@ -28,7 +29,16 @@ export const failures = command({
   ],
   fields: { ...which, limit: withDefault(whole('the most groups to list', { max: 500 }), 50) },
   reach: 'filtered',
-  output: z.object({ since: moment, data: z.array(Group), truncated: z.boolean(), more: z.boolean() }),
+  output: z.object({
+    since: moment,
+    data: z.array(Group),
+    truncated: z.boolean(),
+    more: z.boolean(),
+    waiting: z
+      .object({ count: z.int(), error: z.string().nullable(), truncated: z.boolean() })
+      .nullable()
+      .describe('Items that have failed and wait for their next try, now; null: another kind was asked for.'),
+  }),
   routes: [{ method: 'get', path: '/failures' }],
   async run({ integrations, warn }, { integration, ...filter }) {
     if (integration !== undefined) await integrations.get(integration)
@@ -36,19 +46,24 @@ export const failures = command({
     if (rest.truncated) warn('There were more failures than are looked at: counts are lower bounds.')
     return { ...rest, data: groups.map(({ example, ...group }) => ({ ...columns(group), example: columns(example) })) }
   },
-  show: ({ data }) =>
-    data.length === 0
-      ? 'No failures.'
-      : table(
-          ['Group', 'Kind', 'Count', 'Integrations', 'Last seen', 'Example', 'Error'],
-          data.map((each) => [
-            each.group,
-            each.kind,
-            each.count,
-            each.integrations,
-            each.last_seen,
-            each.example.reference,
-            each.error,
-          ]),
-        ),
+  show: ({ data, waiting }) =>
+    [
+      data.length === 0
+        ? 'No failures.'
+        : table(
+            ['Group', 'Kind', 'Count', 'Integrations', 'Last seen', 'Example', 'Error'],
+            data.map((each) => [
+              each.group,
+              each.kind,
+              each.count,
+              each.integrations,
+              each.last_seen,
+              each.example.reference,
+              each.error,
+            ]),
+          ),
+      ...(waiting === null || waiting.count === 0
+        ? []
+        : [`${plain(waitingWords(waiting))} integrations list-failed-items --waiting shows them.`]),
+    ].join('\n'),
 })

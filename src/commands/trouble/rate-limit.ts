@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { actOfOverride } from '../../calls/limit-act-rules.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command, route } from '../command.ts'
 import type { Field } from '../fields.ts'
@@ -12,7 +13,8 @@ const RateLimitState = z.object({
   ...all(z.int().nullable(), 'limit', 'window_seconds'),
   window: z.enum(['fixed', 'sliding']).nullable(),
   used: z.int(),
-  ...all(moment.nullable(), 'override_until', 'suppressed_until'),
+  set_by: z.string().nullable().describe("Who set the override; null: there is none, or a host's code set it."),
+  ...all(moment.nullable(), 'override_until', 'set_at', 'suppressed_until'),
   shared: z
     .object({
       budget: z.string(),
@@ -129,8 +131,7 @@ async function overridden(
   const integration = await integrations.get(id)
   if (isShared) await integration.overrideSharedRateLimit(override, until)
   else await integration.overrideRateLimit(override, until)
-  const kind = isShared ? 'shared' : override?.window
-  const done = override === null ? 'clear' : `set ${override.limit} in ${override.seconds} s, ${kind}`
-  await note(id, `rate-limit ${done}${isShared && override === null ? ' shared' : ''}`)
+  const cleared = `rate-limit clear${isShared ? ' shared' : ''}`
+  await note(id, override === null ? cleared : actOfOverride(override, isShared ? 'shared' : override.window))
   return shown(integrations, id)
 }

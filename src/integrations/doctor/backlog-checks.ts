@@ -8,16 +8,22 @@ import { overdueRows } from '../../retention/pruning.ts'
 import type { DeletingStep } from '../../retention/queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
+import type { Finding } from './run-doctor.ts'
+import { temporalWorkers } from './workers-check.ts'
 
 /** A failed wake-up is tried again within a minute, and each process sweeps every 30 s (docs/behaviour/webhook-recovery.md, "Wake-ups"). */
 const UNWOKEN_SECONDS = 120
+/** An inbox that is well takes a webhook up within milliseconds. */
+const UNWORKED_SECONDS = 15
 const DAY_SECONDS = 86_400
 
 const webhooksPending: Check = {
   name: 'webhooks.pending',
   needs: ['database.migrations', 'temporal.reachable'],
-  async look({ config, db, tables, temporal }) {
+  async look({ config, db, tables, temporal }, _, earlier) {
     const { pending_timeout: timeout } = config.webhook
+    const unworked = await withoutWorkers(earlier, () => lingeringWebhooks(db, tables, 'pending', UNWORKED_SECONDS))
+    if (unworked !== null) return unworked
     const groups = await lingeringWebhooks(db, tables, 'pending', Math.min(UNWOKEN_SECONDS, timeout))
     const wrong: Observation[] = []
     const isRunning = groups.length > 0 && (await temporal.isInboxRunning())
@@ -39,15 +45,22 @@ const webhooksPending: Check = {
           ),
         )
     }
-    return capped(wrong, `No webhook has been pending for ${UNWOKEN_SECONDS} s without an inbox.`)
+    const [{ since } = { since: null }] = groups
+    const whenNone =
+      since === null
+        ? `No webhook has been pending for ${UNWOKEN_SECONDS} s.`
+        : `${counted(total(groups), 'webhook')} pending for ${UNWOKEN_SECONDS} s, the oldest since ${moment(since)}; the inbox runs and works on them.`
+    return capped(wrong, whenNone)
   },
 }
 
 const webhooksProcessing: Check = {
   name: 'webhooks.processing',
   needs: ['database.migrations', 'temporal.reachable'],
-  async look({ config, db, tables, temporal }) {
+  async look({ config, db, tables, temporal }, _, earlier) {
     const seconds = config.webhook.processing_timeout
+    const unworked = await withoutWorkers(earlier, () => lingeringWebhooks(db, tables, 'processing', UNWORKED_SECONDS))
+    if (unworked !== null) return unworked
     const groups = await lingeringWebhooks(db, tables, 'processing', seconds)
     const wrong: Observation[] = []
     const isRunning = groups.length > 0 && (await temporal.isInboxRunning())
@@ -92,6 +105,25 @@ const webhooksFailed: Check = {
 }
 
 export const webhookChecks = [webhooksPending, webhooksProcessing, webhooksFailed]
+
+/** Where workers take no tasks, webhooks wait for that reason: the finding of the workers names what mends it. Null: they take them. */
+async function withoutWorkers(
+  earlier: readonly Finding[] = [],
+  lingering: () => Promise<readonly WebhookGroup[]>,
+): Promise<Observation | null> {
+  const workers = earlier.find(({ check, remedy }) => check === temporalWorkers.name && remedy !== null)
+  if (workers?.remedy == null) return null
+  const groups = await lingering()
+  const [oldest] = groups
+  if (oldest === undefined) return null
+  return warning(
+    `${counted(total(groups), 'webhook')} of ${counted(groups.length, 'integration')} stand, the oldest since ${moment(oldest.since)}: see ${temporalWorkers.name}.`,
+    workers.remedy,
+    { since: oldest.since },
+  )
+}
+
+const total = (groups: readonly WebhookGroup[]): number => groups.reduce((sum, { webhooks }) => sum + webhooks, 0)
 
 function isOlderThan(at: Date, seconds: number): boolean {
   return at.getTime() < Date.now() - seconds * 1_000

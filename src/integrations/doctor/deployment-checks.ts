@@ -8,7 +8,9 @@ import { ascendingPages } from '../../framework/list-filter.ts'
 import { errorLine } from '../../framework/logger.ts'
 import { hasOAuth2 } from '../../providers/contracts.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import { capped, counted, fault, MAX_FINDINGS, moment, ok, warning, workerCommand } from './doctor-check.ts'
+import { capped, counted, fault, MAX_FINDINGS, moment, ok, warning } from './doctor-check.ts'
+import { databaseBlocked } from './lock-check.ts'
+import { temporalWorkers } from './workers-check.ts'
 
 /** Beyond it, moments of the process and of the database can't be compared, and signed times look old. */
 const MAX_SKEW_SECONDS = 5
@@ -16,13 +18,16 @@ const MAX_SKEW_SECONDS = 5
 const databaseReachable: Check = {
   name: 'database.reachable',
   needs: [],
-  async look({ db }, { checkDatabase }) {
+  async look(_, { checkDatabase, askAside }) {
     try {
       await checkDatabase()
     } catch (error) {
       return fault(errorLine(error, 1_000), 'psql "$DATABASE_URL" -c "select version()"')
     }
-    return ok(`Postgres ${(await databaseClock(db)).version} answers.`)
+    const [row] = await askAside(
+      (sql) => sql<{ version: string }[]>`select current_setting('server_version') as version`,
+    )
+    return ok(`Postgres ${row?.version} answers.`)
   },
 }
 
@@ -45,7 +50,7 @@ const clockSkew: Check = {
   needs: ['database.reachable'],
   async look({ db, clock }) {
     const askedAt = clock.now().getTime()
-    const { now } = await databaseClock(db)
+    const now = await databaseNow(db)
     const answeredAt = clock.now().getTime()
     // The database read its clock between these two moments.
     const behindMs = now.getTime() - answeredAt
@@ -114,7 +119,15 @@ const keysReadable: Check = {
   },
 }
 
-export const databaseChecks = [databaseReachable, databaseMigrations, clockSkew, keysMatch, keysRotation, keysReadable]
+export const databaseChecks = [
+  databaseReachable,
+  databaseBlocked,
+  databaseMigrations,
+  clockSkew,
+  keysMatch,
+  keysRotation,
+  keysReadable,
+]
 
 /** A start writes a new key's canary. A doctor with the wrong ring on an empty database must not. */
 function lookingOnly(framework: Framework): Framework {
@@ -177,21 +190,6 @@ const temporalWedged: Check = {
   },
 }
 
-const temporalWorkers: Check = {
-  name: 'temporal.workers',
-  needs: ['temporal.reachable'],
-  async look({ temporal }) {
-    const queues = await temporal.pollers()
-    const idle = queues.filter(({ workers }) => workers === 0).map(({ taskQueue }) => taskQueue)
-    if (idle.length > 0)
-      return fault(
-        `No worker has polled ${idle.length === 1 ? 'the task queue' : 'the task queues'} ${idle.join(', ')} for two minutes: what waits there stays.`,
-        workerCommand(),
-      )
-    return ok(queues.map(({ taskQueue, workers }) => `${taskQueue}: ${workers} polling`).join(', '))
-  },
-}
-
 export const temporalChecks = [temporalReachable, temporalSchedules, temporalWorkers, temporalWedged]
 
 /** Prints a new token, and the line that makes it known to API, worker and CLI started from the same shell. */
@@ -242,9 +240,7 @@ function isInTheClear(baseUrl: string): boolean {
   return protocol === 'http:' && !['localhost', '127.0.0.1', '[::1]'].includes(hostname)
 }
 
-async function databaseClock(db: Database): Promise<{ now: Date; version: string }> {
-  const [row] = await db.execute<{ now: string | Date; version: string }>(
-    sql`select clock_timestamp() as now, current_setting('server_version') as version`,
-  )
-  return { now: new Date(row?.now ?? Number.NaN), version: row?.version ?? 'unknown' }
+async function databaseNow(db: Database): Promise<Date> {
+  const [row] = await db.execute<{ now: string | Date }>(sql`select clock_timestamp() as now`)
+  return new Date(row?.now ?? Number.NaN)
 }

@@ -14,7 +14,12 @@ export interface Check {
   readonly name: string
   /** Earlier checks. When one of them is at fault, this one can't be made, or would say the same again. */
   readonly needs: readonly string[]
-  look(framework: Framework, probes: DoctorProbes): Promise<Observation | readonly Observation[]>
+  /** @param earlier what the checks before it have found */
+  look(
+    framework: Framework,
+    probes: DoctorProbes,
+    earlier?: readonly Finding[],
+  ): Promise<Observation | readonly Observation[]>
 }
 
 /** The integration that a finding is about, and since when it is so. */

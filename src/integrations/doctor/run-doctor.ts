@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/doctor.md.
  */
 
+import type { Connection } from '../../db/client.ts'
 import type { Framework } from '../../framework/context.ts'
 import { errorLine } from '../../framework/logger.ts'
 import { withTimeLimit } from '../../framework/waiting.ts'
@@ -12,8 +13,13 @@ import { accessChecks, databaseChecks, temporalChecks } from './deployment-check
 import type { Check, Observation } from './doctor-check.ts'
 import { fault, skipped } from './doctor-check.ts'
 import { integrationChecks } from './integration-checks.ts'
+import { overriddenLimit } from './limit-check.ts'
+import type { LocalCommands } from './local-commands.ts'
+import { locally } from './local-commands.ts'
+import { databaseBlocked } from './lock-check.ts'
 import { sharedLimits } from './shared-limit-checks.ts'
 import { syncChecks } from './sync-checks.ts'
+import { syncWaitingItems } from './waiting-items-check.ts'
 
 export interface Finding {
   /** Stable name of the check, such as `database.reachable`. */
@@ -36,11 +42,15 @@ export interface Finding {
 export interface DoctorProbes {
   /** @throws BackendUnreachable, InvalidConfiguration */
   checkDatabase(): Promise<void>
+  /** Over a connection of its own: those of the pool may all be waiting for a lock. */
+  askAside<T>(question: (sql: Connection['sql']) => Promise<T>): Promise<T>
   /** Names of the files of `drizzle/` that are not applied. */
   pendingMigrations(): Promise<readonly string[]>
   readonly baseUrl: string | null
   /** Whether the API asks no one on this machine to sign in. */
   readonly dev: boolean
+  /** Where `npm start` runs everything and keeps it up; null elsewhere. */
+  readonly local: LocalCommands | null
 }
 
 /** In order: a check comes after those that it needs. */
@@ -48,15 +58,19 @@ const CHECKS: readonly Check[] = [
   ...databaseChecks,
   ...temporalChecks,
   ...integrationChecks,
+  overriddenLimit,
   sharedLimits,
   ...webhookChecks,
   ...syncChecks,
+  syncWaitingItems,
   ...backlogChecks,
   ...accessChecks,
 ]
 
 /** A backend that accepts and then does not answer must not hold up the other findings. */
 const CHECK_SECONDS = 30
+/** Behind a lock that holds up our own sessions most checks wait, too: together they must not take minutes. */
+const BEHIND_LOCK_SECONDS = 3
 
 /** Every check at least once, in order; it never throws. */
 export async function runDoctor(framework: Framework, probes: DoctorProbes): Promise<readonly Finding[]> {
@@ -66,20 +80,28 @@ export async function runDoctor(framework: Framework, probes: DoctorProbes): Pro
   for (const check of CHECKS) {
     const reason = check.needs.map((need) => blocked.get(need)).find((root) => root !== undefined)
     const seen =
-      reason === undefined ? await look(check, framework, probes) : [skipped(`Not looked at: see ${reason}.`)]
+      reason === undefined
+        ? await look(() => check.look(framework, probes, findings), blocked.has(databaseBlocked.name))
+        : [skipped(`Not looked at: see ${reason}.`)]
     const isAtFault = seen.some(({ status }) => status === 'fault')
     if (reason !== undefined || isAtFault) blocked.set(check.name, reason ?? check.name)
-    findings.push(...seen.map((observation) => ({ check: check.name, ...observation })))
+    findings.push(...seen.map((observation) => ({ check: check.name, ...pasteable(observation, probes) })))
   }
   return findings
 }
 
-async function look(check: Check, framework: Framework, probes: DoctorProbes): Promise<readonly Observation[]> {
+async function look(ask: () => ReturnType<Check['look']>, isBehindLock: boolean): Promise<readonly Observation[]> {
+  const seconds = isBehindLock ? BEHIND_LOCK_SECONDS : CHECK_SECONDS
   try {
-    const late = () => new Error(`no answer within ${CHECK_SECONDS} s`)
-    const seen = await withTimeLimit(CHECK_SECONDS, late, () => check.look(framework, probes))
+    const late = () => new Error(`no answer within ${seconds} s${isBehindLock ? `; see ${databaseBlocked.name}` : ''}`)
+    const seen = await withTimeLimit(seconds, late, ask)
     return [seen].flat()
   } catch (error) {
     return [fault(`The check itself failed: ${errorLine(error, 500)}`, null)]
   }
+}
+
+function pasteable(observation: Observation, { local }: DoctorProbes): Observation {
+  const { remedy } = observation
+  return remedy === null || local === null ? observation : { ...observation, remedy: locally(remedy, local) }
 }

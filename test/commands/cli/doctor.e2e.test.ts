@@ -203,7 +203,7 @@ describe('a healthy stack', () => {
 
   it('is told in one line', async () => {
     const { exitCode, out } = await run('integrations doctor')
-    expect(out).toContain('All is well: 34 checks without a finding.')
+    expect(out).toContain('All is well: 37 checks without a finding.')
     expect(exitCode).toBe(0)
   })
 })
@@ -303,6 +303,29 @@ describe('Temporal', () => {
     expect(found.message).toContain('interval 120 s instead of 60 s')
     await mend(found)
     await findsNothing()
+  })
+
+  it('whose worker stands still while the server still counts it', async () => {
+    const { pid } = stack.worker
+    process.kill(pid, 'SIGSTOP')
+    try {
+      await stack.integrations.syncs.start(stack.integrationId)
+      let found: Finding | undefined
+      await until(
+        'the doctor sees that tasks wait',
+        async () => {
+          found = (await doctor()).findings.find(({ check }) => check === 'temporal.workers')
+          return found?.status === 'warning'
+        },
+        90,
+      )
+      expect(found?.message).toMatch(new RegExp(`the last poll for them was by ${pid}@\\S+ at`))
+      expect(found?.message).toContain(`kill -CONT ${pid}, or kill -9 ${pid}`)
+      expect(await mend(found as Finding)).toMatch(new RegExp(`${pid} +T`))
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    await until('it goes on', async () => wrong((await doctor()).findings).length === 0, 90)
   })
 
   it('whose task queue nobody polls', async () => {

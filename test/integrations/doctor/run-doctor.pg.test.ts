@@ -1,7 +1,16 @@
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
+import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { Framework, ScheduleState, TemporalInspection, WedgedWorkflow } from '../../../src/framework/context.ts'
+import { askAside } from '../../../src/db/client.ts'
+import type {
+  Framework,
+  PolledQueue,
+  ScheduleState,
+  TemporalInspection,
+  WedgedWorkflow,
+} from '../../../src/framework/context.ts'
 import { BackendUnreachable } from '../../../src/framework/errors.ts'
+import { databaseBlocked } from '../../../src/integrations/doctor/lock-check.ts'
 import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
 import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
 import { mappedTable, reportUnfitModels } from '../../../src/mappings/mapped-table.ts'
@@ -20,6 +29,7 @@ import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
 import { loadConfig } from '../../support/load-config.ts'
 import { syncProvider, webhookProvider } from '../../support/providers.ts'
 import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../../support/rows.ts'
+import { SOON } from '../../support/soon.ts'
 
 const KEY = encryptionKey('test')
 const HOUR_MS = 3_600_000
@@ -53,6 +63,7 @@ let test: TestIntegrations
 let temporal: {
   schedules: ScheduleState[]
   workers: number
+  queue: Partial<PolledQueue>
   wedged: readonly WedgedWorkflow[]
   inbox: boolean
   outbox: boolean
@@ -85,13 +96,21 @@ beforeEach(async () => {
   temporal = {
     schedules: [IN_STEP],
     workers: 1,
+    queue: {},
     wedged: [],
     inbox: false,
     outbox: false,
     followed: new Set(),
     unreachable: null,
   }
-  probes = { checkDatabase: async () => {}, pendingMigrations: async () => [], baseUrl: null, dev: false }
+  probes = {
+    checkDatabase: async () => {},
+    askAside: (question) => askAside(test.sql, question),
+    pendingMigrations: async () => [],
+    baseUrl: null,
+    dev: false,
+    local: null,
+  }
   test.starts.running.clear()
   await test.sql`delete from integrations`
 })
@@ -109,7 +128,15 @@ function scriptedTemporal(): TemporalInspection {
     applySchedules: async () => temporal.schedules,
     searchAttributes: async () => [],
     applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
-    pollers: async () => [{ taskQueue: 'integrations-default', workers: temporal.workers }],
+    pollers: async () => [
+      {
+        taskQueue: 'integrations-default',
+        workers: temporal.workers,
+        lastPoll: null,
+        backlog: null,
+        ...temporal.queue,
+      },
+    ],
     wedged: async () => temporal.wedged,
     isInboxRunning: async () => temporal.inbox,
     isOutboxRunning: async () => temporal.outbox,
@@ -134,7 +161,37 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(34)
+  expect(findings.length).toBe(37)
+})
+
+it('does not take minutes where a lock holds up the checks as well', async () => {
+  const { id } = await makeIntegration(test, 'hooks')
+  const holder = postgres(database.url, { max: 1 })
+  try {
+    const held = await holder.reserve()
+    await held`begin`
+    await held`lock table integration_incidents in access exclusive mode`
+    const waiting = makeIncident(test, id)
+    waiting.catch(() => {})
+    await expect
+      .poll(async () => [await databaseBlocked.look(test.framework, probes)].flat()[0]?.status, SOON)
+      .toBe('fault')
+    const found = await wrong()
+    expect(found).toMatchObject([
+      { check: 'database.blocked', status: 'fault', message: expect.stringContaining('integration_incidents') },
+      {
+        check: 'incidents.unseen',
+        status: 'fault',
+        message: expect.stringContaining('no answer within 3 s; see database.blocked'),
+      },
+      { check: 'pruning.overdue', message: expect.stringContaining('no answer within 3 s; see database.blocked') },
+    ])
+    await held`rollback`
+    await waiting
+    expect(await wrong()).toEqual([])
+  } finally {
+    await holder.end({ timeout: 0 })
+  }
 })
 
 describe('models of the host', () => {
@@ -249,6 +306,103 @@ describe('reconciliation', () => {
   })
 })
 
+describe('workers', () => {
+  const lastPoll = (secondsAgo: number, identity = '4711@worker-1') => ({ identity, at: ago(secondsAgo * 1_000) })
+
+  it('that took no task since they came are a warning at once: their process may stand still', async () => {
+    const last = lastPoll(40)
+    temporal.queue = { lastPoll: last, backlog: { tasks: 3, seconds: 35, lastPoll: last } }
+    const at = `${last.at.toISOString().slice(0, 19)}Z`
+    expect(await wrong()).toEqual([
+      {
+        check: 'temporal.workers',
+        status: 'warning',
+        message: `3 tasks of integrations-default wait, the oldest for 35 s, though 1 worker polled it within two minutes; the last poll for them was by 4711@worker-1 at ${at}. Either all of its slots are taken, or it does not go on. If its process on worker-1 lives but stands (ps: state T): kill -CONT 4711, or kill -9 4711 and start another.`,
+        remedy: 'ps -o pid,stat,etime,args -p 4711',
+        integrationId: null,
+        stream: null,
+        since: last.at,
+      },
+    ])
+  })
+
+  it('that work a backlog off are well', async () => {
+    temporal.queue = { lastPoll: lastPoll(1), backlog: { tasks: 900, seconds: 300, lastPoll: lastPoll(1) } }
+    expect(await wrong()).toEqual([])
+    temporal.queue = { lastPoll: lastPoll(50), backlog: { tasks: 1, seconds: 5, lastPoll: lastPoll(50) } }
+    expect(await wrong()).toEqual([])
+  })
+
+  it('that are gone are a fault with the last one, and since when', async () => {
+    temporal.workers = 0
+    const last = lastPoll(170, 'named-by-hand')
+    temporal.queue = { lastPoll: last, backlog: { tasks: 1, seconds: 170, lastPoll: last } }
+    expect(await wrong()).toMatchObject([
+      {
+        status: 'fault',
+        message: expect.stringMatching(
+          /what waits there stays \(1 task\)\. The last was named-by-hand at \S+Z\. If its process/,
+        ),
+        since: last.at,
+      },
+    ])
+    temporal.queue = {}
+    expect(await wrong()).toMatchObject([{ message: expect.stringContaining('None did in the last five minutes.') }])
+  })
+
+  it('and all remedies are lines that run where npm start keeps everything up', async () => {
+    const local = { integrations: 'npm run cli --', temporal: '/kept/temporal', psql: "PGPASSWORD=$(cat p) psql 'u'" }
+    probes = { ...probes, local }
+    temporal.workers = 0
+    const last = lastPoll(170)
+    temporal.queue = { lastPoll: last }
+    temporal.schedules = [
+      { ...IN_STEP, isPaused: true },
+      { ...IN_STEP, standing: 'missing' },
+    ]
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { status: 'failed', updatedAt: ago(1_000) })
+    expect((await wrong()).map(({ check, remedy }) => [check, remedy])).toEqual([
+      ['temporal.schedules', expect.stringMatching(/^\/kept\/temporal schedule toggle --address /)],
+      ['temporal.schedules', 'npm run cli -- schedules --apply'],
+      ['temporal.workers', 'kill -9 4711'],
+      ['webhooks.failed', expect.stringMatching(/^PGPASSWORD=\$\(cat p\) psql 'u' -c 'select id, /)],
+    ])
+    expect((await wrong())[2]?.message).toContain('kill -9 4711; npm start starts another.')
+    temporal.queue = {}
+    expect((await wrong())[2]?.remedy).toBe('npm start')
+  })
+
+  it('are named by the checks of webhooks that wait for them, with the count', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { updatedAt: ago(20_000) })
+    await makeWebhook(test, id, { updatedAt: ago(25_000) })
+    await makeWebhook(test, id, { status: 'processing', claim: 'gone:1', updatedAt: ago(30_000) })
+    temporal.inbox = true
+    expect(await wrong()).toEqual([])
+    temporal.workers = 0
+    expect(await wrong()).toMatchObject([
+      { check: 'temporal.workers', status: 'fault' },
+      {
+        check: 'webhooks.pending',
+        status: 'warning',
+        message: expect.stringMatching(
+          /^2 webhooks of 1 integration stand, the oldest since \S+Z: see temporal\.workers\.$/,
+        ),
+        remedy: expect.stringContaining('worker'),
+      },
+      { check: 'webhooks.processing', message: expect.stringContaining('1 webhook of 1 integration stand') },
+    ])
+    temporal.workers = 1
+    await makeWebhook(test, id, { updatedAt: ago(130_000) })
+    const findings = await runDoctor(test.framework, probes)
+    expect(findings.find(({ check }) => check === 'webhooks.pending')).toMatchObject({
+      status: 'ok',
+      message: expect.stringMatching(/^1 webhook pending for 120 s, the oldest since \S+Z; the inbox runs/),
+    })
+  })
+})
+
 describe('circuits', () => {
   const failing = () => Promise.reject(Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }))
 
@@ -289,6 +443,46 @@ describe('circuits', () => {
       },
     ])
     await integration.overrideCircuit(null)
+    expect(await wrong()).toEqual([])
+  })
+})
+
+describe('rate limits', () => {
+  it('that an operator has overridden are shown with their use, who set them and when, and given back by a command', async () => {
+    const integration = await makeIntegration(test, 'hooks')
+    await makeIntegration(test, 'hooks')
+    await integration.overrideRateLimit({ limit: 5, seconds: 3_600, window: 'fixed' })
+    await test.integrations.admin.operator.note(integration.id, {
+      token: 'of anna',
+      action: 'rate-limit set 5 in 3600 s, fixed',
+      target: `integration:${integration.id}`,
+      from: undefined,
+    })
+    for (let calls = 0; calls < 2; calls += 1) await integration.request('things', 'GET', async () => ({}))
+    const { setAt } = await integration.rateLimit()
+    expect(await wrong()).toEqual([
+      {
+        check: 'rate_limits.overridden',
+        status: 'warning',
+        message: `The rate limit of integration ${integration.id} was overridden by of anna at ${setAt?.toISOString().slice(0, 19)}Z: 5 calls in 3600 s (fixed), for good; 2 of 5 are used now.`,
+        remedy: `integrations rate-limit ${integration.id} clear`,
+        integrationId: integration.id,
+        stream: null,
+        since: setAt,
+      },
+    ])
+    await integration.overrideRateLimit({ limit: 6, seconds: 60, window: 'sliding' }, new Date('2099-01-01T00:00:00Z'))
+    expect(await wrong()).toMatchObject([
+      {
+        message: expect.stringMatching(
+          /by a host's code or by SQL: the audit names no person: 6 calls in 60 s \(sliding\), until 2099-01-01T00:00:00Z/,
+        ),
+        since: null,
+      },
+    ])
+    await setIntegration(test, integration.id, { rateLimitOverrideUntil: ago(1_000) })
+    expect(await wrong()).toEqual([])
+    await integration.overrideRateLimit(null)
     expect(await wrong()).toEqual([])
   })
 })
@@ -439,6 +633,44 @@ describe('runs', () => {
     await setIntegration(test, id, { nextSyncAt: ago(HOUR_MS) })
     temporal.workers = 0
     expect((await wrong()).map(({ check }) => check)).toEqual(['temporal.workers'])
+  })
+
+  it('whose items wait for another try after errors are a warning, by run, with the error of most of them', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    test.starts.running.add(id)
+    const run = await makeRun(test, id)
+    const waits = (error: string | null, values: Parameters<typeof makeItem>[2] = {}) =>
+      makeItem(test, run, {
+        ...{ status: 'processing', attempts: 2, lastError: error, nextAttemptAt: ago(-60_000) },
+        ...{ createdAt: ago(240_000), ...values },
+      })
+    await waits('no order 1', { createdAt: ago(120_000) })
+    await waits(null)
+    await waits('not yet', { attempts: 0 })
+    expect(await wrong()).toEqual([])
+    const { createdAt } = await waits('no order 1', { createdAt: ago(250_000) })
+    await waits('timeout')
+    await waits('no order 22')
+    await waits('no order 333')
+    const backfill = await makeRun(test, id, {}, { operation: 'backfill' })
+    const held = { status: 'processing', attempts: 1, lastError: 'x', createdAt: ago(HOUR_MS) } as const
+    await makeItem(test, backfill, { ...held, nextAttemptAt: ago(0) })
+    const since = `${createdAt.toISOString().slice(0, 19)}Z`
+    expect(await wrong()).toEqual([
+      {
+        check: 'sync.waiting_items',
+        status: 'warning',
+        message: expect.stringMatching(
+          new RegExp(
+            `^4 items of run ${run.id} of integration ${id} failed, wait for their next try and hold its cursor; the oldest was listed at ${since}, the next try is due at \\S+Z\\. Most often: no order <n>\\.`,
+          ),
+        ),
+        remedy: `integrations list-failed-items --integration ${id} --waiting`,
+        integrationId: id,
+        stream: null,
+        since: createdAt,
+      },
+    ])
   })
 
   it('with failed items that hold the cursor: another run for those with an external id, else letting go', async () => {

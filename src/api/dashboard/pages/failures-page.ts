@@ -2,6 +2,8 @@
 import type { Context } from 'hono'
 import { html } from 'hono/html'
 import type { Integrations } from '../../../create-integrations.ts'
+import type { WaitingItems } from '../../../failures/failure-rules.ts'
+import { waitingWords } from '../../../failures/failure-rules.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import { buttons } from '../acts/acts.ts'
 import { ask } from '../acts/operation-door.ts'
@@ -26,13 +28,14 @@ interface Failures {
   readonly data: readonly Group[]
   readonly truncated: boolean
   readonly more: boolean
+  readonly waiting: WaitingItems | null
 }
 
 export async function failuresPage(integrations: Integrations, context: Context<AccessEnvironment>): Promise<Response> {
   const reader = readerOf(integrations, context)
   const given = givenFilter(context)
   const key = 'get /failures'
-  const { since, data, truncated, more } = await ask<Failures>(integrations, context, key, given)
+  const { since, data, truncated, more, waiting } = await ask<Failures>(integrations, context, key, given)
   const retry = 'post /failures/retry'
   const { limit: _, ...filter } = given
   return dashboardPage(integrations, context, {
@@ -40,7 +43,7 @@ export async function failuresPage(integrations: Integrations, context: Context<
     section: 'failures',
     isLive: true,
     main: html`${filterForm(reader.root, 'failures', key, given)}
-<p class="quiet">Since ${time(since)}.${truncated ? ' There were more than are looked at: counts are lower bounds.' : ''}${more ? ' There are more groups.' : ''}</p>
+<p class="quiet">Since ${time(since)}.${truncated ? ' There were more than are looked at: counts are lower bounds.' : ''}${more ? ' There are more groups.' : ''}${waiting === null || waiting.count === 0 ? '' : html` <a href="${reader.root}/sync-items?waiting=true${given.integration === undefined ? '' : `&integration=${given.integration}`}">${waitingWords(waiting)}</a>`}</p>
 ${tableOf<Group>({
   caption: 'Failures of the same error, the most recent first. Times are UTC.',
   columns: [

@@ -1,0 +1,138 @@
+/** Sessions of ours that wait for a lock, and the session that holds it. Rule: docs/behaviour/doctor.md, "Locks". */
+import type { Connection } from '../../db/client.ts'
+import type { Check, Observation } from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, psqlCommand } from './doctor-check.ts'
+
+/** Our own statements hold locks for milliseconds. A provider hangs up after some ten seconds. */
+const WAITING_SECONDS = 5
+
+export const databaseBlocked: Check = {
+  name: 'database.blocked',
+  needs: ['database.reachable'],
+  async look(_, { askAside }) {
+    const holders = await askAside((sql) => lockHolders(sql))
+    return capped(holders.map(about), `No session of ours has waited for a lock for ${WAITING_SECONDS} s.`)
+  },
+}
+
+interface LockHolder {
+  /** 0: a prepared transaction, which has no session. */
+  readonly pid: number
+  readonly user: string | null
+  readonly application: string | null
+  readonly client: string | null
+  /** Null where the role may not see it, and for a process of the server. */
+  readonly state: string | null
+  readonly kind: string | null
+  readonly stateSince: Date | null
+  readonly transactionSince: Date | null
+  readonly startedAt: string | null
+  /** Whether our role may end it. */
+  readonly mayEnd: boolean
+  readonly role: string
+  readonly waiting: number
+  readonly waitingSince: Date
+  readonly tables: readonly string[]
+}
+
+function about(holder: LockHolder): Observation {
+  const { pid, waiting, waitingSince, tables } = holder
+  const since = waitingSince
+  const told = `${counted(waiting, 'session')} of ours ${waiting === 1 ? 'waits' : 'wait'} for a lock${tables.length === 0 ? '' : ` on ${tables.join(', ')}`}, the longest since ${moment(since)}`
+  if (pid === 0)
+    return fault(
+      `${told}. A prepared transaction holds it, without a session: find out whose it is, then commit or roll it back by its gid.`,
+      psqlCommand('select gid, owner, database, prepared from pg_prepared_xacts order by prepared'),
+      { since },
+    )
+  const { user, application, client, kind, startedAt, mayEnd, role } = holder
+  const words = [
+    application === null || application === '' ? 'without an application_name' : `application_name "${application}"`,
+    ...(user === null ? [] : [`user "${user}"`]),
+    ...(client === null ? [] : [`from ${client}`]),
+    ...(kind === null || kind === 'client backend' ? [] : [kind]),
+    standing(holder),
+  ]
+  const refused = mayEnd
+    ? ''
+    : ` The role "${role}" may not: run it as ${user === null ? '' : `"${user}" or as `}a superuser.`
+  // A pid may be given to another session meanwhile: its start tells it apart.
+  const same = startedAt === null ? '' : ` and backend_start = $$${startedAt}$$`
+  return fault(
+    `${told}. The session with pid ${pid} holds it: ${words.join(', ')}. Find out first whose it is. The command ends that session; what it has not committed is undone.${refused}`,
+    psqlCommand(
+      `select pid, usename, application_name, client_addr, state, pg_terminate_backend(pid) as ended from pg_stat_activity where pid = ${pid}${same}`,
+    ),
+    { since },
+  )
+}
+
+function standing({ state, kind, stateSince, transactionSince, role }: LockHolder): string {
+  if (kind === null)
+    return `its state can't be seen by the role "${role}" (a superuser lets it: grant pg_read_all_stats to "${role}")`
+  const began = transactionSince === null ? '' : `, in a transaction since ${moment(transactionSince)}`
+  if (state === null || stateSince === null) return `state not known${began}`
+  return `${state} since ${moment(stateSince)}${began}`
+}
+
+/**
+ * Sessions that wait behind others that wait are counted for the one at their head. Locks and pids are seen by every role; state and
+ * moments by a role with pg_read_all_stats, or of the same user. No table of ours is read, so nothing here waits for a lock on one.
+ */
+export async function lockHolders(sql: Connection['sql'], { seconds = WAITING_SECONDS } = {}): Promise<LockHolder[]> {
+  const rows = await sql<(Omit<LockHolder, 'tables'> & { tables: string })[]>`
+    with recursive asked as materialized (
+      select pid, relation, waitstart from pg_locks where not granted
+    ),
+    waiting as materialized (
+      select asked.*, pg_blocking_pids(asked.pid) as blockers,
+             session.usename = session_user
+               or session.application_name = nullif(current_setting('application_name'), '') as is_ours
+      from asked join pg_stat_activity session on session.pid = asked.pid
+      where session.datname = current_database()
+      order by is_ours desc nulls last, asked.waitstart
+      limit ${MAX_LOOKED_AT}
+    ),
+    behind as (
+      select pid as waiter, unnest(blockers) as blocker from waiting
+      where is_ours and waitstart < clock_timestamp() - make_interval(secs => ${seconds})
+      union
+      select behind.waiter, unnest(waiting.blockers) from behind join waiting on waiting.pid = behind.blocker
+    ),
+    held as (
+      select * from behind where not exists (select 1 from asked where asked.pid = behind.blocker)
+    ),
+    written as materialized (
+      select lock.pid, lock.relation from pg_locks lock join pg_class on pg_class.oid = lock.relation
+      where lock.granted and lock.locktype = 'relation' and lock.mode <> 'AccessShareLock' and pg_class.relkind in ('r', 'p')
+        and lock.database = (select oid from pg_database where datname = current_database())
+    ),
+    -- Of a row's lock the server names the transaction alone: then the tables that both have written to.
+    locked as (
+      select held.blocker, waiting.relation from held join waiting on waiting.pid = held.waiter
+      where waiting.relation is not null
+      union
+      select held.blocker, theirs.relation
+      from held
+      join waiting on waiting.pid = held.waiter and waiting.relation is null
+      join written ours on ours.pid = held.waiter
+      join written theirs on theirs.pid = held.blocker and theirs.relation = ours.relation
+    )
+    select held.blocker as pid, session.usename as user, session.application_name as application, session.client_addr::text as client,
+           session.state, session.backend_type as kind, session.state_change as "stateSince",
+           session.xact_start as "transactionSince", session.backend_start::text as "startedAt",
+           (select rolsuper from pg_roles where rolname = session_user)
+             or coalesce(pg_has_role(session_user, session.usesysid, 'usage'), false)
+             or pg_has_role(session_user, 'pg_signal_backend', 'usage')
+               and not coalesce((select rolsuper from pg_roles where oid = session.usesysid), true) as "mayEnd",
+           session_user::text as role, count(distinct held.waiter)::int as waiting, min(waiting.waitstart) as "waitingSince",
+           (select coalesce(json_agg(relation::regclass::text order by relation::regclass::text), '[]')::text
+            from locked where locked.blocker = held.blocker) as tables
+    from held
+    join waiting on waiting.pid = held.waiter
+    left join pg_stat_activity session on session.pid = held.blocker
+    group by held.blocker, session.usename, session.application_name, session.client_addr, session.state, session.backend_type,
+             session.state_change, session.xact_start, session.backend_start, session.usesysid
+    order by "waitingSince"`
+  return rows.map(({ tables, ...row }) => ({ ...row, tables: JSON.parse(tables) as string[] }))
+}

@@ -1,0 +1,182 @@
+/** Rule: docs/behaviour/doctor.md, "Locks". Other sessions hold locks, as an operator's psql does. */
+import { randomBytes } from 'node:crypto'
+import type { ReservedSql, Sql } from 'postgres'
+import postgres from 'postgres'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { askAside } from '../../../src/db/client.ts'
+import type { Observation } from '../../../src/integrations/doctor/doctor-check.ts'
+import { databaseBlocked, lockHolders } from '../../../src/integrations/doctor/lock-check.ts'
+import type { DoctorProbes } from '../../../src/integrations/doctor/run-doctor.ts'
+import type { TestDatabase } from '../../support/database.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import type { TestIntegrations } from '../../support/integrations.ts'
+import { testIntegrations } from '../../support/integrations.ts'
+import { webhookProvider } from '../../support/providers.ts'
+import { makeIntegration, makeWebhook, setIntegration } from '../../support/rows.ts'
+import { SOON } from '../../support/soon.ts'
+
+let database: TestDatabase
+let test: TestIntegrations
+let probes: DoctorProbes
+/** As an operator's psql that was left open. */
+let psql: Sql
+let session: ReservedSql
+let pid: number
+let id: number
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  test = testIntegrations(database.url, { providers: { hooks: webhookProvider() } })
+  probes = { askAside: (question) => askAside(test.sql, question) } as DoctorProbes
+  id = (await makeIntegration(test, 'hooks')).id
+})
+afterAll(async () => {
+  await test?.close()
+  await database?.drop()
+})
+
+beforeEach(async () => {
+  psql = postgres(database.url, { max: 1, connection: { application_name: 'psql' } })
+  session = await psql.reserve()
+  const [own] = await session<{ pid: number }[]>`select pg_backend_pid() as pid`
+  pid = own?.pid as number
+})
+afterEach(async () => {
+  await psql.end({ timeout: 0 })
+  await expect.poll(async () => (await holders()).length, SOON).toBe(0)
+})
+
+const holders = () => askAside(test.sql, (sql) => lockHolders(sql, { seconds: 0 }))
+const look = async (): Promise<readonly Observation[]> => [await databaseBlocked.look(test.framework, probes)].flat()
+
+/** Its statement waits for the lock, or fails with the session that holds it: the test awaits neither. */
+function behind<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => {})
+  return work
+}
+
+it('names the session that holds a table which ours wait for, and its remedy ends the session and its lock', async () => {
+  await session`begin`
+  await session`lock table integration_webhooks in exclusive mode`
+  expect(await look()).toMatchObject([{ status: 'ok' }])
+  const stored = [behind(makeWebhook(test, id)), behind(makeWebhook(test, id))]
+  await expect.poll(async () => (await look())[0]?.status, SOON).toBe('fault')
+  await expect.poll(async () => (await look())[0]?.message, SOON).toContain('2 sessions of ours wait')
+  const [found] = await look()
+  expect(found?.message).toMatch(
+    new RegExp(
+      `^2 sessions of ours wait for a lock on integration_webhooks, the longest since \\S+Z\\. The session with pid ${pid} holds it: application_name "psql", user "postgres", (from \\S+, )?idle in transaction since \\S+Z, in a transaction since \\S+Z\\. Find out first whose it is\\.`,
+    ),
+  )
+  expect(found?.since?.getTime()).toBeLessThan(Date.now() - 4_000)
+  expect(found?.remedy).toContain(`pg_terminate_backend(pid) as ended from pg_stat_activity where pid = ${pid} and`)
+  // What psql would send, by the same connection string.
+  const [, statement] = /^psql "\$DATABASE_URL" -c '(.*)'$/s.exec(found?.remedy ?? '') ?? []
+  expect(await test.sql.unsafe(statement as string)).toMatchObject([{ pid, application_name: 'psql', ended: true }])
+  await Promise.all(stored)
+  expect(await look()).toMatchObject([{ status: 'ok', message: 'No session of ours has waited for a lock for 5 s.' }])
+})
+
+it('names the table of a row that another session has changed and not committed', async () => {
+  await session`begin`
+  await session`update integrations set name = 'held' where id = ${id}`
+  const waits = behind(setIntegration(test, id, { name: 'ours' }))
+  await expect
+    .poll(holders, SOON)
+    .toMatchObject([{ pid, waiting: 1, state: 'idle in transaction', tables: ['integrations'] }])
+  await session`rollback`
+  await waits
+})
+
+it('names the session at the head of a line, not one that waits in it', async () => {
+  await session`begin`
+  await session`lock table integration_webhooks in share mode`
+  const inLine = postgres(database.url, { max: 1, connection: { application_name: 'a migration' } })
+  try {
+    const altered = behind(inLine.begin((sql) => sql`lock table integration_webhooks in access exclusive mode`))
+    await expect.poll(async () => (await holders()).length, SOON).toBe(1)
+    const stored = behind(makeWebhook(test, id))
+    await expect.poll(holders, SOON).toMatchObject([{ pid, waiting: 2, tables: ['integration_webhooks'] }])
+    await session`rollback`
+    await altered
+    await stored
+  } finally {
+    await inLine.end({ timeout: 0 })
+  }
+})
+
+/** Roles are of the whole server, which other test files use, too. */
+const another = `another_${randomBytes(4).toString('hex')}`
+const lowlyRole = `lowly_${randomBytes(4).toString('hex')}`
+const urlOf = (role: string): string => {
+  const url = new URL(database.url)
+  return Object.assign(url, { username: role, password: 'of a test' }).href
+}
+
+it('leaves out sessions of other applications and users, whatever they wait for', async () => {
+  await session`create role ${session(another)} login password 'of a test'`
+  await session`create table theirs (id int)`
+  await session`grant all on theirs to ${session(another)}`
+  const other = postgres(urlOf(another), { max: 1, connection: { application_name: 'another' } })
+  try {
+    await session`begin`
+    await session`lock table theirs in access exclusive mode`
+    const waits = behind(other`select from theirs`.execute())
+    await expect
+      .poll(async () => (await test.sql`select from pg_locks where not granted`).length, SOON)
+      .toBeGreaterThan(0)
+    expect(await holders()).toEqual([])
+    await session`rollback`
+    await waits
+  } finally {
+    await other.end({ timeout: 0 })
+    await test.sql`drop table theirs`
+    await test.sql`drop role ${test.sql(another)}`
+  }
+})
+
+it('says what its role may not see, and who may end the session', async () => {
+  await test.sql`create role ${test.sql(lowlyRole)} login password 'of a test'`
+  await test.sql`grant select, insert on integration_webhooks to ${test.sql(lowlyRole)}`
+  await test.sql`grant usage on all sequences in schema public to ${test.sql(lowlyRole)}`
+  const lowly = postgres(urlOf(lowlyRole), { max: 1 })
+  try {
+    await session`begin`
+    await session`lock table integration_webhooks in exclusive mode`
+    const stored = behind(
+      lowly`insert into integration_webhooks (integration_id, delivery_id, payload, headers) values (${id}, 'lowly', '{}', '{}')`.execute(),
+    )
+    const seen: DoctorProbes = { ...probes, askAside: (question) => askAside(lowly, question) }
+    const looked = async () => [await databaseBlocked.look(test.framework, seen)].flat()[0]
+    await expect.poll(async () => (await looked())?.status, SOON).toBe('fault')
+    const found = await looked()
+    expect(found?.message).toContain(`The session with pid ${pid} holds it: application_name "psql", user "postgres", `)
+    expect(found?.message).toContain(
+      `its state can't be seen by the role "${lowlyRole}" (a superuser lets it: grant pg_read_all_stats to "${lowlyRole}")`,
+    )
+    expect(found?.message).toContain(`The role "${lowlyRole}" may not: run it as "postgres" or as a superuser.`)
+    expect(found?.remedy).toMatch(new RegExp(`where pid = ${pid}'$`))
+    await session`rollback`
+    await stored
+  } finally {
+    await lowly.end({ timeout: 0 })
+    await test.sql`drop owned by ${test.sql(lowlyRole)}`
+    await test.sql`drop role ${test.sql(lowlyRole)}`
+  }
+})
+
+it('tells of a prepared transaction, which has no session to end', async () => {
+  await session`begin`
+  await session`lock table integration_webhooks in exclusive mode`
+  await session`prepare transaction 'of a test'`
+  const stored = behind(makeWebhook(test, id))
+  await expect.poll(async () => (await look())[0]?.status, SOON).toBe('fault')
+  expect(await look()).toMatchObject([
+    {
+      message: expect.stringMatching(/on integration_webhooks.*A prepared transaction holds it, without a session/),
+      remedy: expect.stringContaining('from pg_prepared_xacts'),
+    },
+  ])
+  await test.sql`rollback prepared 'of a test'`
+  await stored
+})
