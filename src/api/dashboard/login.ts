@@ -27,7 +27,8 @@ const SIGN_IN: Cookie = { name: 'sign_in', sameSite: 'Lax' }
 const OIDC_PROBLEMS = {
   refused: 'The sign-in was not begun in this browser, took too long, or was refused. Please begin again.',
   failed: 'The OpenID provider could not be asked, or its answer is not valid; the log says what. Please try again.',
-  'not named': 'You are signed in there, but operator.oidc lets no one of this name in here: ask an operator to add you.',
+  'not named':
+    'You are signed in there, but operator.oidc lets no one of this name in here: ask an operator to add you.',
   'no base URL': 'No base URL is configured, to which the OpenID provider could lead back: set the option baseUrl.',
 }
 

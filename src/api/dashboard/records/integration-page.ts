@@ -25,6 +25,7 @@ type Integration = z.infer<typeof IntegrationShape> &
     readonly streams: readonly Stream[]
     readonly contracts: readonly string[]
     readonly owner: string | null
+    readonly webhook_address: string | null
     readonly remembered: readonly {
       readonly stream: string
       readonly asked_at: Date | null
@@ -96,6 +97,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
       Id: id,
       Provider: html`${integration.provider}${integration.registered ? '' : html` <span class="bad">is not registered in this process</span>`}`,
       Owner: integration.owner,
+      'Webhooks go to': integration.webhook_address ?? undefined,
       Health: badge(health.health_status),
       Incident:
         health.incident === null
