@@ -279,8 +279,9 @@ describe('a host of one module', () => {
     new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'm').exec(page)?.[1] ?? expect.unreachable(language)
 
   it('compiles by the tsconfig of the docs, and the command line loads what was compiled', () => {
-    const { '@types/node': node, typescript } = packageJson.devDependencies
-    npm(project, 'install', '--no-audit', '--no-fund', `@types/node@${node}`, `typescript@${typescript}`)
+    const ranges: Record<string, string> = packageJson.devDependencies
+    const wanted = ['@types/node', 'typescript', ...ADAPTERS].map((name) => `${name}@${ranges[name]}`)
+    npm(project, 'install', '--no-audit', '--no-fund', ...wanted)
     const place = join(project, 'one-module')
     mkdirSync(place)
     writeFileSync(join(place, 'integrations.config.ts'), block('ts'))
