@@ -70,7 +70,7 @@ async function serveUntil(asked: Promise<void>, { integrations, hostname, port, 
     isDraining() && new URL(request.url).pathname === readyz ? notReady() : api.fetch(request, ...rest)
   // Without TLS of its own, which Hono's adapter would take another server for.
   const server = serve({ fetch: answer, hostname, port }, (info) => {
-    console.log(JSON.stringify({ event: 'api.ready', url: `http://${hostname}:${info.port}`, pid: process.pid }))
+    logger.info({ event: 'api.ready', url: `http://${hostname}:${info.port}`, pid: process.pid }, 'API ready')
   }) as Server
   server.on('error', (error) => {
     if (server.listening) return serverFailed(logger, error)

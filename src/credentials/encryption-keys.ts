@@ -61,7 +61,7 @@ export interface KeyUse {
   /** Integrations whose credentials this key wrote. */
   readonly rows: number
   readonly inRing: boolean
-  /** True for a key that no longer writes and that no row needs. */
+  /** True for a key that no longer writes and that no row needs. False for one that was just added and has not written yet. */
   readonly removable: boolean
 }
 
@@ -72,18 +72,34 @@ export interface KeyStatus {
   readonly keys: readonly KeyUse[]
 }
 
-export async function keyStatus({ db, tables, encryption }: Framework): Promise<KeyStatus> {
+export async function keyStatus(framework: Framework): Promise<KeyStatus> {
+  const { db, tables, encryption } = framework
   const { kids, primaryKid: primary } = encryption
   const counts = await countRowsByKey(db, tables)
   const rowsOf = (kid: string): number => counts.find((count) => count.kid === kid)?.rows ?? 0
-  const inRing = kids.map((kid) => {
-    const rows = rowsOf(kid)
-    return { kid, rows, inRing: true, removable: kid !== primary && rows === 0 }
-  })
+  const idle = kids.filter((kid) => kid !== primary && rowsOf(kid) === 0)
+  const unused = idle.length === 0 ? [] : await notYetUsed(framework, idle)
+  const inRing = kids.map((kid) => ({
+    kid,
+    rows: rowsOf(kid),
+    inRing: true,
+    removable: idle.includes(kid) && !unused.includes(kid),
+  }))
   const lacking = counts
     .filter(({ kid }) => kid === null || !kids.includes(kid))
     .map(({ kid, rows }) => ({ kid: kid ?? UNREADABLE, rows, inRing: false, removable: false }))
   return { primary, keys: [...inRing, ...lacking] }
+}
+
+/**
+ * Those that have never been the one that writes: it gets a canary at its first start. Where the key that writes now has none,
+ * such as before any start, canaries tell nothing.
+ */
+async function notYetUsed({ cache, encryption }: Framework, kids: readonly string[]): Promise<string[]> {
+  const [primary, ...canaries] = await Promise.all(
+    [encryption.primaryKid, ...kids].map((kid) => cache.get(canaryKey(kid))),
+  )
+  return primary === undefined ? [] : kids.filter((_, at) => canaries[at] === undefined)
 }
 
 /**

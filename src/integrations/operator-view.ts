@@ -15,11 +15,13 @@ import { REDACTED, redactBody } from '../framework/redaction.ts'
 import { recordAct } from '../observability/audit.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import { trafficOfLastDay } from '../observability/traffic-queries.ts'
+import { handlesWebhooks } from '../providers/contracts.ts'
 import type { SyncItemDetail } from '../syncs/items/item-list.ts'
 import { showSyncItem } from '../syncs/items/item-list.ts'
 import type { SyncStanding } from '../syncs/standing-queries.ts'
 import type { StreamStanding } from '../syncs/stream-list.ts'
 import { streamStandings } from '../syncs/stream-list.ts'
+import { webhookAddress } from '../webhooks/address.ts'
 import type { WebhookDetail } from '../webhooks/list.ts'
 import { showWebhook } from '../webhooks/list.ts'
 import { formerSecretEnds } from '../webhooks/secrets.ts'
@@ -131,6 +133,11 @@ export function operatorView(framework: Framework) {
       const { metadata } = await requireIntegration(framework, id)
       const secrets = await storedSecrets(framework, id)
       return secrets === null ? REDACTED : redactBody(JSON.stringify(metadata ?? null), secrets)
+    },
+
+    /** Where its webhooks go: an address, or the path where no base URL is configured; null: its provider takes none. */
+    webhookAddress(of: Pick<IntegrationDetail, 'id' | 'provider'>): string | null {
+      return handlesWebhooks(framework.providers.get(of.provider)) ? webhookAddress(framework, of) : null
     },
 
     /** Where each of its streams stands; none where its provider has one `sync()`. @throws IntegrationNotFound */

@@ -13,6 +13,7 @@ import { isSwitchedOffByPerson } from '../integrations/rules.ts'
 import type { ManagesWebhooks, WantedSubscription, WebhookSubscription } from '../providers/contracts.ts'
 import { managesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import { webhookPath } from '../webhooks/address.ts'
 import { presentSecret, rotateWebhookSecret } from '../webhooks/secrets.ts'
 import { settleFailure, settleLook } from './outcome.ts'
 import { claimSubscription, storeLook } from './queries.ts'
@@ -55,9 +56,9 @@ export async function keepSubscription(framework: Framework, id: number, signal:
 }
 
 /** Our door, as a provider is told it. @throws BaseUrlMissing */
-export function doorOf({ baseUrl, config }: Framework, { id, provider }: Pick<Integration, 'id' | 'provider'>): string {
-  if (baseUrl === null) throw new BaseUrlMissing('no webhook can be registered')
-  return `${baseUrl}/${config.webhook.prefix}/${provider}/${id}/webhook`
+export function doorOf(framework: Framework, integration: Pick<Integration, 'id' | 'provider'>): string {
+  if (framework.baseUrl === null) throw new BaseUrlMissing('no webhook can be registered')
+  return `${framework.baseUrl}${webhookPath(framework, integration)}`
 }
 
 class LookAt {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
+import { generateEncryptionKey } from '../../src/encryption.ts'
 import { BackendUnreachable } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -39,9 +40,20 @@ const demo = {
   },
 }
 
+const encryptionKeys = generateEncryptionKey('test')
+const hooked = { verifyWebhookSignature: () => true, handleWebhook: () => {} }
+const managed = {
+  ...hooked,
+  webhookSecretFrom: 'none' as const,
+  createWebhookSubscription: async () => expect.unreachable('nothing is registered'),
+  webhookSubscriptions: async () => [],
+  renewWebhookSubscription: async () => null,
+  removeWebhookSubscription: async () => {},
+}
+
 beforeAll(async () => {
   database = await createTestDatabase()
-  test = testIntegrations(database.url, { providers: { demo, bare: {} } })
+  test = testIntegrations(database.url, { encryptionKeys, providers: { demo, bare: {}, hooked, managed } })
   folder = await mkdtemp(join(tmpdir(), 'install-'))
   await writeFile(join(folder, 'token'), `${GOOD}\n`)
 })
@@ -106,7 +118,41 @@ describe('a new integration', () => {
       provider: 'demo',
       created: true,
       check: { ok: true, duration_ms: expect.any(Number), error: null },
+      webhook_address: null,
     })
+  })
+
+  it('of a provider that takes webhooks says where these go', async () => {
+    const { out } = await install(['hooked'])
+    const [{ id = 0 } = {}] = await stored()
+    expect(out).toBe(
+      `Installed integration ${id} ("hooked", hooked).\nSend its webhooks to /integrations/hooked/${id}/webhook\n`,
+    )
+    const managed = await install(['managed', '--json'])
+    expect(managed.json()).toMatchObject({ webhook_address: `/integrations/managed/${id + 1}/webhook` })
+    expect((await install(['managed', '--name', 'Other'])).out).toContain(
+      `/webhook, or have that registered: integrations register-webhooks ${id + 2}\n`,
+    )
+  })
+
+  it('says the whole address where a base URL is configured', async () => {
+    const outside = testIntegrations(database.url, {
+      encryptionKeys,
+      providers: { hooked },
+      baseUrl: 'https://api.example.com/hub',
+    })
+    try {
+      const { out, err } = await runCommand(outside.integrations, ['install', 'hooked'])
+      expect(err).toBe('')
+      const [{ id = 0 } = {}] = await stored()
+      const address = `https://api.example.com/hub/integrations/hooked/${id}/webhook`
+      expect(out).toContain(`\nSend its webhooks to ${address}\n`)
+      expect((await runCommand(outside.integrations, ['show', String(id), '--json'])).json()).toMatchObject({
+        webhook_address: address,
+      })
+    } finally {
+      await outside.close()
+    }
   })
 
   it('of a provider without a health check or with --skip-check is not checked', async () => {
@@ -179,7 +225,7 @@ describe('a value', () => {
     const { exitCode, err } = await install(['nobody'])
     expect({ exitCode, err }).toEqual({
       exitCode: 1,
-      err: 'No provider is registered as "nobody". Registered: bare, demo.\n',
+      err: 'No provider is registered as "nobody". Registered: bare, demo, hooked, managed.\n',
     })
   })
 })

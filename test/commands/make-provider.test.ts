@@ -49,7 +49,7 @@ describe('make-provider', () => {
     const path = relative('.', join(folder, 'acme-crm.js'))
     for (const line of [
       `  ${join(folder, 'acme-crm.ts')}`,
-      '  npm install durable-integrations zod && npm install --save-dev vitest@4 @electric-sql/pglite',
+      '  npm install durable-integrations zod && npm install --save-dev vitest@4.0 @electric-sql/pglite',
       `  npx vitest run ${join(folder, 'acme-crm.test.ts')}`,
       `  import { AcmeCrmProvider } from '${path}'`,
       "  providers: { 'acme-crm': new AcmeCrmProvider({ id: process.env.ACME_CRM_CLIENT_ID ?? '', secret: process.env.ACME_CRM_CLIENT_SECRET }) },",
@@ -141,8 +141,28 @@ describe('what it says to install', () => {
   it('is the vitest that this package is tested with: a later one may want another Node', async () => {
     const { devDependencies } = PackageJson.parse(JSON.parse(await readFile(PACKAGE_JSON, 'utf8')))
     const [, major] = /^\^(\d+)\./.exec(devDependencies.vitest) ?? []
-    expect((await make('acme')).out).toContain(` vitest@${major} `)
+    expect((await make('acme')).out).toContain(` vitest@${major}.0 `)
   })
+
+  it.each([
+    [['zod', '@electric-sql/pglite'], '  npm install durable-integrations && npm install --save-dev vitest@4.0'],
+    [['durable-integrations', 'zod'], '  npm install --save-dev vitest@4.0 @electric-sql/pglite'],
+    [['vitest', '@electric-sql/pglite'], '  npm install durable-integrations zod'],
+  ])('leaves out what is installed: %j', async (names, line) => {
+    for (const name of names) await install(name)
+    expect((await make('acme')).out.split('\n')).toContain(line)
+  })
+
+  it('is nothing where everything is installed', async () => {
+    for (const name of ['durable-integrations', 'zod', 'vitest', '@electric-sql/pglite']) await install(name)
+    expect((await make('acme')).out).not.toContain('npm install')
+  })
+
+  async function install(name: string): Promise<void> {
+    const installed = join(folder, 'node_modules', name)
+    await mkdir(installed, { recursive: true })
+    await writeFile(join(installed, 'package.json'), JSON.stringify({ name }))
+  }
 })
 
 describe('the calls of what is written', () => {

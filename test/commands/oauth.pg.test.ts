@@ -116,7 +116,7 @@ describe('install', () => {
     expect(checked).toEqual([])
     const [link = ''] = /^ {2}https:\S+$/m.exec(out) ?? []
     expectConnectLink(link.trim(), made?.id ?? 0, 3_600)
-    expect(out).toContain('give access at Acme CRM. It opens for everybody who has it, until 20')
+    expect(out).toContain('give access at Acme CRM. It opens for anyone who has it, until 20')
     for (const command of ['test', 'enable', 'oauth-link'])
       expect(out).toMatch(new RegExp(`^  integrations ${command} ${made?.id} `, 'm'))
   })
@@ -131,6 +131,7 @@ describe('install', () => {
       provider: 'acme',
       created: true,
       check: null,
+      webhook_address: null,
       connect_url: expect.any(String),
       expires_at: expect.any(String),
     })

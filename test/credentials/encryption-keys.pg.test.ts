@@ -1,5 +1,6 @@
 /** Whether a process starts with the keys that wrote the database, and which key wrote what. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { runCommand } from '../commands/cli/run.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -150,6 +151,24 @@ describe('the status of the keys', () => {
         { kid: 'k2', rows: 1, inRing: true, removable: false },
         { kid: 'k1', rows: 0, inRing: true, removable: true },
       ])
+    })
+  })
+
+  it('does not let go a key that was just added: it has not written yet', async () => {
+    await start([first], { writes: true })
+    await start([first, second])
+    await withKeys([first, second], async (test) => {
+      const { keys } = await test.integrations.admin.keys.status()
+      expect(keys[1]).toMatchObject({ kid: 'k2', rows: 0, removable: false })
+      const { out } = await runCommand(test.integrations, ['keys', 'status'])
+      expect(out).toMatch(/k2 .* no \(not in use yet\)/)
+    })
+    // Once it writes, the other one goes, when no row needs it any more.
+    await start([second, first])
+    await withKeys([second, first], async (test) => {
+      await test.integrations.admin.keys.rotate()
+      const { keys } = await test.integrations.admin.keys.status()
+      expect(keys[1]).toMatchObject({ kid: 'k1', rows: 0, removable: true })
     })
   })
 

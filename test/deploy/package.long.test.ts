@@ -272,6 +272,36 @@ describe('installed with all of its optional peers', () => {
   })
 })
 
+/** docs/using-it.md, "Compiling it". */
+describe('a host of one module', () => {
+  const page = readFileSync(join(ROOT, 'docs/using-it.md'), 'utf8')
+  const block = (language: string): string =>
+    new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'm').exec(page)?.[1] ?? expect.unreachable(language)
+
+  it('compiles by the tsconfig of the docs, and the command line loads what was compiled', () => {
+    const ranges: Record<string, string> = packageJson.devDependencies
+    const wanted = ['@types/node', 'typescript', ...ADAPTERS].map((name) => `${name}@${ranges[name]}`)
+    npm(project, 'install', '--no-audit', '--no-fund', ...wanted)
+    const place = join(project, 'one-module')
+    mkdirSync(place)
+    writeFileSync(join(place, 'integrations.config.ts'), block('ts'))
+    writeFileSync(join(place, 'tsconfig.json'), block('json'))
+    const compiled = spawnSync(join(project, 'node_modules/.bin/tsc'), ['--project', place], { encoding: 'utf8' })
+    expect(compiled.stdout).toBe('')
+    const listed = spawnSync(join(project, 'node_modules/.bin/integrations'), ['list'], {
+      cwd: place,
+      env: {
+        ...process.env,
+        DATABASE_URL: 'postgres://127.0.0.1:1/none',
+        INTEGRATIONS_CONFIG: 'dist/integrations.config.js',
+        INTEGRATIONS_ENCRYPTION_KEYS: `k1:${randomBytes(32).toString('base64')}`,
+      },
+      encoding: 'utf8',
+    })
+    expect(listed.stderr).toContain('Postgres was not reached at 127.0.0.1:1')
+  }, 300_000)
+})
+
 /** Hosts as they were written for this package on an earlier day, with their own tests: what fails here is a breaking change. */
 describe('hosts of earlier commits', () => {
   beforeAll(() => {

@@ -3,7 +3,7 @@
  * anything that git ignores, and the README's commands. Of `npm test` only some files: CI runs all of it on each of the three.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,6 +20,12 @@ const README_LINES = 150
 const FIRST_SCREEN_LINES = 12
 const TESTS = ['test/framework/errors.test.ts', 'test/sandbox/crm.test.ts', 'test/house/repository.test.ts']
 const NODE_MS = 900_000
+const PAGES_THAT_INSTALL = [
+  'tutorials/getting-started.md',
+  'tutorials/provider-from-nothing.md',
+  'writing-a-provider.md',
+]
+const INSTALL_LINE = /npm install --save-dev vitest@[\w./@ -]*[\w/]/g
 
 let folder: string | undefined
 let clone: RunningClone | undefined
@@ -40,11 +46,13 @@ it('has no commands but those that are run here', () => {
   expect(packageJson.engines.node).toBe('>=20.20')
 })
 
-it.each([
+const STOCK = [
   ['20', '10'],
   ['22', '10'],
   ['24', '11'],
-])(
+] as const
+
+it.each(STOCK)(
   'is true on Node %s with npm %s',
   async (node, npm) => {
     folder = await mkdtemp(join(tmpdir(), `readme-node-${node}-`))
@@ -74,6 +82,35 @@ it.each([
   },
   NODE_MS,
 )
+
+// npm 10 ended with "Cannot read properties of null" where a page named a vitest with more peers.
+it.each(STOCK)(
+  'names development packages that Node %s with npm %s installs, and a vitest that runs there',
+  async (node, npm) => {
+    folder = await mkdtemp(join(tmpdir(), `pages-node-${node}-`))
+    const env = environmentOf(stockNode(join(folder, 'stock'), node, npm))
+    const lines = new Set(PAGES_THAT_INSTALL.flatMap((page) => readPage(page).match(INSTALL_LINE) ?? []))
+    expect([...lines].toSorted()).toEqual([
+      'npm install --save-dev vitest@4.0 @electric-sql/pglite',
+      'npm install --save-dev vitest@4.0 tsx @electric-sql/pglite',
+    ])
+    for (const [index, line] of [...lines].entries()) {
+      const cwd = join(folder, `project-${index}`)
+      mkdirSync(cwd)
+      writeFileSync(join(cwd, 'package.json'), JSON.stringify({ name: 'a-host', private: true, type: 'module' }))
+      writeFileSync(join(cwd, 'a.test.ts'), "import { it } from 'vitest'\nit('runs', () => {})\n")
+      for (const command of [line, 'npx vitest run']) {
+        const { status, stdout, stderr } = spawnSync('bash', ['-c', command], { cwd, env, encoding: 'utf8' })
+        expect(status, `${command}\n${stdout}${stderr}`).toBe(0)
+      }
+    }
+  },
+  NODE_MS,
+)
+
+function readPage(name: string): string {
+  return readFileSync(fileURLToPath(new URL(`../../docs/${name}`, import.meta.url)), 'utf8')
+}
 
 /** @returns a PATH in which these come first */
 function stockNode(folderOfStock: string, node: string, npm: string): string {

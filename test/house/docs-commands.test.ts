@@ -54,6 +54,7 @@ const FOREIGN = new Set([
     'psql',
     'python3',
   ],
+  ...['install', 'rm', 'runuser', 'systemctl', 'tsc', 'useradd'],
   // Of a function that the block makes.
   ...['running', '.venv/bin/pip', '.venv/bin/python'],
 ])

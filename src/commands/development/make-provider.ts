@@ -1,4 +1,6 @@
-import { relative, sep } from 'node:path'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join, relative, resolve, sep } from 'node:path'
 import { z } from 'zod'
 import { WEBHOOK_DOORS } from '../../webhooks/catalogue/index.ts'
 import { hostlessCommand } from '../command.ts'
@@ -78,7 +80,7 @@ function nextSteps(names: ProviderNames, parts: ReadonlySet<Part>, [provider = '
     `  ${tests}`,
     '',
     'The tests pass as they are:',
-    '  npm install durable-integrations zod && npm install --save-dev vitest@4 @electric-sql/pglite',
+    ...installLine(resolve(provider)),
     `  npx vitest run ${tests}`,
     `Put in what is true of ${label}: TODO says where, in both files.`,
     'Register it in integrations.config.ts:',
@@ -88,6 +90,24 @@ function nextSteps(names: ProviderNames, parts: ReadonlySet<Part>, [provider = '
     `  integrations install ${identifier} --name <name>`,
     'How a provider is written: docs/writing-a-provider.md. How it is tested: docs/testing.md.',
   ].join('\n')
+}
+
+const NEEDED = ['durable-integrations', 'zod']
+/** Not vitest 4.1: npm 10, which Node 20 and 22 bring, fails on its peers ("Cannot read properties of null"). */
+const NEEDED_BY_TESTS = ['vitest@4.0', '@electric-sql/pglite']
+
+/** A line that installs what Node does not find from this file; none where it finds everything. */
+function installLine(file: string): string[] {
+  const { resolve: resolver } = createRequire(file)
+  const isMissing = (wanted: string): boolean => {
+    const name = wanted.replace(/(?<=.)@.*/, '')
+    return !(resolver.paths(name) ?? []).some((folder) => existsSync(join(folder, name, 'package.json')))
+  }
+  const lines = [
+    ['npm install', ...NEEDED.filter(isMissing)],
+    ['npm install --save-dev', ...NEEDED_BY_TESTS.filter(isMissing)],
+  ].filter((words) => words.length > 1)
+  return lines.length === 0 ? [] : [`  ${lines.map((words) => words.join(' ')).join(' && ')}`]
 }
 
 /**

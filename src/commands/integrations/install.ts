@@ -55,6 +55,10 @@ export const install = command({
     ...all(z.string(), 'name', 'provider'),
     created: z.boolean(),
     check: CheckShape.nullable(),
+    webhook_address: z
+      .string()
+      .nullable()
+      .describe('Where its webhooks go; without a base URL the path; null: its provider takes none.'),
     connect_url: z.string().nullish(),
     expires_at: moment.nullish(),
   }),
@@ -143,14 +147,18 @@ async function installed(context: CommandContext, input: Input): Promise<Outcome
     throw new Interrupted()
   }
   if (existing === null && !connects && !isActive) await integrations.update(id, { isActive: true })
-  const outcome = outcomeOf(integration, existing === null, check)
-  if (!isOAuth) return outcome
-  if (!connects) return { ...outcome, document: { ...outcome.document, connect_url: null, expires_at: null } }
+  const webhooks = integrations.admin.operator.webhookAddress(integration)
+  const outcome = outcomeOf(integration, { isNew: existing === null, check, webhooks })
+  const last = webhookLine(integrations, provider, { id, webhooks })
+  if (!connects) {
+    const document = isOAuth ? { ...outcome.document, connect_url: null, expires_at: null } : outcome.document
+    return { document, text: `${outcome.text}${last}` }
+  }
   const link = await makeConnectLink(integrations, integration, LINK_HOURS)
   await note(id, 'oauth-link connect')
   return {
     document: { ...outcome.document, connect_url: link.url, expires_at: link.expiresAt },
-    text: `${outcome.text} It is not connected yet.\n\n${linkText(link, provider.label)}\n${nextSteps(provider, id, isActive)}`,
+    text: `${outcome.text} It is not connected yet.\n\n${linkText(link, provider.label)}\n${nextSteps(provider, id, isActive)}${last}`,
   }
 }
 
@@ -189,6 +197,19 @@ async function needsPerson(
 
 const isNeeded = async ({ oauth }: Integrations, id: number): Promise<boolean> =>
   (await oauth.status(id)).needsAuthorization
+
+/** Where the provider has to deliver to, unless the framework registers that by itself. */
+function webhookLine(
+  { config }: Integrations,
+  { contracts }: Provider,
+  { id, webhooks }: { readonly id: number; readonly webhooks: string | null },
+): string {
+  if (webhooks === null) return ''
+  if (!contracts.includes('ManagesWebhooks')) return `\nSend its webhooks to ${webhooks}`
+  return config.webhook.subscribe
+    ? ''
+    : `\nSend its webhooks to ${webhooks}, or have that registered: integrations register-webhooks ${id}`
+}
 
 /** What comes after the link. */
 function nextSteps({ hasHealthCheck }: Provider, id: number, isActive: boolean): string {
@@ -295,10 +316,13 @@ interface Outcome {
   readonly text: string
 }
 
-function outcomeOf({ id, name, provider }: Integration, isNew: boolean, check: Check): Outcome {
+function outcomeOf(
+  { id, name, provider }: Integration,
+  { isNew, check, webhooks }: { readonly isNew: boolean; readonly check: Check; readonly webhooks: string | null },
+): Outcome {
   const verdict = check?.ok ? ' The provider takes the credentials.' : ''
   return {
-    document: { id, name, provider, created: isNew, check: check && columns(check) },
+    document: { id, name, provider, created: isNew, check: check && columns(check), webhook_address: webhooks },
     text: `${isNew ? 'Installed' : 'Updated'} integration ${id} ("${name}", ${provider}).${verdict}`,
   }
 }

@@ -24,6 +24,10 @@ export const show = command({
     registered: z.boolean().describe('Whether this process knows the provider.'),
     contracts: z.array(z.string()).describe('What its provider can do.'),
     owner: z.string().nullable().describe('Its type, a colon and its id.'),
+    webhook_address: z
+      .string()
+      .nullable()
+      .describe('Where its webhooks go; without a base URL the path; null: its provider takes none.'),
     remembered: z
       .array(z.object({ stream: z.string(), asked_at: moment.nullable(), begins_at: moment.nullable() }))
       .describe('Runs that were asked for and have not begun: one that follows the living run, one that waits.'),
@@ -53,6 +57,7 @@ export const show = command({
       registered: provider !== undefined,
       contracts,
       owner: owner_type === null ? null : `${owner_type}:${owner_id}`,
+      webhook_address: integrations.admin.operator.webhookAddress(detail),
       oauth: detail.credentials !== null && contracts.includes('HasOAuth2') ? await oauthOf(integrations, id) : null,
     }
   },
@@ -75,26 +80,10 @@ export const show = command({
 
 /** What a person looks for. */
 const SHOWN = [
-  ...(['id', 'name', 'provider', 'registered', 'contracts', 'owner', 'is_active', 'switched_off_at'] as const),
-  ...([
-    'health_status',
-    'reauth_required',
-    'oauth',
-    'credentials',
-    'former_webhook_secrets',
-    'metadata',
-    'sync_interval_minutes',
-  ] as const),
-  ...([
-    'sync_cursor',
-    'last_synced_at',
-    'next_sync_at',
-    'last_run',
-    'open_run',
-    'streams',
-    'remembered',
-    'created_at',
-  ] as const),
+  ...(['id', 'name', 'provider', 'registered', 'contracts', 'owner', 'webhook_address'] as const),
+  ...(['is_active', 'switched_off_at', 'health_status', 'reauth_required', 'oauth', 'credentials'] as const),
+  ...(['former_webhook_secrets', 'metadata', 'sync_interval_minutes', 'sync_cursor', 'last_synced_at'] as const),
+  ...(['next_sync_at', 'last_run', 'open_run', 'streams', 'remembered', 'created_at'] as const),
 ]
 
 function formerSecrets(former: readonly { readonly until: Date | null }[]): [string, unknown][] {

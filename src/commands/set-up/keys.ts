@@ -108,5 +108,10 @@ const documentOf = ({ primary, keys: uses }: Status) => ({
 const textOf = ({ primary, keys: uses }: Status): string =>
   table(
     ['Key', 'Writes', 'Rows', 'In ring', 'Removable'],
-    uses.map(({ kid, rows, inRing, removable }) => [kid, kid === primary, rows, inRing, removable]),
+    uses.map((use) => [use.kid, use.kid === primary, use.rows, use.inRing, removalOf(primary, use)]),
   )
+
+/** One that has just been added is needed by no row, either. */
+function removalOf(primary: string, { kid, rows, inRing, removable }: Status['keys'][number]): boolean | string {
+  return inRing && kid !== primary && rows === 0 && !removable ? 'no (not in use yet)' : removable
+}

@@ -1,3 +1,4 @@
+import { firstAndLast } from '../../db/migration-names.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { command } from '../command.ts'
 import { flag } from '../fields.ts'
@@ -19,7 +20,7 @@ export const migrate = command({
     return { applied: (await integrations.migrate()).applied, pending: [] }
   },
   show({ applied, pending }) {
-    if (applied.length > 0) return `Applied: ${applied.join(', ')}`
-    return pending.length > 0 ? `Would apply: ${pending.join(', ')}` : 'Nothing to apply.'
+    if (applied.length > 0) return `Applied ${firstAndLast(applied)}.`
+    return pending.length > 0 ? `Would apply ${firstAndLast(pending)}.` : 'Nothing to apply.'
   },
 })

@@ -2,6 +2,7 @@
 import { sql } from 'drizzle-orm'
 import { keyStatus, pageOfCredentials, verifyKeys } from '../../credentials/encryption-keys.ts'
 import type { Database } from '../../db/client.ts'
+import { firstAndLast } from '../../db/migration-names.ts'
 import type { Framework, ScheduleState } from '../../framework/context.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { ascendingPages } from '../../framework/list-filter.ts'
@@ -38,10 +39,7 @@ const databaseMigrations: Check = {
     const pending = await pendingMigrations()
     return pending.length === 0
       ? ok('The tables are up to this release.')
-      : fault(
-          `The tables are behind this release by ${counted(pending.length, 'migration')}: ${pending.join(', ')}.`,
-          'integrations migrate',
-        )
+      : fault(`The tables are behind this release by ${firstAndLast(pending)}.`, 'integrations migrate')
   },
 }
 

@@ -131,6 +131,12 @@ describe('every page', () => {
 })
 
 describe('a detail page', () => {
+  it('of an integration says where its webhooks go', async () => {
+    const page = await dashboard.page(`/integrations/${plain.integrations}`)
+    const [, address] = /<dt>Webhooks go to<\/dt><dd>([^<]+)<\/dd>/.exec(page) ?? []
+    expect(address).toMatch(new RegExp(`^https?://[^/]+/integrations/acme/${plain.integrations}/webhook$`))
+  })
+
   it('tells the life of its record, with links to what it caused and came from', async () => {
     const page = await dashboard.page(`/sync-items/${plain['sync-items']}`)
     expect(page).toContain('Its life')

@@ -27,6 +27,7 @@ type Integration = z.infer<typeof IntegrationShape> &
     readonly contracts: readonly string[]
     readonly owner: string | null
     readonly former_webhook_secrets: readonly { readonly until: Date | null }[]
+    readonly webhook_address: string | null
     readonly remembered: readonly {
       readonly stream: string
       readonly asked_at: Date | null
@@ -98,6 +99,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
       Id: id,
       Provider: html`${integration.provider}${integration.registered ? '' : html` <span class="bad">is not registered in this process</span>`}`,
       Owner: integration.owner,
+      'Webhooks go to': integration.webhook_address ?? undefined,
       Health: badge(health.health_status),
       Incident:
         health.incident === null
