@@ -245,9 +245,9 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     said: ({ snoozed_until: until }) => `Snoozed until ${moment(until)}.`,
   },
   'post /incidents/:id/annotations': {
-    title: 'Write a line beside an incident',
+    title: 'Annotate an incident',
     label: 'Annotate',
-    said: () => 'The line stands beside the incident.',
+    said: () => 'The annotation is stored.',
   },
   'delete /idempotency-keys/:id': { title: 'Free an idempotency key', label: 'Forget', isFinal: true },
   'delete /mappings/:id': { title: 'Forget a mapping', label: 'Forget', isFinal: true },

@@ -112,7 +112,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
         integration.streams.length === 0
           ? undefined
           : html`<a href="#syncs">${integration.streams.map(({ stream }) => stream).join(', ')}</a>`,
-      'Can do': contracts.join(', '),
+      'Provider contracts': contracts.join(', '),
       Credentials:
         integration.credentials === null
           ? html`<span class="bad">can not be read</span>`
@@ -201,7 +201,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
       ...(can('HandlesWebhooks')
         ? [
             part(
-              'Its deliveries',
+              'Webhook acts',
               acts(
                 { operation: 'post /webhooks/replay', label: 'Replay those that failed', words: failed },
                 { operation: 'post /webhooks/dismiss', label: 'Dismiss those that failed', words: failed },
