@@ -292,7 +292,7 @@ export interface IntegrationsAdmin {
     ): Promise<readonly BusiestIntegration[]>
     /** Calls and failures of the last 24 hours by the hour, of up to 200 integrations. @throws InvalidArgumentException */
     sparklines(integrationIds: readonly number[]): Promise<ReadonlyMap<number, Sparkline>>
-    /** Incidents, circuits that opened, deployments and key rotations, oldest first. @throws InvalidArgumentException */
+    /** Incidents, circuits that opened, deployments and rotations of keys and webhook secrets, oldest first. @throws InvalidArgumentException */
     marks(asked: ChartFilter & { readonly from: Date; readonly to: Date }): Promise<readonly ChartMark[]>
     /** One pass of counting, here: workers do it by themselves. */
     rollUp(): Promise<RollUpResult>

@@ -27,7 +27,7 @@ export function apiDocs(integrations: Integrations, all = operations()): Hono<Ac
   routes.get('/docs', (context) =>
     dashboardPage(integrations, context, {
       title: 'Operator API',
-      section: null,
+      section: 'api/v1/docs',
       main: html`<p>Below <code>${server}</code>, with <code>Authorization: Bearer</code> and a token. The same for programs:
 <a href="${links.openapi}">openapi.json</a>.</p>
 ${TOPICS.map((topic) =>

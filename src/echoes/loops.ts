@@ -44,7 +44,10 @@ export async function closeEndedLoops(framework: Framework): Promise<number> {
   })
   const rows = await integrationsById(db, tables, closed.ids)
   for (const [id, row] of rows) {
-    integrationLogger(framework, row).info({ event: 'echo.loop_ended' }, 'a record is no longer written again and again')
+    integrationLogger(framework, row).info(
+      { event: 'echo.loop_ended' },
+      'a record is no longer written again and again',
+    )
     await announceChanges(framework, integrationHandle(framework, row), closed.events.get(id) ?? [])
   }
   return closed.ids.length

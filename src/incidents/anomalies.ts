@@ -89,7 +89,10 @@ async function tell(
   for (const id of recovered) {
     const row = rows.get(id)
     if (row === undefined) continue
-    integrationLogger(framework, row).info({ event: 'failure_rate.recovered' }, 'the failure rate is no longer elevated')
+    integrationLogger(framework, row).info(
+      { event: 'failure_rate.recovered' },
+      'the failure rate is no longer elevated',
+    )
     await listeners.emit('FailureRateRecovered', { integration: integrationHandle(framework, row) })
   }
 }

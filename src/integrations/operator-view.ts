@@ -18,6 +18,8 @@ import { trafficOfLastDay } from '../observability/traffic-queries.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { SyncItemDetail } from '../syncs/items/item-list.ts'
 import { showSyncItem } from '../syncs/items/item-list.ts'
+import type { PauseAct } from '../syncs/pauses.ts'
+import { pauseActs } from '../syncs/pauses.ts'
 import type { SyncStanding } from '../syncs/standing-queries.ts'
 import type { StreamStanding } from '../syncs/stream-list.ts'
 import { streamStandings } from '../syncs/stream-list.ts'
@@ -143,6 +145,9 @@ export function operatorView(framework: Framework) {
     /** Where each of its streams stands; none where its provider has one `sync()`. @throws IntegrationNotFound */
     streams: async (id: number): Promise<readonly StreamStanding[]> =>
       streamStandings(framework, await requireIntegration(framework, id)),
+
+    /** Pauses, resumptions and cancellations of their syncs, by integration, newest first. */
+    pauseActs: (ids: readonly number[]): Promise<Map<number, PauseAct[]>> => pauseActs(db, tables, ids),
 
     remembered: (id: number): Promise<RememberedStart[]> =>
       db

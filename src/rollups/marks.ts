@@ -16,6 +16,7 @@ export const CHART_MARKS = [
   'circuit opened',
   'deployment',
   'key rotation',
+  'webhook secret rotation',
 ] as const
 
 export interface ChartMark {
@@ -122,7 +123,8 @@ function statement(framework: Framework, filter: ChartFilter, within: (at: SQL) 
       )}
       union all
       ${newest(
-        sql`select a.created_at as at, 'key rotation' as kind, a.target as text, a.integration_id, null::bigint as incident_id
+        sql`select a.created_at as at,
+          case when a.action = 'keys rotate' then 'key rotation' else 'webhook secret rotation' end as kind, a.target as text, a.integration_id, null::bigint as incident_id
           from ${audit} a where a.action in ('keys rotate', 'rotate-webhook-secret') and ${within(sql`a.created_at`)}
             and (a.action = 'keys rotate' or ${ofRow(sql`a`)})`,
         sql`a.created_at`,

@@ -12,8 +12,8 @@ import type { OrderedKey, Ordering } from './order.ts'
 import { lockKeys, passTurns } from './order.ts'
 import type { NewPart } from './parts.ts'
 
-/** An integration that accepts deliveries, as it was read. */
-export interface AcceptingIntegration {
+/** An integration, as it was read. */
+export interface IntegrationOfRoute {
   readonly row: IntegrationRow
   /** The row's `xmin`: any update changes it (manual, 5.6 "System Columns"). */
   readonly version: string
@@ -59,24 +59,24 @@ interface StoreOptions {
 }
 
 /**
- * The integrations that may own a delivery, lowest id first: the one with the id, or all of the provider.
+ * The integrations that may own a delivery, lowest id first: all of the provider that accept deliveries, or the one with the id.
+ * That one may be switched off, which costs no statement of its own.
  *
  * @param limit the first ones only
  */
-export async function acceptingIntegrations(
+export async function integrationsOfRoute(
   db: Database,
   tables: Tables,
   { provider, integrationId }: { provider: string; integrationId: number | null },
   limit: number,
-): Promise<AcceptingIntegration[]> {
+): Promise<IntegrationOfRoute[]> {
   const { integrations } = tables
-  const conditions: SQL[] = [eq(integrations.provider, provider), acceptsWebhooks(tables)]
   if (integrationId !== null && !isId(integrationId)) return []
-  if (integrationId !== null) conditions.push(eq(integrations.id, integrationId))
+  const which: SQL = integrationId === null ? acceptsWebhooks(tables) : eq(integrations.id, integrationId)
   return db
     .select({ row: integrations, version: sql<string>`${integrations}.xmin::text` })
     .from(integrations)
-    .where(and(...conditions))
+    .where(and(eq(integrations.provider, provider), which))
     .orderBy(asc(integrations.id))
     .limit(limit)
 }

@@ -188,7 +188,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
   // It does not await a value that is there already: under load the turns of the event loop are the cost of a delivery.
   let candidates = found instanceof Promise ? await found : found
   const first = candidates.owners[0]
-  if (first === undefined) return { kind: 'unknown integration' }
+  if (first === undefined) return unknownIntegration(framework, delivery, candidates)
   if (!candidates.areAll)
     warnings.warn(
       `candidates ${delivery.provider}`,
@@ -233,7 +233,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       // A secret may have been added since the read: an old read refuses no delivery.
       const known = candidates
       candidates = await owners.readAfter(delivery, arrivedAt)
-      if (candidates.owners.length === 0) return { kind: 'unknown integration' }
+      if (candidates.owners.length === 0) return unknownIntegration(framework, delivery, candidates)
       if (!isSame(known, candidates)) verdict = await ownerAmong(desk, provider, candidates, request)
     }
     if (verdict.kind === 'busy') return busy(framework, delivery)
@@ -266,7 +266,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       tries + 1 < TRIES
         ? await owners.readInPlaceOf(delivery, candidates)
         : await owners.readAfter(delivery, performance.now())
-    if (candidates.owners.length === 0) return { kind: 'unknown integration' }
+    if (candidates.owners.length === 0) return unknownIntegration(framework, delivery, candidates)
   }
 }
 
@@ -431,6 +431,21 @@ function noteRefusal(framework: Framework, { provider, integrationId }: Delivery
     () => ({ event: 'webhook.refused', provider, integration: integrationId, reason }),
     'deliveries were refused: their signature is missing or does not match',
   )
+}
+
+/** A provider may give up an address that answers 404, so the log says which integration it is. */
+function unknownIntegration(
+  framework: Framework,
+  { provider, integrationId }: Delivery,
+  { isSwitchedOff }: WebhookOwners,
+): Arrival {
+  if (isSwitchedOff)
+    deskOf(framework).warnings.warn(
+      `switched off ${integrationId}`,
+      () => ({ event: 'webhook.switched_off', provider, integration: integrationId }),
+      'deliveries were answered 404: their integration is switched off',
+    )
+  return { kind: 'unknown integration' }
 }
 
 /** A verified delivery is never lost to a provider's reading of it: a throw counts as none. */

@@ -9,8 +9,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Framework } from '../framework/context.ts'
 import { integrationHandle } from '../integrations/handle.ts'
+import { isSwitchedOffByPerson } from '../integrations/rules.ts'
 import type { Integration } from '../providers/integration.ts'
-import { acceptingIntegrations } from './arrival-queries.ts'
+import { integrationsOfRoute } from './arrival-queries.ts'
 
 /** Integrations of a provider that may be asked for the owner of a delivery on its generic route. */
 export const MAX_CANDIDATES = 100
@@ -38,6 +39,8 @@ export interface WebhookOwners {
   readonly owners: readonly WebhookOwner[]
   /** False: there are more, which are not asked. */
   readonly areAll: boolean
+  /** The integration that the route names is there, and a person has switched it off. */
+  readonly isSwitchedOff: boolean
   /** When their read began, by `performance.now()`. */
   readonly readAt: number
 }
@@ -103,13 +106,15 @@ export class KnownOwners {
 
   async #ask(route: WebhookRoute, readAt: number): Promise<WebhookOwners> {
     const { arrivalDb, tables } = this.#framework
-    const found = await acceptingIntegrations(arrivalDb, tables, route, MAX_CANDIDATES + 1)
+    const rows = await integrationsOfRoute(arrivalDb, tables, route, MAX_CANDIDATES + 1)
+    const found = rows.filter(({ row }) => !isSwitchedOffByPerson(row))
     const key = keyOf(route)
     const read: WebhookOwners = {
       owners: found
         .slice(0, MAX_CANDIDATES)
         .map(({ row, version }) => ({ version, integration: sharedHandle(this.#framework, row) })),
       areAll: found.length <= MAX_CANDIDATES,
+      isSwitchedOff: found.length < rows.length,
       readAt,
     }
     // A slower read that began earlier does not take the place of a newer one.

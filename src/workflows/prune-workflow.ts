@@ -44,7 +44,11 @@ async function countedBy(input: PruneStepInput): Promise<number> {
     return await readPrunedRows(input)
   } catch (failure) {
     const error = messageOf(failure)
-    log.warn('it is not known how many rows a step of pruning has deleted', { event: 'prune.count_unknown', step: input.step, error })
+    log.warn('it is not known how many rows a step of pruning has deleted', {
+      event: 'prune.count_unknown',
+      step: input.step,
+      error,
+    })
     return 0
   }
 }

@@ -134,7 +134,7 @@ describe('marks', () => {
       '1 incident opened: health_degraded',
       '5 incident closed: health_degraded',
       '10 circuit opened: threshold_reached',
-      `20 key rotation: integration:${id}`,
+      `20 webhook secret rotation: integration:${id}`,
       '21 key rotation: keys',
       '30 deployment: 1.4.0',
     ]

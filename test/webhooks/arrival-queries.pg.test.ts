@@ -5,7 +5,7 @@ import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
 import { lockIntegration } from '../../src/integrations/queries.ts'
 import type { DeliveryOwner, NewDelivery, OwnedDelivery } from '../../src/webhooks/arrival-queries.ts'
-import { ANY_VERSION, acceptingIntegrations, storeDeliveries } from '../../src/webhooks/arrival-queries.ts'
+import { ANY_VERSION, integrationsOfRoute, storeDeliveries } from '../../src/webhooks/arrival-queries.ts'
 import { integrationsToWake } from '../../src/webhooks/wake.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -296,7 +296,7 @@ function delivery(
 
 async function ownerOf(integrationId: number): Promise<DeliveryOwner> {
   const { db, tables } = test.framework
-  const [found] = await acceptingIntegrations(db, tables, { provider: 'acme', integrationId }, 1)
+  const [found] = await integrationsOfRoute(db, tables, { provider: 'acme', integrationId }, 1)
   return { integrationId, version: found?.version ?? 'not found' }
 }
 

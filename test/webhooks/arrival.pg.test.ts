@@ -191,10 +191,22 @@ describe('a refusal', () => {
     expect(JSON.stringify(test.lines)).not.toContain(SECRET)
   })
 
-  const refusals = () =>
-    test.lines
-      .map(({ fields }) => fields)
-      .filter(({ event, provider: of }) => event === 'webhook.refused' && of === provider)
+  it('of one that is switched off is told as seldom; one of an integration that does not exist is not told', async () => {
+    await test.integrations.disable(integration.id)
+    for (let times = 0; times < 3; times += 1) expect(await statusOf(deliver())).toBe(404)
+    expect(linesOf('webhook.switched_off')).toMatchObject([{ integration: integration.id, times: 1, total: 1 }])
+    clock.advance({ minutes: 1 })
+    await deliver()
+    expect(linesOf('webhook.switched_off')[1]).toMatchObject({ integration: integration.id, times: 3, total: 4 })
+    await test.integrations.delete(integration.id)
+    clock.advance({ minutes: 1 })
+    expect(await statusOf(deliver())).toBe(404)
+    expect(linesOf('webhook.switched_off')).toHaveLength(2)
+  })
+
+  const refusals = () => linesOf('webhook.refused')
+  const linesOf = (wanted: string) =>
+    test.lines.map(({ fields }) => fields).filter(({ event, provider: of }) => event === wanted && of === provider)
 })
 
 describe('forged deliveries on a generic route', () => {

@@ -123,6 +123,18 @@ describe('an act on one record', () => {
     })
   })
 
+  it('that takes deliveries away is a link to a page that names the consequence', async () => {
+    const { id } = await makeIntegration(test, 'acme')
+    expect(await text(`/integrations/${id}`)).toContain(
+      `<a class="button" href="/operator/do/post/integrations/${id}/disable">Disable</a>`,
+    )
+    const page = await text(`/do/post/integrations/${id}/disable`)
+    expect(page).toMatch(/answered 404 .*No sync of it starts/)
+    expect((await test.integrations.get(id)).isActive).toBe(true)
+    const answer = await post(`/do/post/integrations/${id}/disable`, { form_id: formIdIn(page) })
+    expect([answer.status, (await test.integrations.get(id)).isActive]).toEqual([303, false])
+  })
+
   it('is told on the next page, once', async () => {
     const [webhook] = await failed(1)
     const answer = await post(`/do/post/webhooks/${webhook?.id}/dismiss`)

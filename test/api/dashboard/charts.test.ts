@@ -1,7 +1,7 @@
 /** Charts as text: what is drawn, said and escaped, whatever the figures are. */
 import { describe, expect, it } from 'vitest'
 import type { ChartInput } from '../../../src/api/dashboard/charts/charts.ts'
-import { chart, sparkline } from '../../../src/api/dashboard/charts/charts.ts'
+import { chart, markList, sparkline } from '../../../src/api/dashboard/charts/charts.ts'
 import { figureChart } from '../../../src/api/dashboard/charts/figure-charts.ts'
 import { STYLE } from '../../../src/api/dashboard/frame/assets.ts'
 import type { ChartPoint } from '../../../src/rollups/series.ts'
@@ -99,18 +99,19 @@ describe('a chart', () => {
     expect(line.length).toBeLessThan(40_000)
   })
 
-  it('draws marks as numbered lines with their words below, those within its time only', async () => {
+  it('draws marks as numbered lines, whose words stand in a list of their own, those within its time only', async () => {
     const mark = (n: number, text: string) => ({ at: at(n), kind: 'deployment', text })
-    const text = await one([1, 2, 3, 4], {
-      marks: [mark(-1, 'before'), mark(1, '1.4.0'), mark(2, '1.5.0'), mark(99, 'after')],
-    })
+    const marks = [mark(-1, 'before'), mark(1, '1.4.0'), mark(2, '1.5.0'), mark(99, 'after')]
+    const text = await one([1, 2, 3, 4], { marks })
+    const words = String(await markList({ at: [0, 1, 2, 3].map(at), to: at(4), marks }))
     expect(countOf(text, '<g class="mark">')).toBe(2)
     expect(text).toContain('<title>deployment: 1.4.0</title>')
-    expect(text).toMatch(
+    expect(text).not.toContain('<ol')
+    expect(words).toMatch(
       /<li><time datetime="2026-03-15T10:01:00.000Z">2026-03-15 10:01<\/time> deployment: 1\.4\.0<\/li>/,
     )
-    expect(text).not.toContain('before')
-    expect(text).not.toContain('after')
+    expect(text + words).not.toContain('before')
+    expect(text + words).not.toContain('after')
   })
 
   it('gives marks that are near each other one number, left of the line at the end', async () => {

@@ -75,6 +75,33 @@ const rows = async (integration: number) => {
   return found
 }
 
+describe('the form', () => {
+  /** As a browser sends it: the chosen option of each list, or the first. */
+  async function defaultsOf(path: string): Promise<Record<string, string>> {
+    const page = await (await get(path)).text()
+    const lists = [...page.matchAll(/<select name="(\w+)">(.*?)<\/select>/gs)].map(([, name = '', options = '']) => {
+      const [, value = ''] = /value="([^"]*)" selected/.exec(options) ?? /value="([^"]*)"/.exec(options) ?? []
+      return [name, value] as const
+    })
+    return Object.fromEntries(lists)
+  }
+
+  it.each([
+    ['without a choice', () => '/operator/console', '200'],
+    ['of an integration of GitHub', () => `/operator/console?integration=${github}`, '200'],
+    ['of one of Stripe', () => `/operator/console?integration=${stripe}`, '200'],
+    ['of a provider without samples', () => `/operator/console?integration=${plain}`, '200'],
+  ])('%s can be sent as it stands', async (_, path, status) => {
+    const answer = await send({ ...(await defaultsOf(path())), webhook: '', event: '', body: '' })
+    expect(await stagesOf(answer)).toMatchObject({ Answered: expect.stringContaining(`success ${status}`) })
+  })
+
+  it('names the fields of each content, for the style to hide the others', async () => {
+    const page = await (await get('/operator/console')).text()
+    for (const name of ['for-sample', 'for-stored', 'for-own']) expect(page).toContain(`<label class="${name}">`)
+  })
+})
+
 describe('a delivery that is signed', () => {
   it.each([
     ['a sample of GitHub', () => github, 'issue opened', 'issues'],

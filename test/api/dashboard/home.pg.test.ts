@@ -222,3 +222,27 @@ describe('the integrations', () => {
     expect(await dashboard.page(older)).toContain('>of many 0<')
   })
 })
+
+describe('a paused sync', () => {
+  const row = async (path: string) => (await dashboard.page(path)).replaceAll(/<[^>]*>/g, '')
+
+  it('says by whom and since when, at home, in the list and on its page, until it is resumed or a run begins', async () => {
+    const { test } = dashboard
+    const { note } = test.integrations.admin.operator
+    const { id } = await makeIntegration(test, 'listed')
+    await setIntegration(test, id, { nextSyncAt: ago(5) })
+    const places = ['', '/integrations', `/integrations/${id}`]
+    for (const place of places) expect(await row(place)).toContain('due since')
+    await note(id, { token: 'mara', action: 'pause', target: `integration:${id}` })
+    for (const place of places) {
+      expect(await row(place)).toMatch(/paused by mara since \d{4}-/)
+      expect(await row(place)).not.toContain('due since')
+    }
+    await note(id, { token: 'mara', action: 'resume', target: `integration:${id}` })
+    expect(await row('')).toContain('due since')
+    await note(id, { token: 'mara', action: 'pause', target: `integration:${id}` })
+    // Resumed in Temporal's UI, which no audit has.
+    await makeRun(test, id, {}, { status: 'processing' })
+    expect(await row('')).toContain('due since')
+  })
+})

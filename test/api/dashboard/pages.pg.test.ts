@@ -179,6 +179,31 @@ describe('a detail page', () => {
     expect(page).toContain(`<a href="/operator/sync-items?run=${run.id}&amp;waiting=true">1 waiting</a>`)
   })
 
+  it.each([
+    ['that runs', { status: 'processing', isPaused: false }, ['pause', 'cancel'], false],
+    ['that is paused', { status: 'processing', isPaused: true }, ['resume', 'cancel'], false],
+    ['whose workflow is gone', { status: 'processing', isPaused: null }, ['finalise'], false],
+    ['that has ended', { status: 'success', isPaused: null }, [], true],
+  ] as const)(
+    'of a run %s has the buttons that do something, and counts where they are known',
+    async (_, of, acts, isCounted) => {
+      const { test } = dashboard
+      const [run] = await test.sql`
+      insert into integration_logs (integration_id, operation, direction, status, metadata)
+      values (${plain.integrations}, 'sync', 'inbound', ${of.status}, '{}') returning id`
+      const before = test.framework.workflows.syncProgress
+      Object.assign(test.framework.workflows, {
+        syncProgress: async () => (of.isPaused === null ? null : progress(Number(run?.id), of.isPaused)),
+      })
+      const page = await dashboard.page(`/sync-runs/${run?.id}`)
+      Object.assign(test.framework.workflows, { syncProgress: before })
+      await test.sql`delete from integration_logs where id = ${run?.id}`
+      const offered = [...page.matchAll(/\/do\/post\/(?:integrations|sync-runs)\/\d+\/(\w+)/g)].map(([, verb]) => verb)
+      expect(offered).toEqual(acts)
+      expect(/<dt>Skipped<\/dt>/.test(page)).toBe(isCounted)
+    },
+  )
+
   it('of a living run shows how far it is', async () => {
     const { test } = dashboard
     const [run] = await test.sql`
@@ -186,11 +211,7 @@ describe('a detail page', () => {
       values (${plain.integrations}, 'sync', 'inbound', 'processing', '{}') returning id`
     const before = test.framework.workflows.syncProgress
     Object.assign(test.framework.workflows, {
-      syncProgress: async () => ({
-        ...{ phase: 'processing', isPaused: false, syncLogId: Number(run?.id), listed: 200, succeeded: 50, failed: 1 },
-        ...{ waiting: 0, nextAttemptAt: null, intakeFrom: null, lastFailure: null, perSecond: 3.25, secondsLeft: 46 },
-        startedAt: new Date(),
-      }),
+      syncProgress: async () => progress(Number(run?.id), false),
     })
     const page = await dashboard.page(`/sync-runs/${run?.id}`)
     const silent = () => Promise.reject(new NoWorkerAnswered('integrations:sync:7', 5))
@@ -200,6 +221,7 @@ describe('a detail page', () => {
     await test.sql`delete from integration_logs where id = ${run?.id}`
     expect(page).toContain('<progress aria-label="Items done" max="200" value="51"></progress> 51 of 200')
     expect(page).toContain('A sync run: processing now')
+    expect(page).toMatch(/<dt>Items a second<\/dt>\s*<dd>3\.3/)
   })
 })
 
@@ -345,4 +367,10 @@ it('serves its pages below a path of the base URL', async () => {
     expect([path, inside.filter((href) => !href.startsWith('/hub/'))]).toEqual([path, []])
   }
   await below.close()
+})
+
+const progress = (syncLogId: number, isPaused: boolean) => ({
+  ...{ phase: 'processing', isPaused, syncLogId, listed: 200, succeeded: 50, failed: 1 },
+  ...{ waiting: 0, nextAttemptAt: null, intakeFrom: null, lastFailure: null, perSecond: 3.25, secondsLeft: 46 },
+  startedAt: new Date(),
 })

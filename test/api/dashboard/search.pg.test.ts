@@ -61,6 +61,20 @@ describe('the search', () => {
   })
 })
 
+describe('a word that is no id', () => {
+  it('is no failure: the page leads to the search for it in payloads', async () => {
+    const answer = await search('shared <words> nowhere')
+    const text = await answer.text()
+    expect(text).toContain('Nothing has this id: <code>shared &lt;words&gt; nowhere</code>')
+    expect(text).not.toContain('role="alert"')
+    const [, link = ''] = /href="\/operator(\/search\/payloads[^"]+)"/.exec(text) ?? []
+    expect(await dashboard.page(link)).toContain('None of them holds it.')
+    expect(await dashboard.page(link.replace(/contains=[^&]*/, 'contains=%22shared+words%22'))).toContain(
+      '/operator/webhooks/',
+    )
+  })
+})
+
 describe('the search in payloads', () => {
   it.each([
     ['webhook', 'webhooks'],

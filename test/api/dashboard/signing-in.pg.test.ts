@@ -60,6 +60,20 @@ describe('signing in', () => {
     expect((await api.request(asked, { headers: { cookie } })).status).toBe(200)
   })
 
+  it('is asked of a browser that opens the page of the API, to which the menu leads', async () => {
+    const asked = '/operator/api/v1/docs'
+    const sent = await api.request(asked, { headers: HTML })
+    expect([sent.status, sent.headers.get('location')]).toEqual([
+      302,
+      `/operator/login?${new URLSearchParams({ next: asked }).toString()}`,
+    ])
+    const answer = await post('/operator/login', { token: READ_TOKEN, next: asked })
+    const [cookie = ''] = (answer.headers.get('set-cookie') ?? '').split(';')
+    const home = await (await api.request('/operator', { headers: { ...HTML, cookie } })).text()
+    expect(home).toContain(`<a href="${asked}">API</a>`)
+    expect(await (await api.request(asked, { headers: { ...HTML, cookie } })).text()).toContain('Operator API')
+  })
+
   it.each([
     ['a program', { accept: 'application/json' }],
     ['a browser that shows a wrong token', { ...HTML, authorization: `Bearer ${WRONG_TOKEN}` }],

@@ -7,6 +7,8 @@ export interface ActWords {
   readonly label: string
   /** One click does it, with what the button gives and defaults for the rest. */
   readonly isOneClick?: true
+  /** What it interrupts, read before the yes. For an act whose command asks nothing. */
+  readonly warning?: string
   /** Can't be undone: the form has a box that says so, which must be ticked. */
   readonly isFinal?: true
   /** The name of the integration has to be typed. */
@@ -48,7 +50,12 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     said: ({ id, erased }) => `Erased what integration ${id} held: ${rowsIn(erased)}.`,
   },
   'post /integrations/:id/enable': { title: 'Enable an integration', label: 'Enable', isOneClick: true },
-  'post /integrations/:id/disable': { title: 'Disable an integration', label: 'Disable', isOneClick: true },
+  'post /integrations/:id/disable': {
+    title: 'Disable an integration',
+    label: 'Disable',
+    warning:
+      'Its deliveries are answered 404 from now on, and some providers give up such an address. No sync of it starts. Enabling it ends that.',
+  },
   'post /integrations/:id/test': {
     title: 'Ask the provider whether the credentials work',
     label: 'Check the credentials',
@@ -240,9 +247,9 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     said: ({ snoozed_until: until }) => `Snoozed until ${moment(until)}.`,
   },
   'post /incidents/:id/annotations': {
-    title: 'Write a line beside an incident',
+    title: 'Annotate an incident',
     label: 'Annotate',
-    said: () => 'The line stands beside the incident.',
+    said: () => 'The annotation is stored.',
   },
   'delete /idempotency-keys/:id': { title: 'Free an idempotency key', label: 'Forget', isFinal: true },
   'delete /mappings/:id': { title: 'Forget a mapping', label: 'Forget', isFinal: true },

@@ -155,7 +155,7 @@ async function askPage(
 ): Promise<Response> {
   const reader = readerOf(integrations, context)
   const { command, fields, path: pattern, summary } = operation
-  const { title, label, isFinal, typesName } = wordsOf(operation)
+  const { title, label, warning, isFinal, typesName } = wordsOf(operation)
   const inPath = parametersOf(pattern)
   const open = Object.entries(fields).filter(([name]) => !inPath.includes(name) && !NOT_ASKED.has(name))
   const agreed = problem === undefined ? await agreedWords(integrations, context, operation, words) : null
@@ -179,6 +179,7 @@ ${method === 'post' ? agreement : ''}
     status: problem?.status ?? 200,
     main: html`<p>${summary}</p>
 ${problem === undefined ? '' : problemPanel(problem)}
+${warning === undefined ? '' : html`<p class="panel notice">${warning}</p>`}
 ${facts(Object.fromEntries(inPath.map((each) => [each, recordOf(reader, operation, words[each] ?? '')])))}
 ${
   agreed === null

@@ -54,18 +54,17 @@ const LETTER_PIXELS = 11
 /** Marks that are nearer than this share their numbers: `3–11`. */
 const MARK_WIDTH = 34
 
-/** A chart with its legend, its marks in words, and its figures as a table. */
+/** A chart with its legend, and its figures as a table. {@link markList} has its marks in words. */
 export function chart(input: ChartInput): Markup {
   const drawn = prepared(input)
   const { id, title, empty = 'Nothing happened in this time.' } = input
-  const words = markWords(drawn)
   const missing = input.missing == null ? '' : html`<p>${missingWords(input.missing)}</p>`
   if (!drawn.lines.some(({ values }) => values.some((value) => value !== null && value > 0)))
     return html`<figure class="chart" id="${id}"><figcaption>${title}</figcaption>
-<p>${empty}</p>${missing}${words}</figure>`
+<p>${empty}</p>${missing}</figure>`
   return html`<figure class="chart" id="${id}"><figcaption>${title}</figcaption>
 ${drawing(input, drawn)}
-${legend(drawn)}${missing}${words}
+${legend(drawn)}${missing}
 <details><summary>${title} as a table</summary>${table(input, drawn)}</details></figure>`
 }
 
@@ -127,10 +126,7 @@ function prepared({ at, to, lines, marks = [], kind }: ChartInput): Drawn {
           .reduce((a, b) => (a === null ? b : b === null ? a : merge(a, b)), null),
       ),
     })),
-    marks: marks
-      .filter(({ at }) => at.getTime() >= fromMs && at.getTime() <= toMs)
-      .slice(-MOST_MARKS)
-      .map((mark, place) => ({ ...mark, number: place + 1 })),
+    marks: marksWithin(marks, fromMs, toMs),
   }
 }
 
@@ -324,9 +320,18 @@ function legend({ lines }: Drawn): Markup {
   return html`<ul class="legend">${lines.map(({ name, style }) => html`<li class="${style}">${name}</li>`)}</ul>`
 }
 
-function markWords({ marks }: Drawn): Markup | '' {
-  if (marks.length === 0) return ''
-  return html`<ol class="marks">${marks.map(({ at, kind, text }) => html`<li>${moment(at)} ${kind}: ${text}</li>`)}</ol>`
+function marksWithin(marks: readonly DrawnMark[], fromMs: number, toMs: number): Drawn['marks'] {
+  return marks
+    .filter(({ at }) => at.getTime() >= fromMs && at.getTime() <= toMs)
+    .slice(-MOST_MARKS)
+    .map((mark, place) => ({ ...mark, number: place + 1 }))
+}
+
+/** Once for all charts of the same time: they number their marks alike. */
+export function markList({ at, to, marks = [] }: Pick<ChartInput, 'at' | 'to' | 'marks'>): Markup | '' {
+  const within = marksWithin(marks, (at[0] ?? to).getTime(), to.getTime())
+  if (within.length === 0) return ''
+  return html`<ol class="marks">${within.map(({ at, kind, text }) => html`<li>${moment(at)} ${kind}: ${text}</li>`)}</ol>`
 }
 
 function missingWords({ from, to }: { readonly from: Date; readonly to: Date }): Markup {

@@ -2,7 +2,7 @@
 import type { ChartMark } from '../../../rollups/marks.ts'
 import type { ChartPoint, ChartSeries } from '../../../rollups/series.ts'
 import type { ChartInput, ChartLine } from './charts.ts'
-import { chart } from './charts.ts'
+import { chart, markList } from './charts.ts'
 
 type Drawing = Pick<ChartInput, 'title' | 'kind' | 'unit' | 'empty'> & {
   readonly lines: Readonly<Record<string, (point: ChartPoint) => number | null>>
@@ -80,11 +80,17 @@ export type FigureChart = keyof typeof FIGURE_CHARTS
 /** One of the charts, with the marks that fall into its time. */
 export function figureChart(which: FigureChart, series: ChartSeries, marks: readonly ChartMark[] = []) {
   const { lines, bad = [], ...drawing }: Drawing = FIGURE_CHARTS[which]
-  const { points, pointSeconds, missing } = series
+  const { points, missing } = series
   const drawn = Object.entries(lines).map(
     ([name, figure]): ChartLine => ({ name, values: points.map(figure), isBad: bad.includes(name) }),
   )
+  return chart({ id: `chart-${which}`, ...drawing, ...timeOf(series), lines: drawn, marks, missing })
+}
+
+/** The numbers of the marks over these charts, in words. */
+export const figureMarks = (series: ChartSeries, marks: readonly ChartMark[]) => markList({ ...timeOf(series), marks })
+
+function timeOf({ points, pointSeconds, to }: ChartSeries): Pick<ChartInput, 'at' | 'to'> {
   const at = points.map((point) => point.at)
-  const end = (at.at(-1) ?? series.to).getTime() + pointSeconds * 1_000
-  return chart({ id: `chart-${which}`, ...drawing, at, to: new Date(end), lines: drawn, marks, missing })
+  return { at, to: new Date((at.at(-1) ?? to).getTime() + pointSeconds * 1_000) }
 }

@@ -35,6 +35,7 @@ export const SECTIONS = {
     keys: 'Keys',
     tokens: 'Tokens',
     audit: 'Audit',
+    'api/v1/docs': 'API',
   },
 } as const
 type Groups = (typeof SECTIONS)[keyof typeof SECTIONS]

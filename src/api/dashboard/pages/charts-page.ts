@@ -10,7 +10,7 @@ import { queryOf } from '../../body.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import { idIn } from '../../named-routes.ts'
 import type { FigureChart } from '../charts/figure-charts.ts'
-import { FIGURE_CHARTS, figureChart } from '../charts/figure-charts.ts'
+import { FIGURE_CHARTS, figureChart, figureMarks } from '../charts/figure-charts.ts'
 import { dashboardPage, readerOf } from '../frame/frame.ts'
 import type { Markup } from '../frame/markup.ts'
 import { tableOf } from '../frame/markup.ts'
@@ -99,6 +99,7 @@ export async function chartsPage(integrations: Integrations, context: Context<Ac
     main: html`<nav aria-label="Time">${CHART_WINDOWS.map(link)}</nav>
 <form class="filters" action="${root}/charts"><input type="hidden" name="window" value="${window}"><label>provider<input name="provider" value="${provider ?? ''}" autocomplete="off"></label><label>integration<input name="integration" value="${integrationId ?? ''}" inputmode="numeric" autocomplete="off"></label><button type="submit">Show</button> <a href="${root}/charts?window=${window}">All</a></form>
 <div class="charts">${(Object.keys(FIGURE_CHARTS) as FigureChart[]).map((which) => figureChart(which, series, marks))}</div>
+${figureMarks(series, marks)}
 ${integrationId === undefined ? html`<h2>Busiest integrations</h2>${busiest('By calls', byCalls)}<h2>Most failures</h2>${busiest('By failed calls', byFailures)}` : ''}`,
   })
 }

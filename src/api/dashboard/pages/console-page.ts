@@ -1,4 +1,4 @@
-/** The test console: a delivery to an integration's own door, and each stage of what became of it. Rule: docs/behaviour/dashboard.md, "Test console". */
+/** The test console: a delivery to an integration's own webhook route, and each stage of what became of it. Rule: docs/behaviour/dashboard.md, "Test console". */
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import { html } from 'hono/html'
@@ -63,21 +63,23 @@ async function formPage(
 ): Promise<Response> {
   const { mayOperate, csrf, root } = readerOf(integrations, context)
   const providers = integrations.admin.testDeliveries.providers()
-  const choices: { readonly value: string; readonly text: string }[] = []
+  const choices: { readonly value: string; readonly text: string; readonly provider?: string }[] = []
   for await (const { id, name, provider } of integrations.list({ limit: MOST_NAMED }))
     if (providers.some(({ key }) => key === provider))
-      choices.push({ value: String(id), text: `${id}: ${name} (${provider})` })
+      choices.push({ value: String(id), text: `${id}: ${name} (${provider})`, provider })
+  // What is sent unless something else is chosen goes through.
+  const { integration = choices[0]?.value ?? '' } = given
+  const chosen = choices.find(({ value }) => value === integration)
+  const of = providers.find(({ key }) => key === chosen?.provider)
   const {
-    integration = '',
-    content = 'sample',
-    sample = '',
+    content = of?.samples.length === 0 ? 'own' : 'sample',
+    sample = of?.samples[0] ?? '',
     webhook = '',
     event = '',
     body = '',
-    signing = 'signed',
+    signing = of?.canSign === false ? 'unsigned' : 'signed',
   } = given
-  if (integration !== '' && !choices.some(({ value }) => value === integration))
-    choices.unshift({ value: integration, text: integration })
+  if (integration !== '' && chosen === undefined) choices.unshift({ value: integration, text: integration })
   const samples = providers.flatMap(({ label, samples }) =>
     samples.map((name) => ({ value: name, text: `${label}: ${name}` })),
   )
@@ -85,17 +87,17 @@ async function formPage(
     title: 'Test console',
     section: 'console',
     status: problem?.status ?? 200,
-    main: html`<p>Sends a delivery to an integration’s own door, in this process, and shows each stage of what becomes of it. Its handlers run as they do for the provider’s.</p>
+    main: html`<p>Sends a delivery to an integration’s own webhook route, in this process, and shows each stage of what becomes of it. Its handlers run as they do for the provider’s.</p>
 ${problem === undefined ? NOTHING : problemPanel(problem)}
 ${
   mayOperate
     ? html`<form class="act" method="post" action="${root}/console">${csrf}
 ${select('integration', 'Integration', choices, integration)}
 ${select('content', 'Send', optionsOf(CONTENTS), content)}
-${select('sample', 'Sample', [{ value: '', text: 'none' }, ...samples], sample)}
-<label>Stored webhook<small>its id</small><input name="webhook" inputmode="numeric" autocomplete="off" value="${webhook}"></label>
-<label>Event<small>of a body of your own, for a provider that names it in a header</small><input name="event" autocomplete="off" value="${event}"></label>
-<label>Body<small>of your own</small><textarea name="body" rows="8" spellcheck="false">${body}</textarea></label>
+${select('sample', 'Sample', sample === '' ? [{ value: '', text: 'none' }, ...samples] : samples, sample, 'for-sample')}
+<label class="for-stored">Stored webhook<small>its id</small><input name="webhook" inputmode="numeric" autocomplete="off" value="${webhook}"></label>
+<label class="for-own">Event<small>of a body of your own, for a provider that names it in a header</small><input name="event" autocomplete="off" value="${event}"></label>
+<label class="for-own">Body<small>of your own</small><textarea name="body" rows="8" spellcheck="false">${body}</textarea></label>
 ${select('signing', 'Signature', optionsOf(SIGNED), signing)}
 <div class="acts"><button type="submit">Send</button></div></form>`
     : html`<p class="panel">Sending needs the scope <code>operate</code>.</p>`
@@ -124,8 +126,9 @@ function select(
   label: string,
   options: readonly { readonly value: string; readonly text: string }[],
   chosen: string,
+  className?: string,
 ): Markup {
-  return html`<label>${label}<select name="${name}">${options.map(({ value, text }) => html`<option value="${value}"${value === chosen ? html` selected` : ''}>${text}</option>`)}</select></label>`
+  return html`<label${className === undefined ? '' : html` class="${className}"`}>${label}<select name="${name}">${options.map(({ value, text }) => html`<option value="${value}"${value === chosen ? html` selected` : ''}>${text}</option>`)}</select></label>`
 }
 
 /** @throws ProblemError 422 */

@@ -46,8 +46,15 @@ export async function searchPage(integrations: Integrations, context: Context<Ac
     )
   } catch (error) {
     const problem = await problemOf(integrations, context, error)
-    return page('Nothing found', html`${problemPanel(problem)}${MAY_BE_SEARCHED}`, problem.status)
+    const said = problem.code === 'record_not_found' ? nothingHasIt(root, text) : problemPanel(problem)
+    return page('Nothing found', html`${said}${MAY_BE_SEARCHED}`, problem.status)
   }
+}
+
+/** A person may have meant a piece of a payload, which is another search. */
+function nothingHasIt(root: string, text: string): Markup {
+  const inPayloads = new URLSearchParams({ contains: JSON.stringify(text) }).toString()
+  return html`<p class="panel">Nothing has this id: <code>${text}</code>. <a href="${root}/search/payloads?${inPayloads}">Search payloads for the text</a></p>`
 }
 
 const MAY_BE_SEARCHED = html`<p>What may be looked for:</p>

@@ -4,6 +4,8 @@ import type { z } from 'zod'
 import type { CircuitState, IntegrationShape, StreamShape } from '../../../commands/shapes.ts'
 import { percentOf } from '../../../integrations/rules.ts'
 import type { Figures } from '../../../rollups/series.ts'
+import type { PauseAct } from '../../../syncs/pauses.ts'
+import { pauseOf } from '../../../syncs/pauses.ts'
 import { runUnderWay } from '../../../syncs/run-rules.ts'
 import type { Act } from '../acts/acts.ts'
 import { buttons } from '../acts/acts.ts'
@@ -17,7 +19,7 @@ import { ROW_COLUMNS } from '../lists/row-columns.ts'
 import type { Asking, Detail } from './detail-page.ts'
 import { part } from './detail-page.ts'
 import type { Standing } from './integration-standing.ts'
-import { connectPath, nextSync, reauthorize } from './integration-standing.ts'
+import { connectPath, nextSync, pausedText, reauthorize } from './integration-standing.ts'
 import { rowLink } from './record-links.ts'
 
 type Stream = z.infer<typeof StreamShape>
@@ -63,7 +65,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
   const words = { id: String(id) }
   const of = <Answer>(key: string, more: Readonly<Record<string, string>> = {}) =>
     ask<Answer>(integrations, context, key, { ...words, ...more })
-  const [integration, health, day, failures, circuit, limit, lists] = await Promise.all([
+  const [integration, health, day, failures, circuit, limit, pauses, lists] = await Promise.all([
     of<Integration>('get /integrations/:id'),
     // Its day comes from the sums behind the charts: a busy one has tens of thousands of rows in it.
     of<Health>('get /integrations/:id/health', { identity: 'false', traffic: 'false' }),
@@ -71,9 +73,11 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
     ask<Failures>(integrations, context, 'get /failures', { integration: String(id), kind: 'request', limit: ERRORS }),
     of<Circuit>('get /integrations/:id/circuit'),
     of<RateLimit>('get /integrations/:id/rate-limit'),
+    integrations.admin.operator.pauseActs([id]),
     Promise.all(LISTS.map((list) => newest(asking, list))),
   ])
   const { contracts, oauth } = integration
+  const pauseActs = pauses.get(id) ?? []
   const can = (contract: string): boolean => contracts.includes(contract)
   const act = (operation: string, label: string, more: Readonly<Record<string, string>> = {}): Act => ({
     operation,
@@ -105,12 +109,14 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
         health.incident === null
           ? undefined
           : html`${rowLink(reader.root, 'incidents', health.incident.id, health.incident.reason)} open since ${time(health.incident.opened_at)}`,
-      'Next sync': isSynced ? nextSync({ ...integration, circuit: circuit.override ?? circuit.state }) : undefined,
+      'Next sync': isSynced
+        ? nextSync({ ...integration, circuit: circuit.override ?? circuit.state }, pauseOf(pauseActs))
+        : undefined,
       Streams:
         integration.streams.length === 0
           ? undefined
           : html`<a href="#syncs">${integration.streams.map(({ stream }) => stream).join(', ')}</a>`,
-      'Can do': contracts.join(', '),
+      'Provider contracts': contracts.join(', '),
       Credentials:
         integration.credentials === null
           ? html`<span class="bad">can not be read</span>`
@@ -186,7 +192,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
         ? [
             part(
               'Syncs',
-              html`${syncsOf(asking, integration)}${acts(
+              html`${syncsOf(asking, integration, pauseActs)}${acts(
                 act('post /integrations/:id/sync', 'Sync now'),
                 act('post /integrations/:id/pause', 'Pause'),
                 act('post /integrations/:id/resume', 'Resume'),
@@ -206,7 +212,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
       ...(can('HandlesWebhooks')
         ? [
             part(
-              'Its deliveries',
+              'Webhook acts',
               acts(
                 { operation: 'post /webhooks/replay', label: 'Replay those that failed', words: failed },
                 { operation: 'post /webhooks/dismiss', label: 'Dismiss those that failed', words: failed },
@@ -276,7 +282,7 @@ function healthOf(
   }`
 }
 
-function syncsOf({ reader }: Asking, integration: Integration): Markup {
+function syncsOf({ reader }: Asking, integration: Integration, pauseActs: readonly PauseAct[]): Markup {
   const minutes = integration.sync_interval_minutes
   const { streams, remembered, open_run: open } = integration
   return html`${facts({
@@ -316,8 +322,11 @@ function syncsOf({ reader }: Asking, integration: Integration): Markup {
             },
             {
               head: 'Next',
-              cell: ({ next_sync_at: at, waits_for: first }) =>
-                html`${first === null ? '' : `after the first run of ${first} `}${at === null ? '' : time(at)}`,
+              cell: ({ stream, next_sync_at: at, waits_for: first }) => {
+                const pause = pauseOf(pauseActs, stream)
+                if (pause !== null) return pausedText(pause)
+                return html`${first === null ? '' : `after the first run of ${first} `}${at === null ? '' : time(at)}`
+              },
             },
             { head: 'Last clean', cell: ({ last_synced_at: at }) => time(at) },
             { head: 'Stale since', cell: ({ stale_since: at }) => (at === null ? '' : time(at)) },

@@ -3,6 +3,8 @@ import { html } from 'hono/html'
 import { basePathOf } from '../../../access/rules.ts'
 import type { Integrations } from '../../../create-integrations.ts'
 import { activeText, percentOf, switchedOffBy } from '../../../integrations/rules.ts'
+import type { SyncPause } from '../../../syncs/pauses.ts'
+import { pauseOf } from '../../../syncs/pauses.ts'
 import { runUnderWay } from '../../../syncs/run-rules.ts'
 import { sparkline } from '../charts/charts.ts'
 import type { Reader } from '../frame/frame.ts'
@@ -61,16 +63,21 @@ export function reauthorize(
 /** When the next sync begins, and what it waits for. */
 export function nextSync(
   row: Switch & Pick<Standing, 'reauth_required' | 'circuit' | 'next_sync_at' | 'consecutive_sync_failures'>,
+  pause: SyncPause | null,
 ): Markup {
   const off = switchedOffBy(onOff(row))
   if (off !== null) return html`none: switched off by ${off}`
   if (row.reauth_required) return html`none works until a person authorizes it again`
+  if (pause !== null) return pausedText(pause)
   const { next_sync_at: at, consecutive_sync_failures: failures } = row
   const held = row.circuit === 'open' || row.circuit === 'forced_open' ? ', its circuit is open' : ''
   const backsOff = failures === 0 ? '' : `, ${failures} in a row had failures`
   if (at === null) return html`<span class="quiet">not planned${held}</span>`
   return html`${at.getTime() <= Date.now() ? 'due since ' : ''}${time(at)}${held}${backsOff}`
 }
+
+export const pausedText = ({ by, since }: SyncPause): Markup =>
+  html`<span class="bad">paused by ${by} since ${time(since)}</span>`
 
 function lastRun(root: string, { last_run: run, open_run: open, waiting_items: waiting }: Standing): Markup {
   const ended =
@@ -94,7 +101,11 @@ export async function standingColumns(
 ): Promise<readonly Column<Standing>[]> {
   const { root } = reader
   // From the sums behind the charts: the rows of a busy integration's day take longer to count than the rest of the page.
-  const lines = await integrations.admin.charts.sparklines(rows.map(({ id }) => id))
+  const ids = rows.map(({ id }) => id)
+  const [lines, acts] = await Promise.all([
+    integrations.admin.charts.sparklines(ids),
+    integrations.admin.operator.pauseActs(ids),
+  ])
   const day = (id: number) => lines.get(id) ?? { calls: [], failures: [] }
   return [
     { head: 'Name', cell: ({ id, name }) => rowLink(root, 'integrations', id, name) },
@@ -119,7 +130,7 @@ export async function standingColumns(
           : html`${sparkline(day(id))} <a href="${root}/requests?integration=${id}">${sum(calls)}</a>${rate ? html`, <span class="bad">${rate} % failed</span>` : ''}`
       },
     },
-    { head: 'Next sync', cell: (row) => nextSync(row) },
+    { head: 'Next sync', cell: (row) => nextSync(row, pauseOf(acts.get(row.id) ?? [])) },
     { head: 'Last clean sync', cell: (row) => time(row.last_synced_at) },
     { head: 'Last run', cell: (row) => lastRun(root, row) },
     {

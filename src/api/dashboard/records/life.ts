@@ -46,7 +46,7 @@ ${origins.length === 0 ? '' : html`<p>Origin: ${origins.map(({ text, link }, at)
       html`<li><span class="when">${time(at)}</span> <span>${text}${by === null ? '' : html` <span class="quiet">by ${by}</span>`}${link === null ? '' : html` (${recordLink(root, link)})`}</span></li>\n`,
   )}</ol>
 ${more ? html`<p class="quiet">More is known than is shown here: the lists have it.</p>` : ''}
-${refs(root, 'It caused', caused)}${refs(root, 'Beside it', related)}</section>`
+${refs(root, 'It caused', caused)}${refs(root, 'Related records', related)}</section>`
 }
 
 function refs(root: string, head: string, all: readonly RecordRef[]): Markup {

@@ -22,7 +22,7 @@ export async function incidentDetail({ integrations, context, reader: { root }, 
   const incident = await ask<Incident>(integrations, context, 'get /incidents/:id', { id: String(id) })
   const { status, integration_id: of } = incident
   const words = { id: String(id) }
-  const annotate = { operation: 'post /incidents/:id/annotations', label: 'Write a line', words }
+  const annotate = { operation: 'post /incidents/:id/annotations', label: 'Annotate', words }
   return {
     title: `Incident ${id}`,
     reference: `incident:${id}`,

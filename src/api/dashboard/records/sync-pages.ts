@@ -33,6 +33,17 @@ interface Progress {
 /** Temporal's own ids of executions; a run that was begun in a test or by hand has another. */
 const RUN_ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/
 
+const PAUSE = ['pause', 'Pause'] as const
+const RESUME = ['resume', 'Resume'] as const
+const CANCEL = ['cancel', 'Cancel'] as const
+/** By what is known of the workflow of a run under way. */
+const SYNC_ACTS = {
+  running: [PAUSE, CANCEL],
+  paused: [RESUME, CANCEL],
+  gone: [],
+  unknown: [PAUSE, RESUME, CANCEL],
+} as const
+
 export async function runDetail(asking: Asking): Promise<Detail> {
   const { integrations, context, reader, id } = asking
   const { root } = reader
@@ -48,14 +59,17 @@ export async function runDetail(asking: Asking): Promise<Detail> {
     reference: `run:${id}`,
     isLive: isUnderWay,
     acts: [
-      ...(isUnderWay && operation === 'sync'
-        ? [
-            { operation: 'post /integrations/:id/pause', label: 'Pause', words },
-            { operation: 'post /integrations/:id/resume', label: 'Resume', words },
-            { operation: 'post /integrations/:id/cancel', label: 'Cancel', words },
-          ]
+      ...(seen === null
+        ? []
+        : SYNC_ACTS[seen.workflow].map(([verb, label]) => ({
+            operation: `post /integrations/:id/${verb}`,
+            label,
+            words,
+          }))),
+      // A workflow that lives finalises its run itself.
+      ...(isUnderWay && (seen === null || seen.workflow === 'gone' || seen.workflow === 'unknown')
+        ? [{ operation: 'post /sync-runs/:id/finalise', label: 'Finalise', words: { id: String(id) } }]
         : []),
-      { operation: 'post /sync-runs/:id/finalise', label: 'Finalise', words: { id: String(id) } },
       ...(metadata.missing_withheld === undefined
         ? []
         : [
@@ -81,9 +95,8 @@ export async function runDetail(asking: Asking): Promise<Detail> {
       Ended: isUnderWay ? undefined : time(run.updated_at),
       Took: run.duration_ms === null ? undefined : `${(run.duration_ms / 1_000).toFixed(1)} s`,
       Listed: run.listed,
-      Succeeded: run.succeeded,
-      Failed: run.failed,
-      Skipped: run.skipped,
+      // They are counted at its end; until then the progress has them.
+      ...(isUnderWay ? {} : { Succeeded: run.succeeded, Failed: run.failed, Skipped: run.skipped }),
       Waiting: run.waiting === 0 ? undefined : html`${run.waiting}, the next at ${time(run.next_attempt_at)}`,
       'Cursor before': json(run.cursor_before ?? null, 'Cursor before'),
       'Cursor after': json(run.cursor_after ?? null, 'Cursor after'),
@@ -146,12 +159,17 @@ async function progressOf({ integrations, context, reader, id }: Asking, words: 
     if (progress === null || (progress.sync_log_id !== null && progress.sync_log_id !== id))
       return {
         phase: null,
+        workflow: 'gone' as const,
         shown: part('Progress', html`<p>Its workflow does not live: the next run takes up what is left.</p>`),
       }
-    return { phase: progress.phase, shown: part('Progress', progressBar(reader.root, progress)) }
+    return {
+      phase: progress.phase,
+      workflow: progress.is_paused ? ('paused' as const) : ('running' as const),
+      shown: part('Progress', progressBar(reader.root, progress)),
+    }
   } catch (error) {
     const problem = await problemOf(integrations, context, error)
-    return { phase: null, shown: part('Progress', problemPanel(problem)) }
+    return { phase: null, workflow: 'unknown' as const, shown: part('Progress', problemPanel(problem)) }
   }
 }
 
@@ -164,7 +182,7 @@ ${facts({
   Succeeded: seen.succeeded,
   Failed: seen.failed,
   Waiting: seen.waiting,
-  'A second': seen.per_second?.toFixed(1) ?? undefined,
+  'Items a second': seen.per_second?.toFixed(1) ?? undefined,
   'Time left': seen.seconds_left === null ? undefined : `${Math.round(seen.seconds_left)} s`,
   'Next attempt': seen.next_attempt_at === null ? undefined : time(seen.next_attempt_at),
   'Takes in again': seen.intake_from === null ? undefined : time(seen.intake_from),

@@ -1,0 +1,27 @@
+/** Which act on a sync holds it now. */
+import { describe, expect, it } from 'vitest'
+import type { PauseAct } from '../../src/syncs/pauses.ts'
+import { pauseOf } from '../../src/syncs/pauses.ts'
+
+const act = (action: string, hasRunSince = false): PauseAct => {
+  const [verb = '', stream = null] = action.split(' ')
+  return { verb, stream, by: 'mara', at: new Date('2026-11-26T10:00:00Z'), hasRunSince }
+}
+
+describe('a sync', () => {
+  it.each([
+    ['nothing', [], null, false],
+    ['a pause', [act('pause')], null, true],
+    ['a pause that a run came after', [act('pause', true)], null, false],
+    ['a pause, then its end', [act('resume'), act('pause')], null, false],
+    ['a pause, then a cancelled run', [act('cancel'), act('pause')], null, false],
+    ['a pause of all', [act('pause')], 'deals', true],
+    ['a pause of one', [act('pause deals')], 'deals', true],
+    ['a pause of one, asked of another', [act('pause deals')], 'people', false],
+    ['a pause of one, asked of all', [act('pause deals')], null, false],
+    ['a pause of all, then the end of one', [act('resume deals'), act('pause')], 'deals', false],
+    ['a pause of all, then the end of one, asked of another', [act('resume deals'), act('pause')], 'people', true],
+  ] as const)('after %s: %#', (_, acts, stream, isPaused) => {
+    expect(pauseOf(acts, stream)).toEqual(isPaused ? { by: 'mara', since: act('pause').at } : null)
+  })
+})
