@@ -34,8 +34,12 @@ const folder = resolve(given.folder ?? (isDemo ? join('.data', 'demo') : '.data'
 /** In which `npm run cli` looks. */
 const isUsualFolder = folder === resolve('.data')
 const print = (line: string): void => console.log(line)
+let wasStopped = false
 
-process.exit(await main())
+const exitCode = await main()
+// After a signal alone: a refusal, or a demo, has said how it ends.
+if (wasStopped) print('stopped')
+process.exit(exitCode)
 
 async function main(): Promise<number> {
   const outcome = await acquireRunLock({ folder, log: print })
@@ -51,7 +55,13 @@ async function main(): Promise<number> {
   const interrupted = new Promise<number>((done) => {
     ended = done
   })
-  stopOnSignals(supervisor, { log: print, exit: ended })
+  stopOnSignals(supervisor, {
+    log: print,
+    exit: (code) => {
+      wasStopped = code === 0
+      ended(code)
+    },
+  })
   try {
     // Each demo begins with nothing, so that its numbers are those of this run.
     if (isDemo)
