@@ -36,6 +36,7 @@ const SLOW = [
   'test/adapters/stripe/{conformance,failures}.test.ts',
   'test/claims/pump.test.ts',
   'test/commands/cli/completion-script.test.ts',
+  'test/dev/npm-scripts.test.ts',
   'test/framework/redaction-thread.test.ts',
   'test/house/docs-code.test.ts',
   'test/sandbox/webhook-sender.test.ts',

@@ -1,13 +1,12 @@
 /**
  * `npm start` and `npm run demo`: the whole system on one machine, with nothing else installed.
  *
- * `dev.ts [demo] [--data <folder>] [--steady]`
+ * What it takes: dev/start-arguments.ts.
  */
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { devLogin } from '../src/api/middleware.ts'
 import { shellWord } from '../src/framework/shell-word.ts'
 import { runDemo, summaryTable } from './demo.ts'
@@ -16,23 +15,33 @@ import { createChecklist, createNarrator } from './narrator.ts'
 import { createSupervisor, stopOnSignals } from './processes.ts'
 import type { Stack } from './stack.ts'
 import { startStack } from './stack.ts'
+import { readStartArguments, USAGE } from './start-arguments.ts'
 import { keepTrafficGoing } from './traffic.ts'
 
 /** How long Ctrl-C waits for the step of a start that is under way. */
 const LAST_STEP_MS = 3_000
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { data: { type: 'string' }, steady: { type: 'boolean', default: false } },
-})
-const demo = positionals[0] === 'demo'
-const folder = resolve(values.data ?? (demo ? join('.data', 'demo') : '.data'))
+const given = readStartArguments(process.argv.slice(2))
+if (given.kind === 'help') {
+  process.stdout.write(`${USAGE}\n`)
+  process.exit(0)
+}
+if (given.kind === 'refused') {
+  process.stderr.write(`${given.reason}\n`)
+  process.exit(2)
+}
+const { isDemo, isSteady } = given
+const folder = resolve(given.folder ?? (isDemo ? join('.data', 'demo') : '.data'))
 /** In which `npm run cli` looks. */
 const isUsualFolder = folder === resolve('.data')
 const COMMANDS = `npm run cli --${isUsualFolder ? '' : ` --data ${shellWord(folder)}`}`
 const print = (line: string): void => console.log(line)
+let wasStopped = false
 
-process.exit(await main())
+const exitCode = await main()
+// After a signal alone: a refusal, or a demo, has said how it ends.
+if (wasStopped) print('stopped')
+process.exit(exitCode)
 
 async function main(): Promise<number> {
   const outcome = await acquireRunLock({ folder, log: print })
@@ -48,13 +57,19 @@ async function main(): Promise<number> {
   const interrupted = new Promise<number>((done) => {
     ended = done
   })
-  stopOnSignals(supervisor, { log: print, exit: ended })
+  stopOnSignals(supervisor, {
+    log: print,
+    exit: (code) => {
+      wasStopped = code === 0
+      ended(code)
+    },
+  })
   try {
     // Each demo begins with nothing, so that its numbers are those of this run.
-    if (demo)
+    if (isDemo)
       for (const name of ['postgres', 'temporal.db', 'temporal.db-shm', 'temporal.db-wal', 'encryption-keys'])
         rmSync(join(folder, name), { recursive: true, force: true })
-    print(demo ? 'Durable Integrations: demo' : 'Durable Integrations: starting')
+    print(isDemo ? 'Durable Integrations: demo' : 'Durable Integrations: starting')
     const narrator = createNarrator(print)
     let isUp = false
     const early: (() => void)[] = []
@@ -65,7 +80,7 @@ async function main(): Promise<number> {
       checklist: createChecklist(print),
       commands: COMMANDS,
       // The demo has ports and a timetable of its own: its syncs start when it says so.
-      ...(demo ? { anyPorts: true, env: demoEnvironment() } : {}),
+      ...(isDemo ? { anyPorts: true, env: demoEnvironment() } : {}),
       // The checklist comes first; then what the processes had to say meanwhile.
       onLine: (source, line) => {
         const tell = (): void => narrator.line(source, line)
@@ -84,7 +99,7 @@ async function main(): Promise<number> {
     print('')
     printUrls(urls)
     print('')
-    if (demo) {
+    if (isDemo) {
       isUp = true
       for (const tell of early) tell()
       return await Promise.race([interrupted, finishDemo(stack)])
@@ -97,7 +112,7 @@ async function main(): Promise<number> {
     supervisor.own('traffic', async () => traffic.abort())
     keepTrafficGoing(stack, {
       signal: traffic.signal,
-      isSteady: values.steady,
+      isSteady,
       report: (line) => narrator.line('traffic', line),
     }).catch((error: unknown) => {
       if (!supervisor.stopping) print(`traffic: ${error instanceof Error ? error.message : String(error)}`)

@@ -2,8 +2,12 @@
 
 type Fields = Record<string, unknown>
 
-/** Names remembered between "stored" and "processed", so that the second line says what was processed. */
+/** Webhooks remembered between "stored" and "processed", so that the second line says what was processed, and how long that took. */
 const MAX_REMEMBERED = 10_000
+/** A wait that a person sees. */
+const MIN_WAIT_MS = 1_000
+/** A killed worker may have held hundreds of items: those that come within this time are one line. */
+const LOST_ITEMS_MS = 1_000
 
 export interface Narrator {
   /** @param source the process that wrote the line */
@@ -11,17 +15,18 @@ export interface Narrator {
 }
 
 export function createNarrator(print: (line: string) => void): Narrator {
-  const types = new Map<unknown, string>()
+  const stored = new Map<unknown, { readonly type: string; readonly atMs: number }>()
+  let lostItems = 0
   const say = (topic: string, sentence: string): void =>
     print(`${new Date().toTimeString().slice(0, 8)}  ${topic.padEnd(8)} ${sentence}`)
 
   const stories: Record<string, (fields: Fields) => void> = {
     'webhook.stored': (f) => {
-      if (types.size >= MAX_REMEMBERED) types.clear()
-      types.set(f.webhook, String(f.type ?? 'no type'))
-      say('webhook', `#${f.webhook} received: ${types.get(f.webhook)}`)
+      if (stored.size >= MAX_REMEMBERED) stored.clear()
+      stored.set(f.webhook, { type: String(f.type ?? 'no type'), atMs: Number(f.time) })
+      say('webhook', `#${f.webhook} received: ${nameOf(f.webhook)}`)
     },
-    'webhook.processed': (f) => say('webhook', `#${f.webhook} processed: ${nameOf(f.webhook)} in ${f.duration_ms} ms`),
+    'webhook.processed': (f) => say('webhook', `#${f.webhook} processed: ${nameOf(f.webhook)} ${howLong(f)}`),
     'webhook.failed': (f) => say('webhook', `#${f.webhook} FAILED: ${nameOf(f.webhook)}: ${f.error}`),
     'webhook.worker_lost': (f) => say('webhook', `#${f.webhook} lost its worker; taken up again`),
     'sync.started': (f) =>
@@ -37,7 +42,14 @@ export function createNarrator(print: (line: string) => void): Narrator {
       ),
     'sync.failed': (f) => say('sync', `run ${f.sync_log} FAILED: ${f.error}`),
     'item.failed': (f) => say('item', `#${f.sync_item} (${f.external_id}) FAILED: ${f.error}`),
-    'item.worker_lost': (f) => say('item', `#${f.sync_item} lost its worker; taken up again`),
+    'item.worker_lost': () => {
+      if (lostItems === 0)
+        setTimeout(() => {
+          say('item', `${lostItems} lost their worker; taken up again`)
+          lostItems = 0
+        }, LOST_ITEMS_MS).unref()
+      lostItems += 1
+    },
     'inbox.wake_failed': (f) => say('inbox', `could not be woken (${f.error}); trying again in ${f.retry_in_ms} ms`),
     'inbox.pump_lost': (f) =>
       say('inbox', `a worker died with ${f.webhooks} webhooks in hand; each is handled by a workflow of its own`),
@@ -45,7 +57,14 @@ export function createNarrator(print: (line: string) => void): Narrator {
     'worker.ready': (f) => say('worker', `ready, pid ${f.pid}`),
     'api.ready': (f) => say('api', `ready at ${f.url}, pid ${f.pid}`),
   }
-  const nameOf = (id: unknown): string => types.get(id) ?? 'webhook'
+  const nameOf = (id: unknown): string => stored.get(id)?.type ?? 'webhook'
+  /** The handler's time; with the wait before it, where that is much longer. */
+  const howLong = ({ webhook, duration_ms: durationMs, time }: Fields): string => {
+    const sinceStoredMs = Number(time) - (stored.get(webhook)?.atMs ?? Number.NaN)
+    return sinceStoredMs - Number(durationMs) >= MIN_WAIT_MS
+      ? `after ${(sinceStoredMs / 1_000).toFixed(1)} s (${durationMs} ms)`
+      : `in ${durationMs} ms`
+  }
 
   return {
     line(source, text) {

@@ -7,7 +7,7 @@
 
 import { z } from 'zod'
 import { isIntegrationsError } from '../framework/errors.ts'
-import { Instant } from '../framework/instant.ts'
+import { instantOrAgo } from '../framework/instant.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
 import { asRefusal, failureOf, isNotItsTurn } from './activity-failures.ts'
 import type { Surroundings } from './surroundings.ts'
@@ -27,7 +27,7 @@ const SCHEMAS = {
   skipFailedItem: z.looseObject({ itemId: Id }),
   listFailedSyncItems: z.looseObject({
     integrationId: Id.optional(),
-    since: Instant.optional(),
+    since: instantOrAgo().optional(),
     limit: Limit,
     all: Flag,
     waiting: Flag,
@@ -35,7 +35,7 @@ const SCHEMAS = {
   advanceSyncCursor: z.looseObject({ integrationId: Id, reclaimStale: Flag, limit: Limit }),
   refreshTokensNow: z.looseObject({ integrationId: Id.optional() }),
   findOrphanRows: z.looseObject({ model: ModelName, integrationId: Id.optional(), limit: Limit }),
-  listReconcilable: z.looseObject({ integrationId: Id.optional(), since: Instant.optional(), dryRun: Flag }),
+  listReconcilable: z.looseObject({ integrationId: Id.optional(), since: instantOrAgo().optional(), dryRun: Flag }),
 } as const
 
 type Step = keyof typeof SCHEMAS

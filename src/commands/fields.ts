@@ -3,7 +3,7 @@
  * command line, a workflow's input, a query and a body are all read by it.
  */
 import { z } from 'zod'
-import { Instant } from '../framework/instant.ts'
+import { Instant, instantOrAgo } from '../framework/instant.ts'
 import { lossInParsing } from '../framework/json.ts'
 import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../integrations/rules.ts'
 import { STREAM_LENGTH } from '../syncs/stream-rules.ts'
@@ -159,6 +159,14 @@ export const choice = <const Choice extends string>(
 /** A moment in ISO 8601 with its offset. */
 export const instant = (about: string): Field<Date> => ({ about, placeholder: 'instant', read: same, schema: Instant })
 
+/** A moment that has passed, or how long ago it was: what every filter by time takes. */
+export const past = (about: string): Field<Date> => ({
+  about: `${about} (an instant, or how long ago: 90m, 24h, 7d)`,
+  placeholder: 'when',
+  read: same,
+  schema: instantOrAgo(),
+})
+
 /** A type and an id, such as `team:7`. A type may hold colons, as class names of some languages do: the last one ends it. */
 export function owner(about: string): Field<{ readonly type: string; readonly id: number }> {
   const allowed = 'an owner is its type, a colon and its id, such as team:7'
@@ -252,6 +260,6 @@ export const whose = {
 
 /** Filters of a list: of which time. @param what such as `stored` */
 export const period = (what: string) => ({
-  since: optional(instant(`only those ${what} then or later`)),
-  until: optional(instant(`only those ${what} before`)),
+  since: optional(past(`only those ${what} then or later`)),
+  until: optional(past(`only those ${what} before`)),
 })

@@ -39,7 +39,8 @@ const VARIES: readonly (readonly [RegExp, string | ((found: string) => string)])
 const HELD = '\u0000'
 
 /** A status says what failed: it stays. */
-const STATUS = /\b(?:http|https|status|status code|statuscode|code)[ :=/]{1,3}[1-5]\d\d\b(?![.,]?\d)/gi
+const STATUS =
+  /\b(?:http|https|status|status code|statuscode|code|answered|answered with)[ :=/]{1,3}[1-5]\d\d\b(?![.,]?\d)/gi
 
 /**
  * An error without what varies: `HttpError: HTTP 404: no order <n>`.

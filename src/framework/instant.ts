@@ -20,3 +20,34 @@ export const Instant = z.iso
   .datetime({ offset: true, error: INSTANT })
   .transform((text) => new Date(text))
   .refine(isInstant, { error: INSTANT })
+
+/** What a filter by time allows, for messages. */
+export const INSTANT_OR_AGO = `${INSTANT}, or a length of time back such as 90m, 24h or 7d`
+
+const AGO = /^([1-9]\d{0,5})([mhd])$/
+const UNIT_SECONDS: Readonly<Record<string, number>> = { m: 60, h: 3_600, d: 86_400 }
+
+/**
+ * `--since` and `--until`: a moment, or how long ago it was, in minutes, hours or days.
+ *
+ * @param now read once a text is given
+ */
+export const instantOrAgo = (now: () => number = Date.now) =>
+  z.union(
+    [
+      Instant,
+      z
+        .string()
+        .regex(AGO)
+        .transform((text) => new Date(now() - agoMs(text)))
+        .refine(isInstant, { error: INSTANT_OR_AGO }),
+    ],
+    {
+      error: INSTANT_OR_AGO,
+    },
+  )
+
+function agoMs(text: string): number {
+  const [, count, unit = ''] = AGO.exec(text) ?? []
+  return Number(count) * (UNIT_SECONDS[unit] as number) * 1_000
+}

@@ -11,7 +11,7 @@ import { despiteDeadlocks } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, isIntegrationsError } from '../framework/errors.ts'
-import { INSTANT, Instant } from '../framework/instant.ts'
+import { INSTANT_OR_AGO, instantOrAgo } from '../framework/instant.ts'
 import type { Json } from '../framework/json.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
@@ -317,11 +317,11 @@ export async function reconcilable(framework: Framework, id: number): Promise<Re
 
 function wantedBeginning(since: string, now: Date): Date {
   const end = settledBefore(now)
-  const moment = Instant.safeParse(since)
+  const moment = instantOrAgo(() => now.getTime()).safeParse(since)
   if (moment.success && moment.data < end) return moment.data
   throw new InvalidArgumentException(
     'since',
-    `${INSTANT}, and before ${end.toISOString()} is allowed: what is younger may still arrive by itself; ${JSON.stringify(since)} was given`,
+    `${INSTANT_OR_AGO}, and before ${end.toISOString()} is allowed: what is younger may still arrive by itself; ${JSON.stringify(since)} was given`,
   )
 }
 

@@ -108,6 +108,13 @@ describe('list', () => {
 
   it('says that there are none', async () => {
     expect(await run(['list', '--owner', 'team:8'])).toMatchObject({ exitCode: 0, out: 'No integrations.\n', err: '' })
+    expect(await run(['list', '--provider', 'gitlab'])).toMatchObject({
+      exitCode: 0,
+      out: 'No integrations.\n',
+      err: expect.stringMatching(
+        /^No integration that was asked for has the provider "gitlab", which is not registered; registered are .*demo.*\.\n$/,
+      ),
+    })
   })
 
   it.each([

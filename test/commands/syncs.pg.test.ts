@@ -177,6 +177,29 @@ describe('sync --integration', () => {
     expect(await notes()).toHaveLength(2)
   })
 
+  it('takes the id without the option, and not both', async () => {
+    expect(await run(['sync', id])).toMatchObject({ exitCode: 0, out: 'Started 1\n' })
+    const both = await run(['sync', id, '--integration', id, '--json'])
+    expect(errorOf(both)).toEqual({
+      code: 'usage',
+      message: `Give the integration once: ${id} and --integration ${id} were given.`,
+    })
+    expect(await notes()).toEqual([note('sync')])
+  })
+
+  it('says that one is paused, and what goes on', async () => {
+    test.starts.running.add(id)
+    progress.mockResolvedValueOnce(at({ phase: 'held', isPaused: true }))
+    expect(await run(['sync', id])).toMatchObject({
+      exitCode: 0,
+      out: `Paused: \`integrations resume-sync ${id}\` goes on; this run follows.\n`,
+    })
+    // What a worker would say is not known: the start is remembered all the same.
+    progress.mockRejectedValueOnce(away())
+    expect((await run(['sync', id])).out).toBe('Already running: will run again after the one that runs\n')
+    expect((await run(['sync', id, '--json'])).json()).toMatchObject({ outcome: 'remembered' })
+  })
+
   it('is refused for one that is switched off, of a provider that can not, or not there', async () => {
     await setIntegration(test, id, { isActive: false })
     expect(errorOf(await run(['sync', '--integration', id, '--json'])).code).toBe('integration_inactive')

@@ -19,6 +19,7 @@ import {
   many,
   optional,
   owner,
+  period,
   provider,
   text,
   whole,
@@ -91,8 +92,7 @@ const touches = listing({
     integration: optional(id('only of this integration')),
     provider: optional(provider('only of this provider')),
     owner: optional(owner('only of this owner')),
-    since: optional(instant('from then on')),
-    until: optional(instant('before')),
+    ...period('touched'),
   },
   path: '/touches',
   row: z.object({ id: z.int(), touched_by: z.string() }),
@@ -212,6 +212,23 @@ async function line(...words: string[]) {
 const work = (name: string, input: unknown) =>
   runInWorker(integrations, { command: name, input, by: 'workflow:w', signal: new AbortController().signal }, TABLE)
 
+it('a filter by time takes a length of time back, through each door alike', async () => {
+  const since = async (act: () => Promise<unknown>) => {
+    await act()
+    return Date.now() - (asked as { since: Date }).since.getTime()
+  }
+  for (const act of [
+    () => line('list-touches', '--since', '90m'),
+    () => work('list-touches', { since: '90m' }),
+    () => http('GET', '/touches?since=90m'),
+  ]) {
+    const ago = await since(act)
+    expect(ago).toBeGreaterThanOrEqual(90 * 60_000)
+    expect(ago).toBeLessThan(91 * 60_000)
+  }
+  expect(await http('GET', '/touches?since=1w')).toMatchObject({ status: 422 })
+})
+
 describe('the command line', () => {
   it('gives the command its fields with their defaults, prints what it shows, and knows who asks', async () => {
     expect(await line('touch', '7')).toEqual({ exitCode: 0, out: 'Touched 7.\n', err: 'It was soft.\n' })
@@ -239,6 +256,8 @@ describe('the command line', () => {
     [['touch', '7', '--value', '12345678901234567890'], /JSON is allowed/],
     [['touch', '7', '--strange'], /unknown option '--strange'/],
     [['touch', '7', '--kind', 'hard', '--is-dry'], /hard and dry do not go together/],
+    [['list-touches', '--since', 'now'], /or a length of time back such as 90m, 24h or 7d, "now" was given/],
+    [['list-touches', '--since', '24h', '--until', '7d'], /a moment after since/],
     [['list-touches', '--since', '2031-06-01T12:00:00Z', '--until', '2031-06-01T12:00:00Z'], /a moment after since/],
   ])('refuses %j before the host is loaded', async (words, message) => {
     integrations = new Proxy({} as Integrations, { get: () => expect.unreachable('the host is not asked') })
@@ -266,6 +285,12 @@ describe('the command line', () => {
       err: 'There are more than 2; --limit shows more, --after 4 the next ones.\n',
     })
     expect(await line('list-touches', '--after', '1')).toMatchObject({ out: 'No touches.\n', err: '' })
+  })
+
+  it('names the filters by time, and what they take', async () => {
+    expect((await line('list-touches', '--help')).out.replaceAll(/\s+/g, ' ')).toContain(
+      '--since <when> only those touched then or later (an instant, or how long ago: 90m, 24h, 7d)',
+    )
   })
 
   it('runs without a host what needs none', async () => {

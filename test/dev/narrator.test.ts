@@ -1,6 +1,6 @@
 /** `npm start` reads the log lines of API and worker by their fields, as docs/behaviour/logs.md lists them. */
 import { readFileSync } from 'node:fs'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { createNarrator } from '../../dev/narrator.ts'
 
 /** `` | `sync.listed` | info | `integration`, `sync_log`, `items` | … `` */
@@ -32,5 +32,34 @@ describe('the narrator', () => {
   ])('tells %s', (event, sentence) => {
     const fields = LINES.find((line) => line.event === event)?.fields ?? []
     expect(told(event, fields)).toContain(sentence)
+  })
+
+  const AT_MS = Date.parse('2031-06-01T12:00:00Z')
+  it.each([
+    [135, 'in 135 ms'],
+    [1_134, 'in 135 ms'],
+    [1_600, 'after 1.6 s (135 ms)'],
+  ])('says of a webhook that was processed %i ms after it came: %s', (afterMs, how) => {
+    const printed: string[] = []
+    const narrator = createNarrator((sentence) => printed.push(sentence))
+    const tell = (line: object) => narrator.line('worker', JSON.stringify({ webhook: 1, ...line }))
+    tell({ event: 'webhook.stored', type: 'issues', time: AT_MS })
+    tell({ event: 'webhook.processed', duration_ms: 135, time: AT_MS + afterMs })
+    expect(printed[1]).toMatch(new RegExp(`#1 processed: issues ${how.replaceAll(/[()]/g, '\\$&')}$`))
+  })
+
+  it('tells of many items that lost their worker in one line', () => {
+    vi.useFakeTimers()
+    try {
+      const printed: string[] = []
+      const narrator = createNarrator((sentence) => printed.push(sentence))
+      for (let item = 1; item <= 520; item += 1)
+        narrator.line('worker', JSON.stringify({ event: 'item.worker_lost', level: 40, sync_item: item }))
+      expect(printed).toEqual([])
+      vi.advanceTimersByTime(1_000)
+      expect(printed).toEqual([expect.stringMatching(/item {5}520 lost their worker; taken up again$/)])
+    } finally {
+      vi.useRealTimers()
+    }
   })
 })

@@ -111,7 +111,9 @@ describe('integrations rehearse', () => {
 
   it.each(['yesterday', '999999d'])('takes a time ago or a moment, not %s', async (since) => {
     const ran = await rehearse('desk-config', ['--database', copy.url, '--since', since])
-    expect(ran.err).toContain('a time ago such as 90m, 24h or 7d, or a moment in ISO 8601 with its offset is allowed')
+    expect(ran.err).toContain(
+      'a moment in ISO 8601 with its offset, of the years 1 to 9999, such as 2031-06-01T12:00:00Z, or a length of time back such as 90m, 24h or 7d',
+    )
     expect(ran.exitCode).toBe(1)
   })
 })

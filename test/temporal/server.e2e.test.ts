@@ -234,7 +234,7 @@ describe('finding a Temporal server', () => {
     }
     expect(await findTemporalBinary({ env, log, progressMs: 20 })).toMatch(cache)
     expect(lines).toContain(
-      'building the Temporal server by go version go1.99 test/test, once: it takes 2.5 minutes on two cores',
+      'building the Temporal server by go version go1.99 test/test, once: it takes 3 minutes on two cores',
     )
     expect(lines.at(-1)).toMatch(/^built the Temporal server in \d+ s$/)
   })

@@ -272,6 +272,12 @@ describe('the window', () => {
     expect(asked().map(([since]) => since)).toEqual([LOOKBACK_SECONDS, 1_000, DAY_SECONDS + 900])
   })
 
+  it('begins a length of time back, by the clock', async () => {
+    const { asked } = windowsOf()
+    await reconcile({ since: '90m' })
+    expect(asked().map(([since]) => since)).toEqual([5_400])
+  })
+
   it('that the caller begins earlier leaves no gap', async () => {
     const { asked } = windowsOf()
     await reconcile()

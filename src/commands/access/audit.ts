@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { columns } from '../command.ts'
-import { id, instant, optional, owner, provider, text } from '../fields.ts'
+import { id, optional, owner, past, provider, text } from '../fields.ts'
 import { listing } from '../listing.ts'
 import { all, moment, rowId } from '../shapes.ts'
 
@@ -24,8 +24,8 @@ export const audit = listing({
     integration: optional(id('only of this integration, also of a deleted one')),
     provider: optional(provider('only of this provider')),
     owner: optional(owner('only of this owner')),
-    since: optional(instant('only what was done then or later')),
-    until: optional(instant('only what was done before')),
+    since: optional(past('only what was done then or later')),
+    until: optional(past('only what was done before')),
   },
   path: '/audit',
   outlivesIntegrations: true,

@@ -30,7 +30,8 @@ export function declare(frame: Frame, definition: AnyCommand): Command {
 function shownOf(field: Field | undefined, given: unknown): string {
   if (given === undefined) return ', nothing'
   const isOpen = typeof given === 'number' || typeof given === 'boolean'
-  const isWord = field?.choices !== undefined || field?.placeholder === 'instant' || field?.read('7') === 7
+  const isWord =
+    field?.choices !== undefined || ['instant', 'when'].includes(field?.placeholder ?? '') || field?.read('7') === 7
   if (isOpen || (isWord && typeof given === 'string' && given.length <= 100)) return `, ${JSON.stringify(given)}`
   return typeof given === 'object' ? ', a list or an object' : ', another text'
 }

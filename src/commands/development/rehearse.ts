@@ -4,9 +4,8 @@ import { table } from '../cli/table.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command } from '../command.ts'
 import type { Field } from '../fields.ts'
-import { id, many, optional, text, whole, withDefault } from '../fields.ts'
+import { id, many, optional, past, text, whole, withDefault } from '../fields.ts'
 import { Refused } from '../refused.ts'
-import { ago } from './ago.ts'
 
 const MAX_PIECES = 100_000
 const DEFAULT_PIECES = 1_000
@@ -33,7 +32,7 @@ export const rehearse = command({
   needs: 'host',
   stopsItself: true,
   fields: {
-    since: ago('what was handled then or later'),
+    since: past('what was handled then or later'),
     database: text('a scratch copy of the database; the configured one is refused', 'url', 4_096),
     baseline: optional(text('the module of the old code: both are played, and compared', 'path', 4_096)),
     integration: optional(id('only of this integration')),

@@ -1,6 +1,7 @@
 import { activeText } from '../../integrations/rules.ts'
 import { runUnderWay } from '../../syncs/run-rules.ts'
 import type { OpenRun } from '../../syncs/standing-queries.ts'
+import type { CommandContext } from '../command.ts'
 import { choice, flag, optional, owner, provider, yesOrNo } from '../fields.ts'
 import { listing } from '../listing.ts'
 import { Refused } from '../refused.ts'
@@ -52,8 +53,14 @@ export const list = listing({
     if (inactive && active !== undefined)
       throw new Refused('usage', 'active and inactive do not go together.', 'inactive')
   },
-  list: ({ integrations }, { inactive, active, ...filter }) =>
-    integrations.admin.operator.list({ ...filter, active: inactive ? false : active }),
+  async *list({ integrations, warn }, { inactive, active, ...filter }) {
+    let isEmpty = filter.after === undefined
+    for await (const row of integrations.admin.operator.list({ ...filter, active: inactive ? false : active })) {
+      isEmpty = false
+      yield row
+    }
+    if (isEmpty && filter.provider !== undefined) warnOfUnregistered(integrations, filter.provider, warn)
+  },
 })
 
 interface Runs {
@@ -64,6 +71,18 @@ interface Runs {
 /** Null: no run is. */
 export const underWay = ({ open_run: run, waiting_items: waiting }: Runs): string | null =>
   run === null ? null : runUnderWay(run, waiting, new Date())
+
+/** The name of a provider may be mistyped. */
+function warnOfUnregistered(
+  { admin }: CommandContext['integrations'],
+  provider: string,
+  warn: (text: string) => void,
+): void {
+  const registered = admin.providers().map(({ key }) => key)
+  if (registered.includes(provider)) return
+  const which = registered.length === 0 ? 'no provider is' : `registered are ${registered.join(', ')}`
+  warn(`No integration that was asked for has the provider "${provider}", which is not registered; ${which}.`)
+}
 
 interface Standing {
   readonly is_active: boolean

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { table } from '../cli/table.ts'
 import { columns, command } from '../command.ts'
-import { flag, id, instant, optional, stream, whole, withDefault } from '../fields.ts'
+import { flag, id, optional, past, stream, whole, withDefault } from '../fields.ts'
 import { shortError } from '../listing.ts'
 import { Refused } from '../refused.ts'
 import { SyncItemRow } from '../shapes.ts'
@@ -32,7 +32,7 @@ export const listFailedItems = command({
   fields: {
     integration: optional(id('only of this integration')),
     stream: stream('only of this stream'),
-    since: optional(instant('only those listed then or later')),
+    since: optional(past('only those listed then or later')),
     limit: withDefault(whole('the most items to list'), 50),
     all: flag('also those that a later run made up for'),
     waiting: flag('those that wait for another attempt, in place of failed ones'),

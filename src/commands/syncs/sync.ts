@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isIntegrationsError } from '../../framework/errors.ts'
 import { lostDatabase } from '../../framework/lost-database.ts'
 import type { StartSync, SyncStart } from '../../syncs/ask-rules.ts'
 import { MAX_DEBOUNCE_SECONDS } from '../../syncs/ask-rules.ts'
@@ -68,14 +69,16 @@ export const sync = command({
   summary: 'Starts the sync runs that are due, or one of one integration now.',
   examples: [
     'integrations sync',
-    'integrations sync --integration 7',
+    'integrations sync 7',
     'integrations sync --integration 7 --stream contacts --watch',
     'integrations sync --integration 7 --dry-run --limit 20',
     'integrations sync --integration 7 --from 2031-01-01T00:00:00Z --to 2031-02-01T00:00:00Z',
   ],
   needsWorker: true,
   workflow: 'own',
+  places: ['id'],
   fields: {
+    id: forTerminals(optional(id('the same as --integration'))),
     integration: optional(id('a run of this integration now, due or not')),
     stream: stream('of this stream of its provider; default: of all that it has'),
     watch: forTerminals(flag('show how far the run is, until it ends')),
@@ -132,7 +135,10 @@ export const sync = command({
       run: (context, { limit, ...whose }) => sample(context, whose, limit, withoutCauses),
     }),
   ],
-  check({ integration: id, stream, watch, dryRun, limit, from, to }) {
+  check({ id: place, integration, stream, watch, dryRun, limit, from, to }) {
+    if (place !== undefined && integration !== undefined)
+      throw new Refused('usage', `Give the integration once: ${place} and --integration ${integration} were given.`)
+    const id = place ?? integration
     const given = Object.entries({ stream, watch, 'dry-run': dryRun, limit, from, to })
       .filter(([, value]) => value !== undefined && value !== false)
       .map(([name]) => `--${name}`)
@@ -153,7 +159,8 @@ export const sync = command({
         `--to is a moment after --from; ${from.toISOString()} and ${to.toISOString()} were given.`,
       )
   },
-  run(context, { integration: id, stream, watch, dryRun, limit, from, to }): Promise<Said> {
+  run(context, { id: place, integration, stream, watch, dryRun, limit, from, to }): Promise<Said> {
+    const id = place ?? integration
     if (id === undefined) return dispatch(context)
     const whose = { id, stream }
     if (dryRun) return dryRunOf(context, whose, limit)
@@ -190,7 +197,7 @@ function nothingStarted(due: number, alreadyRunning: number): string {
 
 async function runNow(context: CommandContext, whose: Whose): Promise<Said> {
   const started = await start(context, whose.id, whose)
-  return { document: startedOf(whose, started), text: textOf(started) }
+  return { document: startedOf(whose, started), text: await textOf(context, whose.id, started) }
 }
 
 async function runAndWatch(context: CommandContext, whose: Whose): Promise<Said> {
@@ -204,7 +211,7 @@ async function runAndWatch(context: CommandContext, whose: Whose): Promise<Said>
     )
   const newest = await newestRun(integrations, whose)
   const started = await start(context, whose.id, whose)
-  if (!json) warn(textOf(started))
+  if (!json) warn(await textOf(context, whose.id, started))
   // A run that is joined may be the newest one.
   const run = await watchSync(context, whose, { after: started.kind === 'started' ? (newest?.id ?? null) : null })
   return {
@@ -238,9 +245,26 @@ function startedOf(whose: Whose, start: SyncStart) {
   }
 }
 
-function textOf({ kind, streams }: SyncStart): string {
-  if (streams !== undefined) return streams.map((each) => `${each.stream}: ${textOf(each)}`).join('\n')
-  return kind === 'started' ? 'Started 1' : 'Already running: will run again after the one that runs'
+async function textOf(context: CommandContext, id: number, { kind, stream, streams }: SyncStart): Promise<string> {
+  if (streams !== undefined) {
+    const each = streams.map(async (one) => `${one.stream}: ${await textOf(context, id, one)}`)
+    return (await Promise.all(each)).join('\n')
+  }
+  if (kind === 'started') return 'Started 1'
+  // With --json the outcome is all there is to say.
+  if (!context.json && (await isPaused(context, { id, stream })))
+    return `Paused: \`integrations resume-sync ${id}${streamOption(stream)}\` goes on; this run follows.`
+  return 'Already running: will run again after the one that runs'
+}
+
+/** False also where no worker answers: the run's workflow lives, and what it does is not known. */
+async function isPaused({ integrations }: CommandContext, { id, stream }: Whose): Promise<boolean> {
+  try {
+    return (await integrations.syncs.progress(id, { stream }))?.isPaused === true
+  } catch (error) {
+    if (isIntegrationsError(error, 'backend_unreachable')) return false
+    throw error
+  }
 }
 
 async function start({ integrations, note }: CommandContext, id: number, ask: StartSync): Promise<SyncStart> {

@@ -3,7 +3,7 @@ import { byWorker } from '../cli/by-worker.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command, fieldLines, route } from '../command.ts'
 import type { Values } from '../fields.ts'
-import { flag, id, instant, optional } from '../fields.ts'
+import { flag, id, optional, past } from '../fields.ts'
 import { Refused } from '../refused.ts'
 import { all } from '../shapes.ts'
 
@@ -14,7 +14,7 @@ const Reconciled = z.object({
 
 const fields = {
   integration: optional(id('of the integration; default all whose provider can')),
-  since: optional(instant('from here on; default where the last run ended')),
+  since: optional(past('from here on; default where the last run ended')),
   dryRun: flag('only count'),
 }
 

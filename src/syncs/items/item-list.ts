@@ -9,7 +9,7 @@ import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { InvalidArgumentException, SyncItemNotFound } from '../../framework/errors.ts'
 import { isId } from '../../framework/id.ts'
-import { INSTANT, Instant } from '../../framework/instant.ts'
+import { INSTANT_OR_AGO, instantOrAgo } from '../../framework/instant.ts'
 import type { Page } from '../../framework/list-filter.ts'
 import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../../framework/list-filter.ts'
 import { REDACTED } from '../../framework/redaction.ts'
@@ -90,9 +90,9 @@ export async function listFailedItems(
 
 function momentOf(since: string | undefined): Date | undefined {
   if (since === undefined) return undefined
-  const moment = Instant.safeParse(since)
+  const moment = instantOrAgo().safeParse(since)
   if (moment.success) return moment.data
-  throw new InvalidArgumentException('since', `${INSTANT}, is allowed; ${String(since)} was given`)
+  throw new InvalidArgumentException('since', `${INSTANT_OR_AGO}, is allowed; ${String(since)} was given`)
 }
 
 export interface ListSyncItems extends SyncItemFilter {

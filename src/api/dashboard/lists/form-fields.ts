@@ -8,6 +8,12 @@ import type { Markup } from '../frame/markup.ts'
 /** What is typed there is not shown, and not shown again. */
 const SECRET = /secret|credential|token/i
 
+/** In an empty input, where an example says more than the placeholder of the help. */
+const EXAMPLES: Readonly<Record<string, string>> = {
+  instant: '2031-06-01T12:00:00Z',
+  when: '24h or 2031-06-01T12:00:00Z',
+}
+
 /**
  * @param value the word given before, shown again unless it is a secret
  * @param options `none`: the choice of nothing; `isExplained`: what the field is about stands there, not in its title alone
@@ -35,5 +41,5 @@ export function inputOf(
     return html`<label>${label}${about}<textarea name="${id}" rows="6" spellcheck="false" autocomplete="off" placeholder="JSON"${title}${required}>${shown}</textarea></label>`
   const type = isSecret ? 'password' : 'text'
   const mode = ['id', 'n'].includes(field.placeholder) ? html` inputmode="numeric"` : ''
-  return html`<label>${label}${about}<input type="${type}" name="${id}" value="${shown}" placeholder="${field.placeholder === 'instant' ? '2031-06-01T12:00:00Z' : field.placeholder}"${title} autocomplete="off"${mode}${required}></label>`
+  return html`<label>${label}${about}<input type="${type}" name="${id}" value="${shown}" placeholder="${EXAMPLES[field.placeholder] ?? field.placeholder}"${title} autocomplete="off"${mode}${required}></label>`
 }
