@@ -6,31 +6,10 @@
 import { sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
-
-export interface SyncPause {
-  /** Name of the token, or `cli:<user>`. */
-  readonly by: string
-  readonly since: Date
-}
-
-/** `pause`, `resume` or `cancel` of one stream, or of all (null). */
-export interface PauseAct {
-  readonly verb: string
-  readonly stream: string | null
-  readonly by: string
-  readonly at: Date
-  /** A run has begun since, so nothing holds it. */
-  readonly hasRunSince: boolean
-}
+import type { PauseAct } from './pause-rules.ts'
 
 /** Newest acts of an integration that are looked through for these. */
 const ACTS_LOOKED_AT = 200
-
-/** Null: not paused. @param acts newest first. @param stream null: all of them, or the one sync */
-export function pauseOf(acts: readonly PauseAct[], stream: string | null = null): SyncPause | null {
-  const act = acts.find((each) => each.stream === null || each.stream === stream)
-  return act === undefined || act.verb !== 'pause' || act.hasRunSince ? null : { by: act.by, since: act.at }
-}
 
 /** By integration, newest first; one without such an act is left out. */
 export async function pauseActs(

@@ -1,4 +1,4 @@
-import { firstAndLast } from '../../db/migration-names.ts'
+import { firstAndLast } from '../../db/migration-rules.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { command } from '../command.ts'
 import { flag } from '../fields.ts'

@@ -2,7 +2,7 @@
 import { sql } from 'drizzle-orm'
 import { keyStatus, pageOfCredentials, verifyKeys } from '../../credentials/encryption-keys.ts'
 import type { Database } from '../../db/client.ts'
-import { firstAndLast } from '../../db/migration-names.ts'
+import { firstAndLast } from '../../db/migration-rules.ts'
 import type { Framework, ScheduleState } from '../../framework/context.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { ascendingPages } from '../../framework/list-filter.ts'

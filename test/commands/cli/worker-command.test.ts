@@ -89,7 +89,11 @@ describe('a command inside a worker', () => {
     const provider = { key: 'demo', label: 'Demo', contracts: ['HasOAuth2'], hasHealthCheck: false }
     const integration = { id: 7, name: 'Demo', provider: 'demo', isActive: false, metadata: {} }
     const { run } = worker({
-      admin: { providers: () => [provider], access: { baseUrl: 'https://here.example', dev: false } },
+      admin: {
+        providers: () => [provider],
+        access: { baseUrl: 'https://here.example', dev: false },
+        operator: { note: async () => {}, webhookAddress: () => null },
+      },
       async *list() {},
       create: async () => integration,
       oauth: { link: async () => 'https://here.example/secret?expires=2000000000' },

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { firstAndLast } from '../../src/db/migration-names.ts'
+import { firstAndLast } from '../../src/db/migration-rules.ts'
 
 it.each([
   [['0007_locks'], '1 migration: 0007_locks'],

@@ -1,7 +1,7 @@
 /** Which act on a sync holds it now. */
 import { describe, expect, it } from 'vitest'
-import type { PauseAct } from '../../src/syncs/pauses.ts'
-import { pauseOf } from '../../src/syncs/pauses.ts'
+import type { PauseAct } from '../../src/syncs/pause-rules.ts'
+import { pauseOf } from '../../src/syncs/pause-rules.ts'
 
 const act = (action: string, hasRunSince = false): PauseAct => {
   const [verb = '', stream = null] = action.split(' ')

@@ -1,0 +1,23 @@
+/** Whether a sync is paused, by what the audit says. Rule: docs/behaviour/syncs.md, "Pause and resume". */
+
+export interface SyncPause {
+  /** Name of the token, or `cli:<user>`. */
+  readonly by: string
+  readonly since: Date
+}
+
+/** `pause`, `resume` or `cancel` of one stream, or of all (null). */
+export interface PauseAct {
+  readonly verb: string
+  readonly stream: string | null
+  readonly by: string
+  readonly at: Date
+  /** A run has begun since, so nothing holds it. */
+  readonly hasRunSince: boolean
+}
+
+/** Null: not paused. @param acts newest first. @param stream null: all of them, or the one sync */
+export function pauseOf(acts: readonly PauseAct[], stream: string | null = null): SyncPause | null {
+  const act = acts.find((each) => each.stream === null || each.stream === stream)
+  return act === undefined || act.verb !== 'pause' || act.hasRunSince ? null : { by: act.by, since: act.at }
+}
