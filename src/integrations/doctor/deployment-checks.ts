@@ -162,7 +162,8 @@ const temporalSchedules: Check = {
 }
 
 function judge({ name, id, standing, differences, isPaused, note }: ScheduleState, resume: string): Observation[] {
-  if (standing === 'missing') return [fault(`The Schedule ${id} is missing: nothing starts ${name}.`, APPLY)]
+  if (standing === 'missing')
+    return [fault(`The Schedule ${id} is missing: nothing starts ${name}. A worker makes it when it starts.`, APPLY)]
   if (standing === 'left over')
     return [warning(`The Schedule ${id} is left over: the configuration does not ask for it.`, APPLY)]
   if (standing === 'differs')
