@@ -31,16 +31,12 @@ interface Page<Answer> {
 const LOOK_SECONDS = 15
 /** Longer than `patienceMs` a page does not wait for the doctor: it shows what the last look has found. */
 const SHARED_LOOK = { maxAgeSeconds: LOOK_SECONDS, patienceMs: 75 }
-/** An older look, of the last visitor, says little of now: it is worth a longer wait, once. Two looks and a slow doctor are younger. */
+/** An older look, of the last visitor, says little of now. Two looks and a slow doctor are younger. */
 const OLD_SECONDS = 45
-const FIRST_LOOK = { maxAgeSeconds: OLD_SECONDS, patienceMs: 1_000 }
 
 type Diagnosis = Awaited<ReturnType<Integrations['admin']['diagnosis']>>
 
-export async function sharedLook({ admin }: Integrations): Promise<Diagnosis> {
-  const found = await admin.diagnosis(SHARED_LOOK)
-  return found === null || isOld(found) ? admin.diagnosis(FIRST_LOOK) : found
-}
+export const sharedLook = ({ admin }: Integrations): Promise<Diagnosis> => admin.diagnosis(SHARED_LOOK)
 
 export const isOld = (diagnosis: Diagnosis): boolean =>
   diagnosis !== null && Date.now() - diagnosis.lookedAt.getTime() > OLD_SECONDS * 1_000
