@@ -4,6 +4,7 @@ import { markReauthRequired } from '../../../src/oauth/reauth.ts'
 import type { HasOAuth2 } from '../../../src/providers/contracts.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
+import { occasion } from '../../support/integrations.ts'
 import { syncProvider, webhookProvider } from '../../support/providers.ts'
 import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../../support/rows.ts'
 
@@ -124,6 +125,23 @@ describe('what was found long ago', () => {
     onTestFinished(() => void vi.useRealTimers())
   }
 
+  it.each(['', '/doctor'])('is not shown as how it is now, where the doctor takes long: %s', async (path) => {
+    const slow = await openDashboard({ providers: { acme: webhookProvider() } })
+    onTestFinished(() => slow.close())
+    await old(slow)
+    const looking = occasion()
+    Object.assign(slow.test.framework.temporal, { check: () => looking.happened })
+    const page = await slow.page(path)
+    expect(page).toMatch(/As of <time [^>]*>[^<]*<\/time> <span class="quiet ago">10 min ago<\/span>/)
+    expect(page).toContain('The doctor is looking again')
+    expect(page).not.toMatch(/Nothing is wrong|What is wrong now/)
+    looking.happen()
+    await slow.test.integrations.admin.diagnosis({ maxAgeSeconds: 45 })
+    expect(await slow.page(path)).not.toContain('As of')
+  })
+})
+
+describe('the integrations', () => {
   it('show how the last run ended, what failed and waits, and when the next sync is', async () => {
     const { test } = dashboard
     const { id } = await makeIntegration(test, 'listed', { name: 'Nothing stored' })
