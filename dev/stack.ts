@@ -46,7 +46,7 @@ export interface StackOptions {
   readonly onLine: (source: string, line: string) => void
   /** Any free ports instead of the usual ones: for tests and the demo. */
   readonly anyPorts?: boolean
-  /** By which the package's commands work on this folder, such as `npm run cli --`: the doctor's remedies name it. */
+  /** How the package's commands are run in this folder, such as `npm run cli --`: the doctor's remedies name it. */
   readonly commands?: string
   /** Added to the environment of API and worker. */
   readonly env?: Readonly<Record<string, string>>

@@ -11,12 +11,11 @@ import type { Integration, RateLimitView } from '../providers/integration.ts'
 import type { CallTarget } from './admission/call-queries.ts'
 import { endLease } from './admission/call-state.ts'
 import type { StoredCallState } from './admission/state-queries.ts'
-import { callStates } from './admission/state-queries.ts'
 import type { Limit } from './admission/state-rules.ts'
 import { unitsUsed } from './admission/state-rules.ts'
 import { callTarget } from './call-target.ts'
 import { actOfOverride } from './limit-act-rules.ts'
-import { checkUntil, clearExpiredOverride, currentState, isOver } from './overrides.ts'
+import { callStandings, checkUntil, clearExpiredOverride, currentState, isOver } from './overrides.ts'
 
 /** The greatest number of the configuration's whole numbers. */
 const MAX = 2_147_483_647
@@ -63,17 +62,9 @@ export async function overriddenLimits(
     )
     .orderBy(asc(id))
     .limit(limit)
-  const targets = rows.map((row) => ({ row, target: callTarget(framework, row) }))
-  const { nowMs, states } = await callStates(
-    db,
-    tables,
-    targets.map(({ target }) => target.key),
-  )
-  const views = targets
-    .map(({ row, target }) => ({
-      integrationId: row.id,
-      ...limitOf(row, target, states[target.key], target.nowMs ?? nowMs),
-    }))
+  const standings = await callStandings(framework, rows)
+  const views = standings
+    .map(({ row, target, state, nowMs }) => ({ integrationId: row.id, ...limitOf(row, target, state, nowMs) }))
     .filter(({ source }) => source === 'override')
   const setters = await settersOf(framework, views)
   return views.map((view) => ({ ...view, ...setters.get(view.integrationId) }))
@@ -160,7 +151,7 @@ export function storedLimit(limit: Limit): z.output<typeof StoredLimit> {
   return { limit: Number(calls), windowSeconds: Number(seconds), window }
 }
 
-/** The limit that the calls of an integration obey now; null: there is none. */
+/** The limit that the calls of an integration obey now; null: no limit. */
 export function limitNow(framework: Framework, row: IntegrationRow): Limit | null {
   const { limit, limitOverrides } = callTarget(framework, row).rules
   return (limitOverrides ? limitInForce(row, framework.clock.now().getTime()) : null) ?? limit

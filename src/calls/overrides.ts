@@ -58,15 +58,22 @@ export async function circuitsOf(
   framework: Framework,
   rows: readonly CircuitColumns[],
 ): Promise<Map<number, CircuitView>> {
+  const standings = await callStandings(framework, rows)
+  return new Map(standings.map(({ row, target, state, nowMs }) => [row.id, circuitOf(row, target, state, nowMs)]))
+}
+
+/** What the calls of these integrations share, read at once. */
+export async function callStandings<Row extends Parameters<typeof callTarget>[1]>(
+  framework: Framework,
+  rows: readonly Row[],
+) {
   const targets = rows.map((row) => ({ row, target: callTarget(framework, row) }))
   const { nowMs, states } = await callStates(
     framework.db,
     framework.tables,
     targets.map(({ target }) => target.key),
   )
-  return new Map(
-    targets.map(({ row, target }) => [row.id, circuitOf(row, target, states[target.key], target.nowMs ?? nowMs)]),
-  )
+  return targets.map(({ row, target }) => ({ row, target, state: states[target.key], nowMs: target.nowMs ?? nowMs }))
 }
 
 function circuitOf(

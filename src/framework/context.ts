@@ -214,7 +214,7 @@ export interface TemporalInspection {
 
 export interface PolledQueue {
   readonly taskQueue: string
-  /** Workers that polled it within two minutes. A killed one is counted so long. */
+  /** Workers that polled it within two minutes. A killed one is counted until then. */
   readonly workers: number
   /** The worker that polled last, and when; null: none did within five minutes. */
   readonly lastPoll: LastPoll | null

@@ -135,7 +135,7 @@ export interface RateLimitView {
   readonly window: 'fixed' | 'sliding' | null
   readonly used: number
   readonly overrideUntil: Date | null
-  /** Who set the override, as the audit has it; null: there is none, or a host's code set it. */
+  /** Who set the override, as the audit has it; null: no one did, or a host's code. */
   readonly setBy: string | null
   readonly setAt: Date | null
   readonly suppressedUntil: Date | null

@@ -18,7 +18,7 @@ export interface Unlisted {
   readonly remedy: string
 }
 
-/** The provider's id of the webhook that we registered; null: there is none. */
+/** The provider's id of the webhook that we registered; null: we registered no webhook. */
 export async function registeredWebhook(
   db: Database,
   { webhookSubscriptions: subscriptions }: Tables,

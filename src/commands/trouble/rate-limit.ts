@@ -13,7 +13,7 @@ const RateLimitState = z.object({
   ...all(z.int().nullable(), 'limit', 'window_seconds'),
   window: z.enum(['fixed', 'sliding']).nullable(),
   used: z.int(),
-  set_by: z.string().nullable().describe("Who set the override; null: there is none, or a host's code set it."),
+  set_by: z.string().nullable().describe("Who set the override; null: no one did, or a host's code."),
   ...all(moment.nullable(), 'override_until', 'set_at', 'suppressed_until'),
   shared: z
     .object({
