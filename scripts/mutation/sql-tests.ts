@@ -19,7 +19,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   admit_joined: JOINED,
   claim_events: ['events/outbox', 'claims/claimed-rows', 'activities/event-activities'],
   claim_webhooks: ['webhooks/queries', 'webhooks/order', 'webhooks/parts', 'webhooks/recovery', 'claims/claimed-rows'],
-  close_incident: INCIDENTS,
+  close_incident: ['incidents/record-events', ...INCIDENTS],
   close_incident_if_well: INCIDENTS,
   is_breaker_well: [...INCIDENTS, 'retention/pruning'],
   is_integration_well: [...INCIDENTS, 'retention/pruning'],

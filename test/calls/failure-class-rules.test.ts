@@ -2,7 +2,13 @@ import { Octokit } from '@octokit/rest'
 import { DrizzleQueryError } from 'drizzle-orm'
 import { describe, expect, it } from 'vitest'
 import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
-import { classifyFailure, classOfStatus, errorChain, statusOf } from '../../src/calls/failure-class-rules.ts'
+import {
+  classifyFailure,
+  classOfStatus,
+  errorChain,
+  isDatabaseError,
+  statusOf,
+} from '../../src/calls/failure-class-rules.ts'
 import {
   CredentialsUnreadable,
   HttpError,
@@ -106,6 +112,7 @@ describe('the class of a status', () => {
 describe('the status that an error carries', () => {
   it.each<[string, unknown, number | null]>([
     ['response.status', { response: { status: 404 } }, 404],
+    ['status beside no response', { response: null, status: 404 }, 404],
     ['statusCode', { statusCode: 429 }, 429],
     ['status', { status: 503 }, 503],
     ['$metadata.httpStatusCode', { $metadata: { httpStatusCode: 400 } }, 400],
@@ -178,6 +185,15 @@ describe('the chain of an error', () => {
     expect(statusOf(below(11, { status: 503 }))).toBe(null)
   })
 
+  it.each([
+    ['details', (inner: object) => ({ detail: inner })],
+    ['aggregated errors', (inner: object) => ({ errors: [inner] })],
+  ])('is followed 10 %s deep', (_, around) => {
+    let link: object = {}
+    for (let level = 0; level < 20; level += 1) link = around(link)
+    expect(errorChain(link)).toHaveLength(11)
+  })
+
   it.each(['text', 7, null, undefined, Symbol('x')])('of %s is empty', (thrown) => {
     expect(errorChain(thrown)).toEqual([])
     expect(classOf(thrown)).toBe('unknown')
@@ -195,6 +211,23 @@ describe('the chain of an error', () => {
   ])('is not followed %s', (_, thrown) => {
     expect(errorChain(thrown)).not.toContain(refused)
     expect(classOf(thrown)).toBe('unknown')
+  })
+})
+
+describe('an error of a database driver', () => {
+  it.each<[string, object, boolean]>([
+    ['by its name', { name: 'PostgresError' }, true],
+    ["by postgres.js' fields", { query: '', parameters: [] }, true],
+    ["by Drizzle's fields", { query: '', params: [] }, true],
+    ['by severity and SQLSTATE', { severity: 'FATAL', code: '57P03' }, true],
+    ['not by its query alone', { query: 'q=1' }, false],
+    ['not by its parameters alone', { parameters: {}, params: {} }, false],
+    ['not by its severity alone', { severity: 'high' }, false],
+    ['not by a code that is a number', { severity: 'high', code: 57_103 }, false],
+    ['not by a longer code', { severity: 'high', code: 'E57P03' }, false],
+    ['not by a code that goes on', { severity: 'high', code: '57P03E' }, false],
+  ])('is known %s', (_, link, is) => {
+    expect(isDatabaseError(link)).toBe(is)
   })
 })
 

@@ -95,6 +95,11 @@ describe('whether a failed attempt is made again', () => {
     ['as the call asks far down', { failureClass: 'unknown', error: new Error('x', { cause: asks() }) }, 'retry'],
     ["as the call asks, against the provider's word", { error: asks(), providerSaysRetryable: false }, 'retry'],
     ['the last attempt, though the call asks', { attempt: 3, error: asks() }, 'stop'],
+    [
+      'an error that names no options, of a host in JavaScript',
+      { failureClass: 'unknown', error: Object.assign(asks(), { options: undefined }) },
+      'retry',
+    ],
     ['an error of ours that is no refusal, at its word', { failureClass: 'unknown', error: unreadable }, 'stop'],
     ['the same, as the call asks', { failureClass: 'unknown', error: asks({ cause: unreadable }) }, 'retry'],
     ['an answer of the provider', { error: new HttpError(503, new Headers(), null) }, 'retry'],
@@ -371,6 +376,7 @@ describe('Retry-After', () => {
     ['Sun, 06 Nov 1994 08:49:37 GMT', 30],
     ['Sunday, 06-Nov-94 08:49:37 GMT', 30],
     ['Sun Nov  6 08:49:37 1994', 30],
+    ['Wed Nov 16 08:49:07 1994', 864_000],
     ['Sun, 06 Nov 1994 08:49:08 GMT', 1],
     ['Mon, 07 Nov 1994 08:49:07 GMT', 86_400],
     // Past.
@@ -405,9 +411,15 @@ describe('Retry-After', () => {
     ['1.125', 1.125],
     ['x Sun, 06 Nov 2094 08:49:37 GMT', null],
     ['Sun, 06 Nov 2094 08:49:37 GMT x', null],
+    ['Sat Nov  6 08:49:37 2094 (x)', null],
     [now.toUTCString(), null],
   ])('%j: %s', (header, seconds) => {
     expect(retryAfterSeconds(header, now)).toBe(seconds)
+  })
+
+  it('asks for no wait until now', () => {
+    const at = 'Sun, 06 Nov 1994 08:49:07 GMT'
+    expect(retryAfterSeconds(at, new Date(at))).toBe(null)
   })
 
   it('reads every date that toUTCString() writes', () => {

@@ -88,6 +88,9 @@ describe('a reference', () => {
     ['__proto__:1', text('__proto__:1')],
     ['constructor:1', text('constructor:1')],
     ['other:sync:7', text('other:sync:7')],
+    // As long as the prefix.
+    ['acne:sync:7', text('acne:sync:7')],
+    ['incident:7:2', text('incident:7:2')],
   ])('%j', (given, reference) => {
     expect(parseReference(given, PREFIX)).toEqual(reference)
   })
@@ -131,4 +134,6 @@ describe('a reference', () => {
 
 it('the list of what is allowed names each kind', () => {
   for (const kind of [...ROW_KINDS, ...TEXT_KINDS]) expect(ALLOWED_REFERENCES).toContain(`${kind}:`)
+  expect(ALLOWED_REFERENCES).toContain('the id of a workflow')
+  expect(ALLOWED_REFERENCES).toContain('integration:7/')
 })

@@ -4,6 +4,7 @@ import { groupId, isGroupId, MAX_LOOKED_AT, normalisedError } from '../../src/fa
 
 describe('a normalised error', () => {
   it.each([
+    ['a\u0000b', 'a b'],
     // Numbers.
     ['no order 17', 'no order <n>'],
     ['no order 1234567', 'no order <n>'],
@@ -156,6 +157,7 @@ describe('the id of a group', () => {
     ['0123456789ab\n', false],
     ["' or 1=1 --", false],
     [17, false],
+    [123_456_789_012, false],
     [null, false],
   ])('%j is one: %s', (given, is) => {
     expect(isGroupId(given)).toBe(is)

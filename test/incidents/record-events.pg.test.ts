@@ -32,3 +32,17 @@ it('an event tells of its own incident, whatever others there are', async () => 
   )
   expect(rows.map(({ reason }) => reason)).toEqual(['first', 'second', 'third'])
 })
+
+it('the open incident is closed, and those closed before it stay as they are', async () => {
+  const { db, tables } = test.framework
+  const { id } = await makeIntegration(test, 'any')
+  for (const at of ['2031-01-01', '2031-02-01']) {
+    await db.execute(
+      sql`select ${functionNamed(tables, 'open_incident')}(${id}, 0, 'sync', ${at}, 'failing', null, ${at})`,
+    )
+    await db.execute(sql`select ${functionNamed(tables, 'close_incident')}(${id}, 0, ${at})`)
+  }
+  const rows = await db.execute(sql`
+    select to_char(closed_at at time zone 'UTC', 'YYYY-MM-DD') as day from ${tables.incidents} where integration_id = ${id} order by id`)
+  expect(rows.map(({ day }) => day)).toEqual(['2031-01-01', '2031-02-01'])
+})

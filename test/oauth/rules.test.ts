@@ -119,6 +119,10 @@ describe('a callback', () => {
     })
   })
 
+  it('may bring an error', () => {
+    expect(read('state=s&error=access_denied')).toMatchObject({ parameters: { code: null, error: 'access_denied' } })
+  })
+
   it('has left out what is empty', () => {
     expect(read('state=&code=&error=&iss=')).toEqual({
       kind: 'read',
@@ -222,6 +226,7 @@ it.each<[string, unknown, boolean]>([
   ['a fault of the connection', Object.assign(new TypeError('fetch failed'), { code: 'ECONNRESET' }), false],
   ['an error of ours', new ReauthRequiredException(1, 'invalid_grant'), false],
   ['no error', undefined, false],
+  ['a body without a status', { body: { error: 'invalid_grant' } }, false],
 ])('%s: %s', (_, error, expected) => {
   expect(isInvalidGrant(error)).toBe(expected)
 })

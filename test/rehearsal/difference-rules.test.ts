@@ -409,6 +409,8 @@ describe('rows that are there in the end', () => {
     const twice = change('update', row(1), row(2))
     const pieces = [piece(1, {}, { rows: [change('inserted', null, row(1))] }), piece(2, {}, { rows: [twice] })]
     expect(differences(pieces, null)).toMatchObject([{ id: 2, what: 'rows', before: [], after: [twice] }])
+    // One row less and one more, by one change.
+    expect(found([piece(1, {}, { rows: [change('update', row(3), row(4))] })])).toEqual(['1 rows'])
   })
 
   it('count as often as they are there', () => {

@@ -102,6 +102,14 @@ describe('the price of a budget', () => {
     expect(priceFor([demand], 20 / 3_601)).toBe(Number.POSITIVE_INFINITY)
   })
 
+  it('lets a budget be used up', () => {
+    expect(priceFor([demand], 20 / BOUNDS.least)).toBe(0)
+    // The lowest one at which each interval is the longest.
+    const price = priceFor([demand], 20 / BOUNDS.most)
+    expect(intervalAt(price, demand)).toBe(BOUNDS.most)
+    expect(intervalAt(0.99 * price, demand)).toBeLessThan(BOUNDS.most)
+  })
+
   it('has the calls fit the budget, after those of fixed intervals', () => {
     const price = priceFor([demand, fixed], 0.25)
     expect(20 / intervalAt(price, demand)).toBeCloseTo(0.05, 4)
@@ -115,9 +123,12 @@ describe('what decides about an interval', () => {
     ['limit', 1, 1e12, 0],
     ['changes', 0.001, 0, null],
     ['changes', 0.001, 100, null],
+    // The price that every call has.
+    ['changes', 0.001, 0.23 * 60 ** 2, null],
     ['quota', 0.001, 0, 100],
     ['limit', 0.001, 50_000, 100],
     ['quota', 0.001, 100, 50_000],
+    ['limit', 0.001, 50_000, 50_000],
     ['least', 0.001, 0, 0],
   ])('%s: %f changes a second, prices %f and %s', (reason, rate, limit, quota) => {
     const demand = { ...BOUNDS, changesPerSecond: rate, callsPerRun: 1 }
@@ -195,6 +206,7 @@ describe('an interval in words', () => {
   it.each([
     [180, 60, 60, 'data is at most 4 minutes old; for 2 minutes you need 3 times the calls'],
     [230, 50, 10, 'data is at most 4 minutes old; for 1 minute you need 4.6 times the calls'],
+    [618, 60, 60, 'data is at most 12 minutes old; for 2 minutes you need 11 times the calls'],
     [60, 60, 60, 'data is at most 2 minutes old'],
     [30, 30, 10, 'data is at most 40 seconds old'],
     [7_140, 60, 60, 'data is at most 2 hours old; for 2 minutes you need 119 times the calls'],
