@@ -84,20 +84,16 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
       await turn.giveBack()
       continue
     }
-    let isOurs = own !== null
     return {
       guard: (made) => async (context) => {
-        await turn.renew().catch((error: unknown) => {
-          // Another caller was let through: its answer goes with the key.
-          isOurs = false
-          throw error
-        })
+        await turn.renew()
         // The renewal takes of the attempt's time. A call that was given up meanwhile is not sent.
         context.signal.throwIfAborted()
         return made(context)
       },
       async end(ending) {
-        if (isOurs) await giveBack(call, entry.id, ending)
+        // Another caller's call may have had an effect: then the key stays with that one.
+        if (own !== null) await giveBack(call, entry.id, ending, () => turn.isUnbroken())
         await turn.giveBack()
       },
     }
@@ -122,6 +118,7 @@ class Turn {
   readonly #lock: string
   readonly #leaseSeconds: number
   #takenAt = Number.NEGATIVE_INFINITY
+  #isBroken = false
 
   constructor(call: KeyedCall, key: LedgerKey, entry: LedgerEntry) {
     this.#call = call
@@ -139,7 +136,7 @@ class Turn {
 
   /** Before each attempt: the wait for capacity and between attempts is no part of the lease. @throws IdempotencyConflict */
   async renew(): Promise<void> {
-    if (performance.now() - this.#takenAt < FRESH_MS) return
+    if (this.#isFresh()) return
     let refusal: IdempotencyConflict | null
     try {
       refusal = await this.#refusal()
@@ -154,11 +151,25 @@ class Turn {
 
   /** Null: it is still, or again, this caller's turn. */
   async #refusal(): Promise<IdempotencyConflict | null> {
-    if (await this.#call.framework.cache.extend(this.#lock, this.#owner, this.#leaseSeconds)) return null
+    if (await this.#retake()) return null
+    this.#isBroken = true
     const isTaken = await this.take()
     const entry = await ledgerEntry(this.#call.framework, this.#key)
     // Another caller was let through while we waited. Without a row an operator has freed the key: the turn is ours.
     return entry !== null && (!isTaken || entry.prior !== null) ? conflict(this.#key, entry) : null
+  }
+
+  /** Whether no other caller can have been let through since this one took its turn, nor can be now. */
+  async isUnbroken(): Promise<boolean> {
+    return !this.#isBroken && (this.#isFresh() || (await this.#retake()))
+  }
+
+  #isFresh(): boolean {
+    return performance.now() - this.#takenAt < FRESH_MS
+  }
+
+  #retake(): Promise<boolean> {
+    return this.#call.framework.cache.retake(this.#lock, this.#owner, this.#leaseSeconds)
   }
 
   async giveBack(): Promise<void> {
@@ -196,14 +207,24 @@ async function spend(framework: Framework, key: LedgerKey): Promise<LedgerEntry 
   }
 }
 
-async function giveBack(call: KeyedCall, id: number, ending: Ending): Promise<void> {
-  if (ending.kind === 'failed' && ending.withoutEffect) await release(call, id)
+async function giveBack(
+  call: KeyedCall,
+  id: number,
+  ending: Ending,
+  isStillOurs?: () => Promise<boolean>,
+): Promise<void> {
+  if (ending.kind === 'failed' && ending.withoutEffect) await release(call, id, isStillOurs)
 }
 
 /** A key that can't be given back stays spent. The caller gets the call's outcome all the same. */
-async function release({ framework, integration }: KeyedCall, id: number): Promise<void> {
+async function release(
+  { framework, integration }: KeyedCall,
+  id: number,
+  isStillOurs: () => Promise<boolean> = async () => true,
+): Promise<void> {
   const { idempotencyKeys } = framework.tables
   try {
+    if (!(await isStillOurs())) return
     // This very reservation, not one of the same key made since.
     await framework.db.delete(idempotencyKeys).where(eq(idempotencyKeys.id, id))
   } catch (error) {

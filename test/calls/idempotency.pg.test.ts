@@ -560,10 +560,54 @@ describe('a provider that knows keys itself', () => {
       expect(await ledger(own)).toEqual(['key'])
     })
 
+    const WITHOUT_EFFECT = {
+      kind: 'failed',
+      error: new Error(),
+      failureClass: 'throttle',
+      withoutEffect: true,
+    } as const
+
+    it.each([
+      ['was answered', 200],
+      ['may have had an effect', 503],
+    ])('one that gives up its wait leaves the key with another caller whose call %s', async (_, status) => {
+      const reservation = await lateReservation()
+      await write(answers('{}', status), {}, own).catch(() => {})
+      await reservation.end(WITHOUT_EFFECT)
+      expect(await ledger(own)).toEqual(['key'])
+    })
+
+    it('one that takes its turn again after another caller‘s leaves the key, too', async () => {
+      const reservation = await lateReservation()
+      await expect(write(answers('', 503), {}, own)).rejects.toMatchObject({ status: 503 })
+      expect(await reservation.guard(async () => 'sent')(context)).toBe('sent')
+      await reservation.end(WITHOUT_EFFECT)
+      expect(await ledger(own)).toEqual(['key'])
+    })
+
+    it('one that gives up its wait gives the key back if there was no other caller', async () => {
+      const reservation = await lateReservation()
+      await reservation.end(WITHOUT_EFFECT)
+      expect(await ledger(own)).toEqual([])
+    })
+
+    it('one that can‘t tell whether there was another caller leaves the key spent, and says so', async () => {
+      const reservation = await lateReservation()
+      vi.spyOn(clocked.framework.cache, 'retake').mockRejectedValue(new Error('no connection'))
+      await reservation.end(WITHOUT_EFFECT)
+      expect(await ledger(own)).toEqual(['key'])
+      expect(clocked.lines).toContainEqual(
+        expect.objectContaining({
+          level: 'error',
+          fields: expect.objectContaining({ event: 'idempotency.key_kept' }),
+        }),
+      )
+    })
+
     it('nor if Postgres can‘t say whose turn it is, and that is no fault of the provider', async () => {
       const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED', syscall: 'connect' })
       const reservation = await lateReservation()
-      vi.spyOn(clocked.framework.cache, 'extend').mockRejectedValue(refused)
+      vi.spyOn(clocked.framework.cache, 'retake').mockRejectedValue(refused)
       const call = vi.fn(async () => 'sent')
       const error = await conflictOf(Promise.resolve(reservation.guard(call)(context)))
       expect(classifyFailure({ error, callerAborted: false })).toBe('unknown')
