@@ -13,7 +13,9 @@ import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IdempotencyConflict, IdempotencyInsideTransaction, IntegrationNotFound } from '../framework/errors.ts'
 import { errorLine, integrationLogger, systemClock } from '../framework/logger.ts'
+import { lostDatabase } from '../framework/lost-database.ts'
 import { isInsideTransaction } from '../framework/transactions.ts'
+import { patiently } from '../framework/waiting.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import { supportsIdempotency } from '../providers/contracts.ts'
 import type { Call, PriorCall } from '../providers/integration.ts'
@@ -23,6 +25,8 @@ import type { Ending } from './request.ts'
 
 /** Beyond the call's own time: writing its outcome, and giving the turn back. */
 const LEASE_MARGIN_MS = 1_000
+/** Tries go on for so long while Postgres is away; the caller waits for its call's outcome meanwhile. */
+const GIVING_BACK_MS = 5_000
 /** A turn younger than this needs no renewal before the call. */
 const FRESH_MS = 250
 
@@ -71,15 +75,19 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
     if (own === null && !mayBeSentAgain(entry)) throw conflict(key, entry)
 
     const turn = new Turn(call, key, entry)
+    let still: LedgerEntry | null
     try {
       if (!(await turn.take())) throw conflict(key, entry)
+      // The caller that had the turn before us may have been answered since: also one that was quicker than we who spent the key.
+      still = await ledgerEntry(framework, key)
     } catch (error) {
       // Postgres failed us: nothing was sent. A conflict is another matter: a repeat was quicker and uses the key.
-      if (own !== null && !(error instanceof IdempotencyConflict)) await release(call, own.id)
+      if (!(error instanceof IdempotencyConflict)) {
+        if (own !== null) await release(call, own.id, () => turn.isUnbroken())
+        await turn.giveBack()
+      }
       throw error
     }
-    // The caller that had the turn before us may have been answered since: also one that was quicker than we who spent the key.
-    const still = await ledgerEntry(framework, key)
     if (still?.id !== entry.id || (own === null ? !mayBeSentAgain(still) : still.prior !== null)) {
       await turn.giveBack()
       continue
@@ -174,7 +182,7 @@ class Turn {
 
   async giveBack(): Promise<void> {
     try {
-      await this.#call.framework.cache.release(this.#lock, this.#owner)
+      await givingBack(this.#call, () => this.#call.framework.cache.release(this.#lock, this.#owner))
     } catch (error) {
       this.#warn(error, "the turn of an idempotency key could not be given back; it ends after the call's timeout")
     }
@@ -218,15 +226,18 @@ async function giveBack(
 
 /** A key that can't be given back stays spent. The caller gets the call's outcome all the same. */
 async function release(
-  { framework, integration }: KeyedCall,
+  call: KeyedCall,
   id: number,
   isStillOurs: () => Promise<boolean> = async () => true,
 ): Promise<void> {
+  const { framework, integration } = call
   const { idempotencyKeys } = framework.tables
   try {
-    if (!(await isStillOurs())) return
-    // This very reservation, not one of the same key made since.
-    await framework.db.delete(idempotencyKeys).where(eq(idempotencyKeys.id, id))
+    await givingBack(call, async () => {
+      if (!(await isStillOurs())) return
+      // This very reservation, not one of the same key made since.
+      await framework.db.delete(idempotencyKeys).where(eq(idempotencyKeys.id, id))
+    })
   } catch (error) {
     integrationLogger(framework, integration).error(
       // The key's row, not its text: a host may make keys of private data.
@@ -234,6 +245,23 @@ async function release(
       'an idempotency key could not be given back and stays spent; forgetIdempotencyKey() frees it',
     )
   }
+}
+
+/** A session that was cut, or a failover, must not leave a key spent or a turn taken: both statements may be carried out twice. */
+async function givingBack({ framework }: KeyedCall, work: () => Promise<void>): Promise<void> {
+  const done = await patiently(
+    'giving an idempotency key back',
+    () =>
+      work().then(
+        () => null,
+        (error: unknown) => {
+          if (lostDatabase(error) !== null) throw error
+          return { fault: error }
+        },
+      ),
+    { signal: AbortSignal.timeout(GIVING_BACK_MS), logger: framework.logger },
+  )
+  if (done !== null) throw done.fault
 }
 
 /** @throws IdempotencyInsideTransaction inside `integrations.transaction()` or a tracked database's transaction */

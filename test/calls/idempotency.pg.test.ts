@@ -317,6 +317,16 @@ describe('the ledger itself', () => {
     })
   })
 
+  it('whose session is cut while a key is given back: it is given back by the next one', async () => {
+    const cut = Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' })
+    const given = vi.spyOn(test.framework.db, 'delete').mockImplementationOnce(() => {
+      throw cut
+    })
+    await expect(write(answers('{}', 422))).rejects.toMatchObject({ status: 422 })
+    expect(given).toHaveBeenCalledTimes(2)
+    expect(await ledger()).toEqual([])
+  })
+
   it('gives back only what this very call has spent', async () => {
     await expect(
       write(async () => {
