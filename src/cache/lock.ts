@@ -23,6 +23,11 @@ export interface LockOptions {
 export interface Lease {
   /** Holds the lock for another `ttlSeconds` from now. False: it ran out, and another holder may have it. */
   extend(): Promise<boolean>
+  /**
+   * How long the lock surely lasts, unless it was extended. It counts from before the statement that took it: a process may have stood still
+   * since. 0 or less: another holder may have it.
+   */
+  leftMs(): number
 }
 
 /**
@@ -40,12 +45,20 @@ export async function withLock<T>(
   work: (lease: Lease) => Promise<T>,
 ): Promise<T> {
   const owner = named ?? randomUUID()
-  const acquire = async (): Promise<boolean> =>
-    (await store.acquire(name, owner, ttlSeconds)) ||
-    (named !== undefined && (await store.extend(name, owner, ttlSeconds)))
+  let askedAt = 0
+  const acquire = async (): Promise<boolean> => {
+    askedAt = performance.now()
+    return (
+      (await store.acquire(name, owner, ttlSeconds)) ||
+      (named !== undefined && (await store.extend(name, owner, ttlSeconds)))
+    )
+  }
   await acquireWithin(name, waitSeconds, acquire)
   try {
-    return await work({ extend: () => store.extend(name, owner, ttlSeconds) })
+    return await work({
+      extend: () => store.extend(name, owner, ttlSeconds),
+      leftMs: () => ttlSeconds * 1_000 - (performance.now() - askedAt),
+    })
   } finally {
     // The caller gets how the work ended. A lock that can't be given back ends by itself.
     await store.release(name, owner).catch(() => {})

@@ -26,7 +26,7 @@ import type { Ending } from './request.ts'
 /** Beyond the call's own time: writing its outcome, and giving the turn back. */
 const LEASE_MARGIN_MS = 1_000
 /** Tries go on for so long while Postgres is away; the caller waits for its call's outcome meanwhile. */
-const GIVING_BACK_MS = 5_000
+const AWAY_MS = 5_000
 /** A turn younger than this needs no renewal before the call. */
 const FRESH_MS = 250
 
@@ -137,14 +137,17 @@ class Turn {
   }
 
   async take(): Promise<boolean> {
+    // Before the statement: the lease counts from there, and the process may stand still before it has the answer.
+    const askedAt = performance.now()
     const isTaken = await this.#call.framework.cache.acquire(this.#lock, this.#owner, this.#leaseSeconds)
-    if (isTaken) this.#takenAt = performance.now()
+    if (isTaken) this.#takenAt = askedAt
     return isTaken
   }
 
   /** Before each attempt: the wait for capacity and between attempts is no part of the lease. @throws IdempotencyConflict */
   async renew(): Promise<void> {
     if (this.#isFresh()) return
+    const askedAt = performance.now()
     let refusal: IdempotencyConflict | null
     try {
       refusal = await this.#refusal()
@@ -154,7 +157,7 @@ class Turn {
       refusal = conflict(this.#key, this.#entry)
     }
     if (refusal !== null) throw refusal
-    this.#takenAt = performance.now()
+    this.#takenAt = askedAt
   }
 
   /** Null: it is still, or again, this caller's turn. */
@@ -177,12 +180,16 @@ class Turn {
   }
 
   #retake(): Promise<boolean> {
-    return this.#call.framework.cache.retake(this.#lock, this.#owner, this.#leaseSeconds)
+    return whileAway(this.#call, 'asking for the turn of an idempotency key', () =>
+      this.#call.framework.cache.retake(this.#lock, this.#owner, this.#leaseSeconds),
+    )
   }
 
   async giveBack(): Promise<void> {
     try {
-      await givingBack(this.#call, () => this.#call.framework.cache.release(this.#lock, this.#owner))
+      await whileAway(this.#call, 'giving the turn of an idempotency key back', () =>
+        this.#call.framework.cache.release(this.#lock, this.#owner),
+      )
     } catch (error) {
       this.#warn(error, "the turn of an idempotency key could not be given back; it ends after the call's timeout")
     }
@@ -233,7 +240,7 @@ async function release(
   const { framework, integration } = call
   const { idempotencyKeys } = framework.tables
   try {
-    await givingBack(call, async () => {
+    await whileAway(call, 'giving an idempotency key back', async () => {
       if (!(await isStillOurs())) return
       // This very reservation, not one of the same key made since.
       await framework.db.delete(idempotencyKeys).where(eq(idempotencyKeys.id, id))
@@ -247,21 +254,22 @@ async function release(
   }
 }
 
-/** A session that was cut, or a failover, must not leave a key spent or a turn taken: both statements may be carried out twice. */
-async function givingBack({ framework }: KeyedCall, work: () => Promise<void>): Promise<void> {
-  const done = await patiently(
-    'giving an idempotency key back',
-    () =>
-      work().then(
-        () => null,
-        (error: unknown) => {
-          if (lostDatabase(error) !== null) throw error
-          return { fault: error }
-        },
-      ),
-    { signal: AbortSignal.timeout(GIVING_BACK_MS), logger: framework.logger },
-  )
-  if (done !== null) throw done.fault
+/**
+ * A statement that may be carried out twice is tried again while Postgres is away: a session that was cut must not leave a key spent or a turn
+ * taken.
+ */
+async function whileAway<T>({ framework }: KeyedCall, what: string, work: () => Promise<T>): Promise<T> {
+  const lost = (error: unknown): { readonly fault: unknown } => {
+    if (lostDatabase(error) !== null) throw error
+    return { fault: error }
+  }
+  const signal = AbortSignal.timeout(AWAY_MS)
+  const done = await patiently(what, () => work().then((value) => ({ value }), lost), {
+    signal,
+    logger: framework.logger,
+  })
+  if ('fault' in done) throw done.fault
+  return done.value
 }
 
 /** @throws IdempotencyInsideTransaction inside `integrations.transaction()` or a tracked database's transaction */

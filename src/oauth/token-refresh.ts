@@ -5,6 +5,7 @@
  */
 import { AsyncResource } from 'node:async_hooks'
 import { integrationKey } from '../cache/integration-keys.ts'
+import type { Lease } from '../cache/lock.ts'
 import { classifyFailure } from '../calls/failure-class-rules.ts'
 import { isSurelyWithoutEffect } from '../calls/idempotency-rules.ts'
 import { keysOf } from '../credentials/credentials.ts'
@@ -95,7 +96,7 @@ async function newest(framework: Framework, question: TokenQuestion): Promise<Cr
   if (seen.willDo) return seen.credentials
   await refuseIfMarked(framework, id, question.provider, seen.fresh)
   try {
-    const ended = await withTokenLock(framework, id, () => refresh(framework, question))
+    const ended = await withTokenLock(framework, id, (lease) => refresh(framework, question, lease))
     await ended.announce()
     if ('failure' in ended) throw ended.failure
     return ended.credentials
@@ -132,15 +133,14 @@ interface Failed {
 }
 
 /** Under the lock. */
-async function refresh(framework: Framework, question: TokenQuestion): Promise<Refreshed | Failed> {
-  const startedAt = performance.now()
+async function refresh(framework: Framework, question: TokenQuestion, lease: Lease): Promise<Refreshed | Failed> {
   const ttlMs = framework.config.oauth.refresh_lock_ttl * 1_000
   const seen = await look(framework, question)
   if (seen.willDo) return { credentials: seen.credentials, announce: async () => {} }
   await refuseIfMarked(framework, seen.fresh.id, question.provider, seen.fresh)
   const beginning = await noteRefreshBegun(framework, seen.fresh.id, seen.tokens)
   const tooLate = new RequestTimeout('refreshToken()', ttlMs)
-  const leftMs = ttlMs - (performance.now() - startedAt)
+  const leftMs = lease.leftMs()
   // The lock is over, and another process may be refreshing.
   if (leftMs <= 0) {
     // Our refresh has not begun. An earlier one that was cut off keeps its note.

@@ -5,6 +5,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { integrationKey } from '../cache/integration-keys.ts'
+import type { Lease } from '../cache/lock.ts'
 import { withLock } from '../cache/lock.ts'
 import type { Database } from '../db/client.ts'
 import type { Framework, TokenHolder } from '../framework/context.ts'
@@ -39,11 +40,15 @@ export async function insideTokenWork<T>(
 }
 
 /** Does the work while no other caller refreshes or revokes this integration's tokens. @throws LockTimeoutException */
-export function withTokenLock<T>(framework: Framework, integrationId: number, work: () => Promise<T>): Promise<T> {
+export function withTokenLock<T>(
+  framework: Framework,
+  integrationId: number,
+  work: (lease: Lease) => Promise<T>,
+): Promise<T> {
   const { refresh_lock_ttl: ttlSeconds, refresh_lock_wait: waitSeconds } = framework.config.oauth
   const lock = integrationKey(integrationId, 'lock:tokens')
-  return withLock(framework.cache, lock, { ttlSeconds, waitSeconds }, () =>
-    insideTokenWork(framework, integrationId, work),
+  return withLock(framework.cache, lock, { ttlSeconds, waitSeconds }, (lease) =>
+    insideTokenWork(framework, integrationId, () => work(lease)),
   )
 }
 

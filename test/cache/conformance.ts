@@ -1,6 +1,6 @@
 /** What every cache store must do: facts about entries and locks, by a clock that the test moves. */
 import fc from 'fast-check'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { withLock } from '../../src/cache/lock.ts'
 import type { CacheStore } from '../../src/cache/store.ts'
 import type { Json } from '../../src/framework/json.ts'
@@ -351,6 +351,22 @@ export function describeCacheStore(open: OpenStore, { propertyRuns = 100 } = {})
       const broken: CacheStore = { ...store, release: () => Promise.reject(new Error('no connection')) }
       await expect(withLock(broken, 'b', lock, () => Promise.reject(new Error('the work')))).rejects.toThrow('the work')
       expect(await withLock(broken, 'c', lock, async () => 'done')).toBe('done')
+    })
+
+    it('counts what is left of the lock from before the statement that took it', async () => {
+      const real = performance.now.bind(performance)
+      let stoodStillMs = 0
+      vi.spyOn(performance, 'now').mockImplementation(() => real() + stoodStillMs)
+      const slow: CacheStore = {
+        ...store,
+        acquire: async (...given) => {
+          stoodStillMs = 40_000
+          return store.acquire(...given)
+        },
+      }
+      await withLock(slow, 'slow', lock, async ({ leftMs }) => {
+        expect(leftMs()).toBeLessThanOrEqual(lock.ttlSeconds * 1_000 - 40_000)
+      })
     })
 
     it('may extend the lock, and learns when it has run out', async () => {

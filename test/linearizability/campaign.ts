@@ -1,4 +1,4 @@
-/** Processes that work on the same rows, keys and locks, some of them killed, and the histories that they leave. */
+/** Processes that work on the same rows, keys and locks under faults, and the histories that they leave. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -33,6 +33,10 @@ export interface RoundOptions {
   readonly subjects: readonly SubjectKind[]
   /** How many of the processes are killed, at a moment that the seed gives. */
   readonly kills?: number
+  /** How often the last process stands still for longer than most locks live. */
+  readonly stops?: number
+  /** How often half of the sessions with Postgres are cut. */
+  readonly cuts?: number
   readonly bug?: Bug
 }
 
@@ -68,8 +72,8 @@ export class Campaign {
     await rm(this.#folder, { recursive: true, force: true })
   }
 
-  /** @returns what the processes did, and which of them were killed when */
-  async round(options: RoundOptions): Promise<{ operations: Operation[]; kills: string[] }> {
+  /** @returns what the processes did, and which faults came when */
+  async round(options: RoundOptions): Promise<{ operations: Operation[]; faults: string[] }> {
     const { seed, seconds, subjects, bug } = options
     this.#rounds += 1
     await this.#start()
@@ -80,37 +84,44 @@ export class Campaign {
       const webhooks = (await Promise.all(made)).map(({ id }) => id)
       const files = this.#processes.map((_, at) => join(this.#folder, `${this.#rounds}-${at}.jsonl`))
       const order = { seed, seconds, subjects, integrations, webhooks, staleRead: bug?.staleRead ?? false }
-      const kills = this.#killsOf(options)
+      const faults = faultsOf(options)
       const done = this.#processes.map(async (running, at) => {
         if (running === null) throw new Error('the process was not started')
         const saidDone = running.next('done')
         saidDone.catch(() => {})
         running.process.child.send({ ...order, history: files[at], edits: bug?.edits ?? [] } as RoundOrder)
-        const afterMs = kills[at]
-        if (afterMs === undefined) return (await saidDone).edited
-        await sleep(afterMs)
-        running.process.child.kill('SIGKILL')
+        if (!faults.some(({ kind, process }) => kind === 'kill' && process === at)) return (await saidDone).edited
         await running.process.exited
         this.#processes[at] = null
         return 0
       })
-      const edited = (await Promise.all(done)).reduce((sum, each) => sum + each, 0)
+      const [edits] = await Promise.all([Promise.all(done), ...faults.map((fault) => this.#bring(fault))])
+      const edited = edits.reduce((sum, each) => sum + each, 0)
       if (bug?.edits !== undefined && edited === 0) throw new Error(`no statement has what "${bug.name}" replaces`)
       const own = join(this.#folder, `${this.#rounds}-own.jsonl`)
       const isAboutClaims = subjects.includes('claims')
       if (isAboutClaims) await this.#readRows(own, webhooks)
       const lines = (await Promise.all([...files, ...(isAboutClaims ? [own] : [])].map(linesOf))).flat()
-      return { operations: operationsOf(lines, webhooks), kills: kills.flatMap(describeKill) }
+      return { operations: operationsOf(lines, webhooks), faults: faults.map(describe) }
     } finally {
       await restore()
     }
   }
 
-  #killsOf({ seed, seconds, kills = 0 }: RoundOptions): (number | undefined)[] {
-    const random = seeded(seed)
-    return this.#processes.map((_, at) =>
-      at < kills ? Math.round((0.3 + 0.6 * random()) * seconds * 1_000) : undefined,
-    )
+  async #bring({ kind, process, afterMs, forMs }: Fault): Promise<void> {
+    await sleep(afterMs)
+    if (kind === 'cut') {
+      await this.#test.sql`
+        select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid() and random() < 0.5`
+      return
+    }
+    const child = this.#processes[process]?.process.child
+    if (child === undefined) throw new Error(`process ${process} was not started`)
+    child.kill(kind === 'kill' ? 'SIGKILL' : 'SIGSTOP')
+    if (kind === 'kill') return
+    await sleep(forMs)
+    child.kill('SIGCONT')
   }
 
   async #start(): Promise<void> {
@@ -168,8 +179,39 @@ export class Campaign {
   }
 }
 
-const describeKill = (afterMs: number | undefined, at: number): string[] =>
-  afterMs === undefined ? [] : [`process ${at} after ${(afterMs / 1_000).toFixed(1)} s`]
+interface Fault {
+  readonly kind: 'kill' | 'stop' | 'cut'
+  readonly process: number
+  /** Since the round began. */
+  readonly afterMs: number
+  /** Of a standstill. */
+  readonly forMs: number
+}
+
+/** The processes that are killed are the first ones. The one that stands still is the last. */
+function faultsOf({ seed, seconds, kills = 0, stops = 0, cuts = 0 }: RoundOptions): Fault[] {
+  const random = seeded(seed)
+  const between = (from: number, to: number): number => Math.round((from + (to - from) * random()) * 1_000)
+  const fault = (kind: Fault['kind'], process: number, from: number, to: number): Fault => {
+    const afterMs = between(from * seconds, to * seconds)
+    return { kind, process, afterMs, forMs: kind === 'stop' ? between(0.5, 2) : 0 }
+  }
+  const last = PROCESSES - 1
+  return [
+    ...Array.from({ length: kills }, (_, at) => fault('kill', at, 0.3, 0.9)),
+    // Each in its own part of the round: a standstill has ended when the next one begins.
+    ...Array.from({ length: stops }, (_, at) =>
+      fault('stop', last, (0.8 * at + 0.1) / stops, (0.8 * at + 0.3) / stops),
+    ),
+    ...Array.from({ length: cuts }, () => fault('cut', last, 0.1, 0.9)),
+  ]
+}
+
+function describe({ kind, process, afterMs, forMs }: Fault): string {
+  const at = `after ${(afterMs / 1_000).toFixed(1)} s`
+  if (kind === 'cut') return `half of the sessions cut ${at}`
+  return kind === 'kill' ? `process ${process} killed ${at}` : `process ${process} stopped ${at} for ${forMs} ms`
+}
 
 async function linesOf(file: string): Promise<(Beginning | End)[]> {
   const lines = (await readFile(file, 'utf8')).split('\n')
@@ -201,7 +243,7 @@ function operationsOf(lines: readonly (Beginning | End)[], webhooks: readonly nu
       ...{ object, model, client, input, call: since(at), callMs: ms },
       ...(end === null
         ? { return: null, returnMs: ms, output: {} }
-        : { return: since(end.at), returnMs: end.ms, output: end.output }),
+        : { return: since(end.at), returnMs: end.ms, output: end.output, failed: end.failed }),
     }
     return object === ANY_ROW.object ? onEachRow(whole, webhooks) : [whole]
   })

@@ -27,6 +27,8 @@ export interface End {
   readonly at: string
   readonly ms: number
   readonly output: Values
+  /** It failed: it may have taken effect, but not after this. */
+  readonly failed?: true
 }
 
 export class History {
@@ -37,12 +39,20 @@ export class History {
     this.#file = openSync(path, 'a')
   }
 
-  /** @returns writes the end; an operation that fails has none: it may have taken effect */
-  begin({ object, model }: Subject, client: number, input: Values): (output: Values) => void {
+  /**
+   * @param since when it began, if that is earlier
+   * @returns writes the end. Without one it may have taken effect, also later
+   */
+  begin(
+    { object, model }: Subject,
+    client: number,
+    input: Values,
+    since = now(),
+  ): (output: Values, failed?: true) => void {
     this.#operations += 1
     const id = this.#operations
-    this.#write({ id, object, model, client, ...now(), input } satisfies Beginning)
-    return (output) => this.#write({ of: id, ...now(), output } satisfies End)
+    this.#write({ id, object, model, client, ...since, input } satisfies Beginning)
+    return (output, failed) => this.#write({ of: id, ...now(), output, ...(failed && { failed }) } satisfies End)
   }
 
   async record<T>(
@@ -53,9 +63,14 @@ export class History {
     outputOf: (answer: T) => Values,
   ): Promise<T> {
     const end = this.begin(subject, client, input)
-    const answer = await work()
-    end(outputOf(answer))
-    return answer
+    try {
+      const answer = await work()
+      end(outputOf(answer))
+      return answer
+    } catch (error) {
+      end({}, true)
+      throw error
+    }
   }
 
   #write(line: Beginning | End): void {
@@ -63,6 +78,6 @@ export class History {
   }
 }
 
-function now(): { readonly at: string; readonly ms: number } {
+export function now(): { readonly at: string; readonly ms: number } {
   return { at: String(process.hrtime.bigint()), ms: Date.now() }
 }

@@ -4,6 +4,7 @@ import type { IdempotencyConflict } from '../../src/framework/errors.ts'
 import { isIntegrationsError } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { Subject } from './history.ts'
+import { now } from './history.ts'
 import type { Lane } from './lane.ts'
 import { pick, rest } from './lane.ts'
 
@@ -40,6 +41,7 @@ async function write(lane: Lane, integration: Integration, subject: Subject, key
   const { history, client } = lane
   const owner = lane.name()
   const { how, status } = pick(lane, ENDS)
+  const since = now()
   const reserved = history.begin(subject, client, { kind: 'reserve', owner })
   let ended: ((output: Record<string, never>) => void) | undefined
   const call = async (): Promise<Response> => {
@@ -56,8 +58,11 @@ async function write(lane: Lane, integration: Integration, subject: Subject, key
       reserved({ prior: priorState === 'unknown' ? 'unknown' : 'answered' })
       return
     }
-    // Else the key is spent or not, and the call may have gone out.
-    if (!isIntegrationsError(error, 'http_error')) throw error
+    // Else the key is spent or not. A caller whose session is cut before its call goes out lets go of what it has.
+    if (!isIntegrationsError(error, 'http_error')) {
+      if (ended === undefined) history.begin(subject, client, { kind: 'let go', owner }, since)({})
+      throw error
+    }
   }
   ended?.({})
 }

@@ -25,6 +25,7 @@ const asks = (callers: number) => ({ kind: 'admit', callers, limit: 3, ms: 100 }
 const joins = (callers: number) => ({ kind: 'admit joined', callers, more: 0, limit: 3, ms: 100 })
 const limited = (ms: number, admitted = 0) => ({ admitted, refusal: 'limited', ms })
 const reserve = (owner: string) => ({ kind: 'reserve', owner })
+const letsGo = (owner: string) => ({ kind: 'let go', owner })
 const ends = (owner: string, status: string) => ({ kind: 'end', owner, status })
 const lock = (kind: string, owner: string) => ({ kind, owner, ms: 100 })
 const begin = (owner: string, token: string, askedMs: number) => ({ kind: 'begin', owner, token, askedMs, ms: 1_000 })
@@ -216,6 +217,28 @@ it.each<[name: string, model: string, verdict: 'legal' | 'illegal', steps: reado
       [0, 1, reserve('a'), did],
       [2, 3, ends('a', 'unknown')],
       [4, 5, reserve('b'), did],
+    ],
+  ],
+  [
+    'a caller that was cut off lets go of its turn, and of the key that it has spent',
+    'turns',
+    'legal',
+    [
+      [0, null, reserve('a')],
+      [0, 9, letsGo('a'), {}],
+      [2, 3, reserve('b'), { prior: 'unknown' }],
+      [4, 5, { kind: 'record' }, { prior: 'none' }],
+      [6, 7, reserve('c'), did],
+    ],
+  ],
+  [
+    'but of no other caller’s',
+    'turns',
+    'illegal',
+    [
+      [0, 1, reserve('a'), did],
+      [0, 9, letsGo('b'), {}],
+      [2, 3, reserve('c'), did],
     ],
   ],
   [

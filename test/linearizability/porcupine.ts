@@ -19,6 +19,8 @@ export interface Operation {
   readonly returnMs: number
   readonly input: Readonly<Record<string, unknown>>
   readonly output: Readonly<Record<string, unknown>>
+  /** By `return` at the latest it has taken effect, or it never does. */
+  readonly failed?: true | undefined
 }
 
 export interface Verdict {

@@ -22,12 +22,12 @@ const KEPT = fileURLToPath(new URL('../../.data/histories/', import.meta.url))
 export async function expectLegal(
   campaign: Campaign,
   program: string,
-  options: Pick<RoundOptions, 'seed' | 'seconds' | 'kills'>,
+  options: Omit<RoundOptions, 'subjects' | 'bug'>,
 ): Promise<void> {
-  console.log(`CHAOS_SEED=${options.seed} draws the same operations and kills again`)
-  const { operations, kills } = await campaign.round({ ...options, subjects: SUBJECTS })
+  console.log(`CHAOS_SEED=${options.seed} draws the same operations and faults again`)
+  const { operations, faults } = await campaign.round({ ...options, subjects: SUBJECTS })
   const verdicts = await judge(program, operations)
-  console.log([`killed: ${kills.join(', ')}`, ...summary(verdicts)].join('\n'))
+  console.log([...faults, ...summary(verdicts)].join('\n'))
   await expectAllLegal(verdicts, operations)
   expect(new Set(verdicts.map(({ model }) => model)).size, 'models that judged something').toBe(6)
   expect(contended(operations), 'operations at the same time as another one of their object').toBeGreaterThan(

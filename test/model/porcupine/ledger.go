@@ -36,6 +36,8 @@ func stepLedger(state any, made operation) []any {
 		return allowedIf(key.isSpent && made.Output.Prior == key.prior(), key)
 	case "end":
 		return only(key.ended(given.Owner, given.Status, made.ReturnMs))
+	case "let go":
+		return key.letGo(given.Owner)
 	case "forget":
 		next := key
 		next.isSpent, next.owner, next.answered = false, "", false
@@ -75,6 +77,20 @@ func (key ledgerKey) ended(owner, how string, returnMs int64) ledgerKey {
 	return next
 }
 
+// letGo: a caller that failed before its call gives back the turn, and the key if it has spent it; or it has had neither.
+func (key ledgerKey) letGo(owner string) []any {
+	states := []any{key}
+	if key.turn == owner {
+		key.turn = ""
+		states = append(states, key)
+	}
+	if key.isSpent && key.owner == owner {
+		key.isSpent, key.owner, key.answered = false, "", false
+		states = append(states, key)
+	}
+	return states
+}
+
 // stepTurns: the provider knows keys, too. A key whose call's effect is not known may be sent again, by one caller at a time.
 func stepTurns(state any, made operation) []any {
 	key, given := state.(ledgerKey), made.Input
@@ -86,7 +102,16 @@ func stepTurns(state any, made operation) []any {
 		return allowedIf(key.isSpent && !isFree && made.Output.Prior == key.prior(), key)
 	}
 	if !key.isSpent {
-		return key.spentBy(given.Owner, made.CallMs)
+		states := key.spentBy(given.Owner, made.CallMs)
+		if made.isPending() {
+			// It may have ended before it took its turn.
+			for _, state := range states {
+				spent := state.(ledgerKey)
+				spent.turn = ""
+				states = append(states, spent)
+			}
+		}
+		return states
 	}
 	next := key
 	next.turn = given.Owner

@@ -24,10 +24,11 @@ type operation struct {
 	Object string `json:"object"`
 	Model  string `json:"model"`
 	Client int    `json:"client"`
-	// Call and Return are nanoseconds by a monotonic clock that all processes share. Return null: its process died, or it failed in a way
-	// that does not say whether it took effect.
+	// Call and Return are nanoseconds by a monotonic clock that all processes share. Return null: its process died.
 	Call   int64  `json:"call"`
 	Return *int64 `json:"return"`
+	// Failed: it took effect by Return, or never. What failed does not say which.
+	Failed bool `json:"failed"`
 	// CallMs and ReturnMs are the same by the clock that Postgres has, too, in milliseconds since the epoch.
 	CallMs   int64  `json:"callMs"`
 	ReturnMs int64  `json:"returnMs"`
@@ -35,7 +36,7 @@ type operation struct {
 	Output   output `json:"output"`
 }
 
-func (o operation) isPending() bool { return o.Return == nil }
+func (o operation) isPending() bool { return o.Return == nil || o.Failed }
 
 type verdict struct {
 	Object     string `json:"object"`
@@ -113,6 +114,8 @@ func judge(object string, history []operation, limit time.Duration) (verdict, er
 		ends := int64(math.MaxInt64)
 		if each.isPending() {
 			judged.Pending++
+		}
+		if each.Return == nil {
 			// What its server process did, it did before the last line was written, or no one has seen it.
 			each.ReturnMs = endMs
 		} else {
