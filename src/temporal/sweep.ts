@@ -73,6 +73,22 @@ export function sweepRollUps(pass: () => Promise<unknown>, logger: Logger): () =
   )
 }
 
+const SCHEDULES_EVERY_MS = 30_000
+
+/**
+ * Notes whether the Schedule of due syncs is paused. Rule: docs/behaviour/syncs.md, "Pause and resume".
+ *
+ * @param look asks Temporal. @returns ends it
+ */
+export function sweepSchedulePause(look: () => Promise<void>, logger: Logger): () => void {
+  return repeated(SCHEDULES_EVERY_MS, look, (error) =>
+    logger.warn(
+      { event: 'schedules.unseen', error: errorLine(error, 300) },
+      'could not look whether the Schedule of due syncs is paused; it is tried again in 30 s',
+    ),
+  )
+}
+
 /** @returns ends it */
 function repeated(everyMs: number, look: () => Promise<unknown>, onFailure: (error: unknown) => void): () => void {
   let isLooking = false
