@@ -354,8 +354,12 @@ describe('the Schedules', () => {
       workflowBundlePath: installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE,
     })
     expect(errors).toMatchObject([{ event: 'worker.model_unfit', model: 'not_migrated' }])
+    await dispatchOf(prefix).pause('until it is seen')
     const running = workers.run()
     try {
+      const noted = () => findSchedulePause(partsOf(integrations).framework)
+      await expect.poll(noted, { timeout: 20_000 }).toMatchObject({ note: 'until it is seen' })
+      await dispatchOf(prefix).unpause()
       await dispatchOf(prefix).trigger()
       const started = async () => (await dispatchOf(prefix).describe()).info.recentActions[0]?.action.workflow
       await expect.poll(started, { timeout: 20_000 }).toBeDefined()

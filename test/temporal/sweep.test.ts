@@ -72,11 +72,12 @@ describe('the sweep', () => {
 })
 
 describe('the look at the Schedule of due syncs', () => {
-  it('comes every 30 s, and says when it fails', async () => {
+  it('comes at once and every 30 s, and says when it fails', async () => {
     const look = vi.fn<() => Promise<void>>().mockRejectedValueOnce(new Error('no answer')).mockResolvedValue()
     const end = sweepSchedulePause(look, logger)
+    expect(look).toHaveBeenCalledTimes(1)
     await vi.advanceTimersByTimeAsync(90_000)
-    expect(look).toHaveBeenCalledTimes(3)
+    expect(look).toHaveBeenCalledTimes(4)
     expect(events).toEqual(['schedules.unseen'])
     end()
   })
