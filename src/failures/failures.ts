@@ -134,7 +134,8 @@ async function scan(
     from (${newestOf(framework, kind, filter)}) newest`)
   const found = row?.found ?? []
   const normalised = new Map<string | null, string>()
-  const groups = new Map<string, { readonly error: string; readonly failures: Failure[] }>()
+  // By class, then by error: a text made of both would be hashed again for each row.
+  const byClass = new Map<FailureClass | null, Map<string, Failure[]>>()
   for (const failure of found.slice(0, MAX_SCANNED)) {
     const [, , , text, failureClass] = failure
     let error = normalised.get(text)
@@ -143,13 +144,16 @@ async function scan(
       error = normalisedError(text)
       normalised.set(text, error)
     }
-    const key = `${failureClass ?? ''} ${error}`
-    const same = groups.get(key)
-    if (same === undefined) groups.set(key, { error, failures: [failure] })
-    else same.failures.push(failure)
+    const byError = byClass.get(failureClass) ?? new Map<string, Failure[]>()
+    byClass.set(failureClass, byError)
+    const same = byError.get(error)
+    if (same === undefined) byError.set(error, [failure])
+    else same.push(failure)
   }
   return {
-    groups: [...groups.values()].map(({ error, failures }) => groupOf(kind, error, failures)),
+    groups: [...byClass.values()].flatMap((byError) =>
+      [...byError].map(([error, failures]) => groupOf(kind, error, failures)),
+    ),
     truncated: found.length > MAX_SCANNED,
   }
 }
