@@ -17,10 +17,11 @@ import { errorLine } from './framework/logger.ts'
 import { redactLikely } from './framework/redaction.ts'
 import { passesOfWorker } from './rollups/roll-up.ts'
 import { rememberedStarts } from './syncs/remembered-starts.ts'
+import { noteSchedulePause } from './syncs/schedule-pause.ts'
 import { checkTemporal, connectionOptions, temporalAddress, temporalUnreachable } from './temporal/connection.ts'
 import { ensureSchedules } from './temporal/keep-schedules.ts'
 import { ensureSearchAttributes } from './temporal/search-attributes.ts'
-import { sweepPending, sweepRollUps, sweepStarts } from './temporal/sweep.ts'
+import { sweepPending, sweepRollUps, sweepSchedulePause, sweepStarts } from './temporal/sweep.ts'
 import { taskQueuesOf } from './temporal/workflow-starts.ts'
 import { workerSizes } from './worker-sizes.ts'
 
@@ -161,6 +162,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
         sweepPending(integrations),
         sweepStarts(rememberedStarts(framework), logger),
         sweepRollUps(passesOfWorker(framework), logger),
+        sweepSchedulePause(() => noteSchedulePause(framework), logger),
       ]
       const hung = new Set<Worker>()
       const running = workers.map((worker, at) =>

@@ -59,7 +59,8 @@ export type {
   ExplainOptions,
   Explanation,
 } from './explain/explain.ts'
-export type { LifeLine, Origin, RecordKind, RecordRef } from './explain/lives.ts'
+export type { LifeLine, RecordKind, RecordRef } from './explain/life-lines.ts'
+export type { Origin } from './explain/lives.ts'
 export type { FoundPayload, FoundPayloads, PayloadSearch } from './explain/payload-search.ts'
 export type { RowKind } from './explain/reference-rules.ts'
 export type { ActOnMany } from './failures/act-progress.ts'

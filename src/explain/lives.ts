@@ -1,37 +1,23 @@
 /** The life of one record of each kind, as the rows tell it. Rule: docs/behaviour/explain.md, "The life of a record". */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, count, desc, eq, getTableColumns, gt, isNotNull, lte, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, getTableColumns, isNotNull, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Limits } from '../access/rules.ts'
 import { pageOfRequests } from '../calls/request-list.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
-import type { LogRow, Tables, WebhookRow } from '../db/schema/tables.ts'
+import type { WebhookRow } from '../db/schema/tables.ts'
 import { findStoredEvent } from '../events/event-list.ts'
 import type { Framework } from '../framework/context.ts'
 import { searchedSince } from '../framework/list-filter.ts'
 import { annotationsOf } from '../incidents/list.ts'
 import { madeUpForBy } from '../syncs/items/item-queries.ts'
 import { PSEUDO_HEADER } from '../webhooks/rules.ts'
+import { errorsOfIncident } from './incident-errors.ts'
+import type { LifeLine, RecordRef } from './life-lines.ts'
+import { because, line, logColumns, logText, mappingText, requestColumns, requestText, short } from './life-lines.ts'
+import { pauseOfRun, pausesOfIntegration } from './pause-lines.ts'
 import type { RowKind } from './reference-rules.ts'
 import { modelIn } from './reference-rules.ts'
-
-/** `model` is a host's row, `external` a record at the provider, `key` an idempotency key. */
-export type RecordKind = RowKind | 'model' | 'external' | 'key'
-
-export interface RecordRef {
-  readonly kind: RecordKind
-  /** Of our rows a number; of `model`, `external` and `key` their text. */
-  readonly id: number | string
-  /** Null: of a host's row, which several may know, and of an act on none. */
-  readonly integrationId: number | null
-}
-
-export interface LifeLine {
-  readonly at: Date
-  readonly text: string
-  /** The record that the line is about, where it is another one. */
-  readonly link: RecordRef | null
-}
 
 /** Where a record comes from. */
 export interface Origin {
@@ -63,7 +49,6 @@ export interface Life {
 
 /** Of each kind that a record has caused. */
 export const MAX_CAUSED = 25
-const MAX_TEXT = 300
 
 /** The integration and the origin of a row alone: a step of the chain. */
 export interface Head {
@@ -81,14 +66,6 @@ export const lifeOfRow = (framework: Framework, kind: RowKind, id: number): Prom
   READERS[kind].life(framework, id)
 export const headOfRow = (framework: Framework, kind: RowKind, id: number): Promise<Head | null> =>
   READERS[kind].head(framework, id)
-
-const short = (text: string | null): string => {
-  const line = (text ?? '').replaceAll(/\s+/g, ' ').trim()
-  return line.length > MAX_TEXT ? `${line.slice(0, MAX_TEXT)}…` : line
-}
-const because = (error: string | null): string => (error === null ? '' : `: ${short(error)}`)
-const line = (at: Date | null, text: string, link: RecordRef | null = null): LifeLine[] =>
-  at === null ? [] : [{ at, text, link }]
 
 const HOST: Origin = { how: 'host', text: 'code of the host, outside of a webhook, a sync or an event', link: null }
 
@@ -175,46 +152,6 @@ function bounded(...lists: readonly (readonly LifeLine[])[]): {
     more: lists.some((list) => list.length > MAX_CAUSED),
   }
 }
-
-function requestColumns({ requests }: Tables) {
-  const { id, integrationId, endpoint, method, statusCode, error, failureClass, durationMs, retryOf } = requests
-  const { relatedType, relatedId, providerRequestId, idempotencyKey, createdAt, origin, cacheHits, staleHits } =
-    requests
-  const call = { id, integrationId, endpoint, method, statusCode, error, failureClass, durationMs, retryOf }
-  return { ...call, relatedType, relatedId, providerRequestId, idempotencyKey, createdAt, origin, cacheHits, staleHits }
-}
-
-function logColumns({ logs }: Tables) {
-  const { resultData: _resultData, metadata: _metadata, ...columns } = getTableColumns(logs)
-  return columns
-}
-
-type Call = Pick<
-  Tables['requests']['$inferSelect'],
-  'endpoint' | 'method' | 'statusCode' | 'error' | 'failureClass' | 'durationMs'
->
-
-function requestText({ endpoint, method, statusCode, error, failureClass, durationMs }: Call): string {
-  const answer =
-    failureClass === null ? `answered ${statusCode ?? 'well'}` : `failed (${failureClass})${because(error)}`
-  return `${method} ${short(endpoint)} ${answer}${durationMs === null ? '' : ` after ${durationMs} ms`}`
-}
-
-function logText({
-  operation,
-  stream,
-  status,
-  summary,
-  error,
-  attempt,
-}: Omit<LogRow, 'resultData' | 'metadata'>): string {
-  const nth = attempt === null ? '' : `, attempt ${attempt}`
-  const what = stream === null ? operation : `${operation} of ${stream}`
-  return `${what}${nth}: ${status}${summary === null ? '' : `, ${short(summary)}`}${because(error)}`
-}
-
-const mappingText = ({ externalId, internalType, internalId }: Tables['mappings']['$inferSelect']): string =>
-  `external id ${JSON.stringify(short(externalId))} mapped to ${internalType} ${internalId}`
 
 /** @returns where the other events of its delivery are found */
 const partText = ({ partOf, part }: Pick<WebhookRow, 'partOf' | 'part'>): string =>
@@ -355,8 +292,9 @@ async function restOfRun(framework: Framework, row: LogHead, ref: RecordRef) {
       // The sum: else a plan may walk back from the newest item of all, past those of later runs.
       .orderBy(sql`${syncItems.id} + 0 desc`)
       .limit(MAX_CAUSED + 1)
-  const [{ lines, ...caused }, trouble, failed, others] = await Promise.all([
+  const [{ lines, ...caused }, pause, trouble, failed, others] = await Promise.all([
     causedBy(framework, ref),
+    row.status === 'processing' && row.operation === 'sync' ? pauseOfRun(framework, row) : [],
     mostCommonError(framework, row.id),
     items(sql`${syncItems.status} = 'failed'`),
     items(sql`${syncItems.status} in ('pending', 'processing', 'success', 'skipped')`),
@@ -376,6 +314,7 @@ async function restOfRun(framework: Framework, row: LogHead, ref: RecordRef) {
       ...lines,
       ...shown.lines,
       ...trouble,
+      ...pause,
       ...ended(row, `${row.operation} run ended: ${row.status}${listed}${because(row.error)}`),
     ],
     caused: [...caused.caused, ...shown.caused],
@@ -533,40 +472,19 @@ const request = reader(
   },
 )
 
-const CALLS_BEFORE_INCIDENT = 5
-
 const incident = reader(
   'incident',
   async ({ db, tables: { incidents } }, id) => (await db.select().from(incidents).where(eq(incidents.id, id)))[0],
   ({ source, reason }): Origin => ({ how: 'calls', text: `opened by ${source}: ${reason}`, link: null }),
   async (framework, row, ref) => {
-    const { db, tables } = framework
-    const { requests } = tables
-    const { integrationId } = row
-    const [told, before] = await Promise.all([
-      // No work is an incident's own: events alone have it as their origin.
-      eventsOf(framework, ref),
-      db
-        .select(requestColumns(tables))
-        .from(requests)
-        .where(
-          and(
-            eq(requests.integrationId, integrationId),
-            eq(requests.failureClass, 'upstream'),
-            lte(requests.createdAt, row.openedAt),
-            gt(requests.createdAt, sql`${row.openedAt.toISOString()}::timestamptz - interval '1 hour'`),
-          ),
-        )
-        .orderBy(desc(requests.createdAt))
-        .limit(CALLS_BEFORE_INCIDENT),
-    ])
-    const calls = before.map(({ id }): RecordRef => ({ kind: 'request', id, integrationId }))
+    // No work is an incident's own: events alone have it as their origin.
+    const [told, errors] = await Promise.all([eventsOf(framework, ref), errorsOfIncident(framework, row)])
     const { lines, ...caused } = bounded(told)
     return {
       ...caused,
       status: row.status,
       lines: [
-        ...before.flatMap((call, at) => line(call.createdAt, requestText(call), calls[at])),
+        ...errors,
         ...line(row.openedAt, `opened by ${row.source}: ${row.reason}; at worst ${row.peakSeverity}`),
         ...lines,
         ...line(row.lastErrorAt, 'last failure'),
@@ -575,7 +493,7 @@ const incident = reader(
         ...annotationsOf(row.annotations).flatMap(({ at, by, text }) => line(at, `${by} wrote: ${short(text)}`)),
         ...line(row.closedAt, 'closed'),
       ],
-      related: calls,
+      related: errors.flatMap(({ link }) => (link === null ? [] : [link])),
     }
   },
 )
@@ -630,7 +548,8 @@ const integration = reader(
     return row && { ...row, integrationId: row.id }
   },
   (): Origin => ({ how: 'request', text: 'created by a person or by the host', link: null }),
-  async ({ db, tables }, row) => {
+  async (framework, row) => {
+    const { db, tables } = framework
     const { logs, incidents, webhooks } = tables
     const newest = (operation: string) =>
       db
@@ -639,7 +558,8 @@ const integration = reader(
         .where(and(eq(logs.integrationId, row.id), eq(logs.operation, operation)))
         .orderBy(desc(logs.id))
         .limit(NEWEST)
-    const [syncs, backfills, troubles, deliveries] = await Promise.all([
+    const [pauses, syncs, backfills, troubles, deliveries] = await Promise.all([
+      pausesOfIntegration(framework, row.id),
       newest('sync'),
       newest('backfill'),
       db
@@ -671,6 +591,7 @@ const integration = reader(
         ...line(row.lastErrorAt, 'last failed call'),
         ...line(row.lastSyncedAt, 'last whole sync ended'),
         ...line(row.switchedOffAt, 'switched off by a person'),
+        ...pauses,
         ...line(row.nextSyncAt, 'next sync is due'),
       ],
       caused,

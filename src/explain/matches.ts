@@ -5,7 +5,7 @@ import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Limits } from '../access/rules.ts'
 import { isOneOfThem } from '../db/integrations-of.ts'
 import type { Framework } from '../framework/context.ts'
-import type { RecordRef } from './lives.ts'
+import type { RecordRef } from './life-lines.ts'
 import type { Reference, TextKind } from './reference-rules.ts'
 import { modelIn } from './reference-rules.ts'
 

@@ -68,9 +68,14 @@ function withoutStatuses(text: string, change: (rest: string) => string): string
   return parts.map((part, at) => `${part}${statuses[at] ?? ''}`).join('')
 }
 
-/** Stable: the same for the same kind and normalised error, on every deployment. Twelve hex digits. */
-export function groupId(kind: FailureKind, normalised: string): string {
-  return createHash('sha256').update(`${kind}\n${normalised}`).digest('hex').slice(0, 12)
+/**
+ * Stable: the same for the same kind, class and normalised error, on every deployment. Twelve hex digits.
+ *
+ * @param failureClass of a request; null: items and webhooks have none
+ */
+export function groupId(kind: FailureKind, normalised: string, failureClass: string | null = null): string {
+  const of = failureClass === null ? kind : `${kind} ${failureClass}`
+  return createHash('sha256').update(`${of}\n${normalised}`).digest('hex').slice(0, 12)
 }
 
 export function isGroupId(text: unknown): text is string {

@@ -2,6 +2,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
+import type { FailureClass } from '../calls/failure-class-rules.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
 import { isFailure } from '../db/schema/requests-table.ts'
 import type { Framework } from '../framework/context.ts'
@@ -32,9 +33,11 @@ export interface ListFailures extends FailureFilter {
 
 /** Failures whose errors are the same but for numbers, ids, texts in quotes and URLs. */
 export interface FailureGroup {
-  /** Stable: of the kind and the error alone. */
+  /** Stable: of the kind, the class and the error alone. */
   readonly group: string
   readonly kind: FailureKind
+  /** Of requests: a 403 of a rate limit ends by itself, one of a missing permission does not. Null: of items and webhooks. */
+  readonly failureClass: FailureClass | null
   /** With what varies replaced. */
   readonly error: string
   /** Of those that were looked at. */
@@ -86,8 +89,14 @@ export async function listFailures(framework: Framework, given: ListFailures = {
   }
 }
 
-/** As it is read: id, integration, moment in milliseconds, and what is looked at of its error. */
-type Failure = readonly [id: number, integrationId: number, atMs: number, error: string | null]
+/** As it is read: id, integration, moment in milliseconds, what is looked at of its error, and the class of a request. */
+type Failure = readonly [
+  id: number,
+  integrationId: number,
+  atMs: number,
+  error: string | null,
+  failureClass: FailureClass | null,
+]
 
 export interface ScannedGroup extends FailureGroup {
   /** The newest first. */
@@ -120,37 +129,43 @@ async function scan(
 ): Promise<Scan> {
   // One value: of 4,000 rows it takes the driver 2.5 ms of processor time, and 6 ms as rows.
   const [row] = await framework.db.execute<{ found: readonly Failure[] | null }>(sql`
-    select json_agg(json_build_array(id, integration_id, extract(epoch from at)::float8 * 1000, error)
+    select json_agg(json_build_array(id, integration_id, extract(epoch from at)::float8 * 1000, error, class)
              order by at desc, id desc) as found
     from (${newestOf(framework, kind, filter)}) newest`)
   const found = row?.found ?? []
   const normalised = new Map<string | null, string>()
-  const byError = new Map<string, Failure[]>()
+  // By class, then by error: a text made of both would be hashed again for each row.
+  const byClass = new Map<FailureClass | null, Map<string, Failure[]>>()
   for (const failure of found.slice(0, MAX_SCANNED)) {
-    const [, , , text] = failure
+    const [, , , text, failureClass] = failure
     let error = normalised.get(text)
     if (error === undefined) {
       if (normalised.size % AT_A_TIME === AT_A_TIME - 1) await setImmediate()
       error = normalisedError(text)
       normalised.set(text, error)
     }
+    const byError = byClass.get(failureClass) ?? new Map<string, Failure[]>()
+    byClass.set(failureClass, byError)
     const same = byError.get(error)
     if (same === undefined) byError.set(error, [failure])
     else same.push(failure)
   }
   return {
-    groups: [...byError].map(([error, failures]) => groupOf(kind, error, failures)),
+    groups: [...byClass.values()].flatMap((byError) =>
+      [...byError].map(([error, failures]) => groupOf(kind, error, failures)),
+    ),
     truncated: found.length > MAX_SCANNED,
   }
 }
 
 /** @param failures the newest first, at least one */
 function groupOf(kind: FailureKind, error: string, failures: readonly Failure[]): ScannedGroup {
-  const [id, integrationId, lastMs, newest] = failures[0] as Failure
+  const [id, integrationId, lastMs, newest, failureClass] = failures[0] as Failure
   const [, , firstMs] = failures.at(-1) as Failure
   return {
-    group: groupId(kind, error),
+    group: groupId(kind, error, failureClass),
     kind,
+    failureClass,
     error,
     count: failures.length,
     firstSeen: new Date(firstMs),
@@ -177,13 +192,13 @@ function newestOf(
   const error = sql`left(r.error, ${MAX_LOOKED_AT}) as error`
   switch (kind) {
     case 'item':
-      return sql`select r.id, r.integration_id, r.completed_at as at, ${error} from ${tables.syncItems} r
+      return sql`select r.id, r.integration_id, r.completed_at as at, ${error}, null as class from ${tables.syncItems} r
         where r.status = 'failed' ${newest(sql`r.completed_at`)}`
     case 'webhook':
-      return sql`select r.id, r.integration_id, r.processed_at as at, ${error} from ${tables.webhooks} r
+      return sql`select r.id, r.integration_id, r.processed_at as at, ${error}, null as class from ${tables.webhooks} r
         where r.status = 'failed' and r.dismissed_at is null ${newest(sql`r.processed_at`)}`
     case 'request':
-      return sql`select r.id, r.integration_id, r.created_at as at, ${error} from ${tables.requests} r
+      return sql`select r.id, r.integration_id, r.created_at as at, ${error}, r.failure_class as class from ${tables.requests} r
         where ${isFailure(sql`r.failure_class`)} ${newest(sql`r.created_at`)}`
   }
 }

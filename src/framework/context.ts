@@ -193,6 +193,8 @@ export interface TemporalInspection {
   check(): Promise<void>
   /** The Schedules that the configuration asks for, and those of ours that are left over. */
   schedules(): Promise<readonly ScheduleState[]>
+  /** The pause of the Schedule that starts due syncs; null: it is not paused, or does not exist. @throws BackendUnreachable */
+  dispatchPause(): Promise<Pick<ScheduleState, 'id' | 'note'> | null>
   /** Creates what is missing, updates what differs, removes what the configuration no longer wants. */
   applySchedules(): Promise<readonly ScheduleState[]>
   /** As the namespace has them. @throws BackendUnreachable */

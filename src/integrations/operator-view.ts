@@ -18,15 +18,17 @@ import { trafficOfLastDay } from '../observability/traffic-queries.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { SyncItemDetail } from '../syncs/items/item-list.ts'
 import { showSyncItem } from '../syncs/items/item-list.ts'
-import type { PauseAct } from '../syncs/pause-rules.ts'
+import type { PauseAct, SchedulePause } from '../syncs/pause-rules.ts'
+import { findSchedulePause } from '../syncs/schedule-pause.ts'
 import type { SyncStanding } from '../syncs/standing-queries.ts'
 import { pauseActs } from '../syncs/standing-queries.ts'
 import type { StreamStanding } from '../syncs/stream-list.ts'
 import { streamStandings } from '../syncs/stream-list.ts'
 import { webhookAddress } from '../webhooks/address.ts'
+import type { FormerSecret } from '../webhooks/former-secrets.ts'
+import { formerSecrets } from '../webhooks/former-secrets.ts'
 import type { WebhookDetail } from '../webhooks/list.ts'
 import { showWebhook } from '../webhooks/list.ts'
-import { formerSecretEnds } from '../webhooks/secrets.ts'
 import type { IntegrationSummary } from './list.ts'
 import { checkIntegrationFilter, openWork, summariesOf } from './list.ts'
 import type { IntegrationFilter } from './queries.ts'
@@ -149,6 +151,9 @@ export function operatorView(framework: Framework) {
     /** Pauses, resumptions and cancellations of their syncs, by integration, newest first. */
     pauseActs: (ids: readonly number[]): Promise<Map<number, PauseAct[]>> => pauseActs(db, tables, ids),
 
+    /** Of the Schedule that starts due syncs, as a worker has noted it. */
+    schedulePause: (): Promise<SchedulePause | null> => findSchedulePause(framework),
+
     remembered: (id: number): Promise<RememberedStart[]> =>
       db
         .select({
@@ -160,13 +165,13 @@ export function operatorView(framework: Framework) {
         .where(eq(tables.syncStarts.integrationId, id)),
 
     /**
-     * When each former webhook secret that still verifies deliveries ends; null: it has no end. None where the credentials can't
-     * be read.
+     * Each former webhook secret that still verifies deliveries: when it ends, and when it has verified one last. None where the
+     * credentials can't be read.
      */
-    async formerWebhookSecrets(id: number): Promise<readonly { readonly until: Date | null }[]> {
-      const { credentials } = await requireIntegration(framework, id)
+    async formerWebhookSecrets(id: number): Promise<readonly FormerSecret[]> {
+      const row = await requireIntegration(framework, id)
       try {
-        return formerSecretEnds(framework.encryption.decrypt(id, credentials), framework.clock.now())
+        return await formerSecrets(framework, row, framework.encryption.decrypt(id, row.credentials))
       } catch (error) {
         if (!isIntegrationsError(error, 'credentials_unreadable')) throw error
         return []

@@ -349,7 +349,10 @@ export interface HasScheduledSync extends DeclaresRateLimit {
   readonly listsByCheckpoint?: boolean
   /** Records whose payload is as it was handled last are counted, not run. Default: each listed item runs. */
   readonly skipUnchanged?: SkipUnchanged
-  /** Minutes between runs; null: only by hand. */
+  /**
+   * Minutes from the end of a run to the next; null: only by hand. A run begins with the next dispatch, each minute, so 1 gives a run
+   * every other minute.
+   */
   defaultSyncInterval?(): number | null
   /** The event classes that `sync()` dispatches, so that another process can read stored items. */
   syncItemEvents?(): readonly SyncItemEventClass[]

@@ -16,6 +16,20 @@ export interface PauseAct {
   readonly hasRunSince: boolean
 }
 
+/** A pause of the Schedule that starts the due syncs of all integrations. */
+export interface SchedulePause {
+  /** The Schedule's id in Temporal. */
+  readonly id: string
+  /** What Temporal was told with it, such as `Paused via CLI`; null: nothing. */
+  readonly note: string | null
+  /** When a worker saw it first, at most half a minute after it began. */
+  readonly since: Date
+}
+
+export function schedulePauseText({ id, note }: Pick<SchedulePause, 'id' | 'note'>): string {
+  return `the Schedule ${id} is paused in Temporal${note === null ? '' : ` ("${note}")`}`
+}
+
 /** Null: not paused. @param acts newest first. @param stream null: all of them, or the one sync */
 export function pauseOf(acts: readonly PauseAct[], stream: string | null = null): SyncPause | null {
   const act = acts.find((each) => each.stream === null || each.stream === stream)

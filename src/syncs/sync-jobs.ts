@@ -128,6 +128,20 @@ export interface LastFailure {
   readonly error: string
 }
 
+/** The last call of a listing that failed. */
+export interface ListingFailure {
+  /** The error's class, or its code; null: its worker was lost, or its time was up. */
+  readonly type: string | null
+  /** Class and message, without secrets, 300 characters at most. */
+  readonly error: string
+  /** Number of the call, from 1. */
+  readonly attempt: number
+  /** ISO 8601. */
+  readonly failedAt: string
+  /** ISO 8601: when the next call begins; null: it has begun, or none comes. */
+  readonly nextAttemptAt: string | null
+}
+
 export interface AdvanceCursorInput {
   readonly integrationId: number
   /** Needed where the provider has several. */
@@ -182,6 +196,8 @@ export interface SyncProgress {
   readonly nextAttemptAt: string | null
   /** Null: none yet. */
   readonly lastFailure: LastFailure | null
+  /** Null: no call of the listing has failed, or the listing is complete. */
+  readonly listingFailure: ListingFailure | null
   /** Items that ended in a second, over the processing so far; null before the first. */
   readonly perSecond: number | null
   /** Seconds until the rest is done at that rate, and not before what waits is tried again; null while it can't be told. */

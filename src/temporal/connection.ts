@@ -151,7 +151,7 @@ export function temporalUnreachable({ address, namespace }: TemporalAddress, err
   const why = cause === undefined ? errorLine(error, 300) : `${errorLine(error, 150)}: ${errorLine(cause, 150)}`
   return new BackendUnreachable('Temporal', address, {
     cause: error,
-    remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace "${namespace}" exists (${why}).`,
+    remedy: `Check that it runs, that TEMPORAL_ADDRESS is right, as are TLS and key, that no firewall is between, and that the namespace "${namespace}" exists (${why}).`,
   })
 }
 

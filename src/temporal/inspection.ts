@@ -1,5 +1,6 @@
 /** What `doctor` and `schedules` see of Temporal. */
 import type { Client, ScheduleDescription } from '@temporalio/client'
+import { isLoopback } from '../access/rules.ts'
 import type { Config } from '../config/schema.ts'
 import type {
   LastPoll,
@@ -39,12 +40,14 @@ const TASK_QUEUE_TYPES = { workflow: 1, activity: 2 } as const
 /**
  * @param client made when first asked for
  * @param needs asked each time: a provider may be registered later
+ * @param isDevelopment see {@link temporalCommands}
  */
 export function temporalInspection(
   client: () => Client,
   config: Config,
   where: TemporalAddress,
   needs: ScheduleNeeds,
+  isDevelopment = false,
 ): TemporalInspection {
   const prefix = config.cache_prefix
 
@@ -110,9 +113,16 @@ export function temporalInspection(
 
   return {
     ...where,
-    commands: temporalCommands(config, where),
+    commands: temporalCommands(config, where, isDevelopment),
     check: () => checkTemporal(client(), where),
     schedules,
+    async dispatchPause() {
+      if (!config.schedules.enabled) return null
+      const found = await describe('dispatch-syncs')
+      return found?.state.paused === true
+        ? { id: scheduleId(prefix, 'dispatch-syncs'), note: found.state.note || null }
+        : null
+    },
     async applySchedules() {
       await ask((asked) => ensureSchedules(asked, config, needs), APPLY_TIMEOUT_MS)
       for (const name of await leftOverNames()) await ask((asked) => removeSchedule(asked, scheduleId(prefix, name)))
@@ -202,7 +212,12 @@ interface Started {
   readonly taskQueue: string
 }
 
-export function temporalCommands(config: Config, { address, namespace }: TemporalAddress): TemporalCommands {
+/** @param isDevelopment a server without stored data, keys and TLS may take the place of one that does not answer */
+export function temporalCommands(
+  config: Config,
+  { address, namespace }: TemporalAddress,
+  isDevelopment: boolean,
+): TemporalCommands {
   const prefix = config.cache_prefix
   const at = `--address ${shellWord(address)} --namespace ${shellWord(namespace)}`
   const schedule = (id: string): string => `--schedule-id ${shellWord(id)}`
@@ -221,8 +236,8 @@ export function temporalCommands(config: Config, { address, namespace }: Tempora
     reach(error) {
       const code = (error as { cause?: { code?: unknown } }).cause?.code
       if (code === GRPC_NOT_FOUND) return `temporal operator namespace create ${at}`
-      const [, host, port] = /^(.*):(\d+)$/.exec(address) ?? []
-      return host === 'localhost' || host === '127.0.0.1' || host === '[::1]'
+      const [, host = '', port] = /^(.*):(\d+)$/.exec(address) ?? []
+      return isDevelopment && isLoopback(host)
         ? `temporal server start-dev --port ${port} --namespace ${shellWord(namespace)} --db-filename temporal.db`
         : `temporal operator cluster health --address ${shellWord(address)}`
     },

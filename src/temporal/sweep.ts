@@ -73,11 +73,32 @@ export function sweepRollUps(pass: () => Promise<unknown>, logger: Logger): () =
   )
 }
 
+const SCHEDULES_EVERY_MS = 30_000
+
+/**
+ * Notes whether the Schedule of due syncs is paused, now and again and again. Rule: docs/behaviour/syncs.md, "Pause and resume".
+ *
+ * @param look asks Temporal. @returns ends it
+ */
+export function sweepSchedulePause(look: () => Promise<void>, logger: Logger): () => void {
+  const onFailure = (error: unknown): void =>
+    logger.warn(
+      { event: 'schedules.unseen', error: errorLine(error, 300) },
+      'could not look whether the Schedule of due syncs is paused; it is tried again in 30 s',
+    )
+  return repeated(SCHEDULES_EVERY_MS, look, onFailure, { isBegunAtOnce: true })
+}
+
 /** @returns ends it */
-function repeated(everyMs: number, look: () => Promise<unknown>, onFailure: (error: unknown) => void): () => void {
+function repeated(
+  everyMs: number,
+  look: () => Promise<unknown>,
+  onFailure: (error: unknown) => void,
+  { isBegunAtOnce = false } = {},
+): () => void {
   let isLooking = false
   let isOver = false
-  const timer = setInterval(async () => {
+  const pass = async (): Promise<void> => {
     // One that waits for Postgres is enough.
     if (isLooking) return
     isLooking = true
@@ -89,7 +110,9 @@ function repeated(everyMs: number, look: () => Promise<unknown>, onFailure: (err
     } finally {
       isLooking = false
     }
-  }, everyMs)
+  }
+  if (isBegunAtOnce) void pass()
+  const timer = setInterval(pass, everyMs)
   // A process that has nothing else to do may end.
   timer.unref()
   return () => {

@@ -105,6 +105,7 @@ const ANSWERS: Partial<TemporalInspection> = {
   namespace: 'none',
   check: async () => {},
   schedules: async () => [],
+  dispatchPause: async () => null,
   applySchedules: async () => [],
   searchAttributes: async () => [],
   applySearchAttributes: async () => ({ states: [], added: [], problem: null }),

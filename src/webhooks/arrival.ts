@@ -27,6 +27,7 @@ import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
 import { constantAnswer, handshakeAnswer } from './answers.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
 import { ANY_VERSION, storeDeliveries } from './arrival-queries.ts'
+import { FormerSecretMatches } from './former-secrets.ts'
 import type { Ordering } from './order.ts'
 import { orderingOf } from './order.ts'
 import type { WebhookOwners } from './owners.ts'
@@ -97,6 +98,7 @@ interface Desk {
   readonly warnings: RepeatedWarnings
   readonly credit: VerificationCredit
   readonly verifier: WebhookVerifier
+  readonly formerSecrets: FormerSecretMatches
 }
 
 /** As the metric names them. */
@@ -243,6 +245,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     }
     if (verdict.kind !== 'verified') return verdict
     const { integration, version } = verdict.owner
+    if (verdict.formerSecret !== null) desk.formerSecrets.note(integration, verdict.formerSecret)
     row ??= rowOf(framework, provider, delivery, request)
     const wanted = wantedOf(framework, provider, { integration, request, row })
     if (wanted === null) return unwanted(framework, provider, integration, row)
@@ -496,6 +499,7 @@ function deskOf(framework: Framework): Desk {
     warnings: new RepeatedWarnings(logger, clock),
     credit: new VerificationCredit(),
     verifier: new WebhookVerifier(framework),
+    formerSecrets: new FormerSecretMatches(framework),
   }
   DESKS.set(framework, desk)
   return desk

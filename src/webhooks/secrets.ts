@@ -81,12 +81,18 @@ export function presentSecret({ webhook_secret: secret }: Credentials): string |
   return typeof secret === 'string' && secret !== '' ? secret : null
 }
 
-/** When each secret in force beside the present one ends; null: it has no end. In the order in which they are tried. */
-export function formerSecretEnds(credentials: Credentials, now: Date): { readonly until: Date | null }[] {
+/** The secrets in force beside the present one, and when each ends; null: it has no end. In the order in which they are tried. */
+export function formerSecretsInForce(
+  credentials: Credentials,
+  now: Date,
+): { readonly secret: string; readonly until: Date | null }[] {
   const inForce = activeWebhookSecrets(credentials, now)
   return furtherWebhookSecrets(credentials, now)
     .filter(({ secret }) => inForce.includes(secret) && secret !== presentSecret(credentials))
-    .map(({ expires_at: at }) => ({ until: at === null || at === undefined ? null : new Date(String(at)) }))
+    .map(({ secret, expires_at: at }) => ({
+      secret,
+      until: at === null || at === undefined ? null : new Date(String(at)),
+    }))
 }
 
 interface Rotation {

@@ -10,16 +10,17 @@ import { isIntegrationsError } from '../framework/errors.ts'
 import type { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import type { HandlesWebhooks, Maybe } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
-import type { RefusalReason, SignatureVerdict } from '../providers/signatures/scheme-rules.ts'
+import type { RefusalReason } from '../providers/signatures/scheme-rules.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import type { WebhookOwner, WebhookOwners } from './owners.ts'
-import type { WebhookVerifier } from './verifier.ts'
+import type { DeliveryVerdict, WebhookVerifier } from './verifier.ts'
 
 /** After this time the search for an owner lets other requests have a turn. */
 const TURN_MS = 10
 
 type Verdict =
-  | { readonly kind: 'verified'; readonly owner: WebhookOwner }
+  /** `formerSecret`: see {@link DeliveryVerdict}. */
+  | { readonly kind: 'verified'; readonly owner: WebhookOwner; readonly formerSecret: string | null }
   /** @see REFUSAL_REASONS; of several integrations that of the first. Only the log says it. */
   | { readonly kind: 'bad signature'; readonly reason: RefusalReason }
   | { readonly kind: 'unavailable' }
@@ -47,7 +48,7 @@ export async function ownerAmong(
   let unavailable = 0
   let reason: RefusalReason | null = null
   let spentMs = 0
-  const paid = (integration: Integration): Maybe<SignatureVerdict> => {
+  const paid = (integration: Integration): Maybe<DeliveryVerdict> => {
     const startedAt = performance.now()
     try {
       return verifier.verify(provider, integration, request)
@@ -71,7 +72,7 @@ export async function ownerAmong(
       const verdict = asked instanceof Promise ? await asked : asked
       if (verdict.kind === 'verified') {
         credit.giveBack(spentMs)
-        return { kind: 'verified', owner }
+        return { kind: 'verified', owner, formerSecret: verdict.formerSecret }
       }
       if (verdict.kind === 'unavailable') unavailable += 1
       else reason ??= verdict.reason

@@ -4,12 +4,19 @@ import type { HandlesWebhooks, Maybe } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import { FetchedKeys } from '../providers/signatures/public-keys.ts'
 import type { SignatureVerdict } from '../providers/signatures/scheme-rules.ts'
-import { refused, VERIFIED } from '../providers/signatures/scheme-rules.ts'
+import { refused } from '../providers/signatures/scheme-rules.ts'
 import { signedBytesOf, verifySignature } from '../providers/signatures/verify.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { activeWebhookSecrets, MAX_WEBHOOK_SECRETS } from '../providers/webhook-request.ts'
+import { presentSecret } from './secrets.ts'
 
-const REFUSED = refused('refused_by_provider')
+const REFUSED = refused('refused_by_provider') as Exclude<SignatureVerdict, { kind: 'verified' }>
+const VERIFIED: DeliveryVerdict = { kind: 'verified', formerSecret: null }
+
+export type DeliveryVerdict =
+  | Exclude<SignatureVerdict, { kind: 'verified' }>
+  /** The former secret that verified it; null: it was the present one, or it can't be told. */
+  | { readonly kind: 'verified'; readonly formerSecret: string | null }
 
 export class WebhookVerifier {
   readonly #fetched: FetchedKeys
@@ -21,20 +28,28 @@ export class WebhookVerifier {
   }
 
   /** @throws what the provider's own check throws, and CredentialsUnreadable */
-  verify(provider: HandlesWebhooks, integration: Integration, request: WebhookRequest): Maybe<SignatureVerdict> {
+  verify(provider: HandlesWebhooks, integration: Integration, request: WebhookRequest): Maybe<DeliveryVerdict> {
     const { signature } = provider
     if (signature === undefined) {
       const verified = provider.verifyWebhookSignature?.(integration, request)
       return verified instanceof Promise ? verified.then(verdictOf) : verdictOf(verified)
     }
-    const secrets =
-      provider.webhookSecrets?.(integration, request) ??
-      activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
-    return verifySignature(signature, request, {
+    const own = provider.webhookSecrets?.(integration, request)
+    const credentials = own === undefined ? integration.credentialsArray() : null
+    const secrets = own ?? activeWebhookSecrets(credentials ?? {}, request.receivedAt)
+    const verdict = verifySignature(signature, request, {
       secrets: secrets.slice(0, MAX_WEBHOOK_SECRETS),
       from: { metadata: integration.metadata, baseUrl: this.#baseUrl },
       fetched: this.#fetched,
     })
+    const told = (each: SignatureVerdict): DeliveryVerdict => {
+      if (each.kind !== 'verified') return each
+      const secret = credentials === null || each.secret === null ? undefined : secrets[each.secret]
+      return secret === undefined || secret === presentSecret(credentials ?? {})
+        ? VERIFIED
+        : { kind: 'verified', formerSecret: secret }
+    }
+    return verdict instanceof Promise ? verdict.then(told) : told(verdict)
   }
 
   /** Exactly what the signature of a verified delivery covers; undefined: the raw body. */
@@ -49,4 +64,4 @@ export class WebhookVerifier {
   }
 }
 
-const verdictOf = (verified: unknown): SignatureVerdict => (verified === true ? VERIFIED : REFUSED)
+const verdictOf = (verified: unknown): DeliveryVerdict => (verified === true ? VERIFIED : REFUSED)

@@ -13,6 +13,7 @@ import {
 import type { Activities } from '../activities/index.ts'
 import type {
   LastFailure,
+  ListingFailure,
   ProcessSyncItemInput,
   ProcessSyncItemResult,
   SyncInput,
@@ -169,6 +170,7 @@ export interface ProgressState {
   /** Due moments of the first and the last item that waits, in milliseconds since the epoch; null: no item waits. */
   readonly waits: { readonly from: number; readonly to: number } | null
   readonly lastFailure: LastFailure | null
+  readonly listingFailure: ListingFailure | null
   /** Milliseconds since the epoch. */
   readonly intakeFrom: number
   /** ISO 8601. */
@@ -198,6 +200,7 @@ export class RunProgress {
       waiting: 0,
       waits: null,
       lastFailure: null,
+      listingFailure: null,
       intakeFrom: 0,
       startedAt: new Date().toISOString(),
       processing: null,
@@ -240,13 +243,14 @@ export class RunProgress {
   }
 
   read(): SyncProgress {
-    const { intakeFrom, waits, processing: _, ...told } = this.#state
+    const { intakeFrom, waits, listingFailure: failure, processing: _, ...told } = this.#state
     const isOver = told.phase === 'done'
     return {
       ...told,
       isPaused: this.#controls.isPaused,
       nextAttemptAt: isOver || waits === null ? null : new Date(waits.from).toISOString(),
       secondsLeft: isOver || this.#controls.isPaused ? null : this.#secondsLeft(),
+      listingFailure: failure && { ...failure, nextAttemptAt: laterThanNow(failure.nextAttemptAt) },
       intakeFrom: !isOver && intakeFrom > Date.now() ? new Date(intakeFrom).toISOString() : null,
     }
   }
@@ -277,6 +281,8 @@ export class RunProgress {
   }
 }
 
+const laterThanNow = (at: string | null): string | null => (at !== null && Date.parse(at) > Date.now() ? at : null)
+
 function spanOf(waiting: readonly WaitingItem[]): ProgressState['waits'] {
   const moments = waiting.map(({ dueAt }) => dueAt)
   return moments.length === 0 ? null : { from: Math.min(...moments), to: Math.max(...moments) }
@@ -297,6 +303,7 @@ const STEERING = 'Signal `pause`: nothing new is taken in. Signal `cancel`: it e
 export function showRun({ integrationId, stream }: SyncInput, progress: SyncProgress): void {
   const { phase, isPaused, syncLogId, listed, succeeded, failed, waiting, nextAttemptAt, perSecond, intakeFrom } =
     progress
+  const { listingFailure: failure } = progress
   showing(
     `Sync of ${stream === undefined ? '' : `${stream} of `}integration ${integrationId}: ${isPaused && phase !== 'held' ? `paused while ${PHASES[phase]}` : PHASES[phase]}`,
     {
@@ -304,6 +311,7 @@ export function showRun({ integrationId, stream }: SyncInput, progress: SyncProg
       Listed: listed,
       Succeeded: succeeded,
       Failed: failed,
+      "The listing's last failure": failure && `call ${failure.attempt}: ${failure.error}`,
       'Waiting for another attempt': waiting,
       'The next of them': nextAttemptAt === null ? null : moment(Date.parse(nextAttemptAt)),
       'Items a second': perSecond,

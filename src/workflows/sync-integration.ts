@@ -18,7 +18,7 @@ import type { OpenedRun } from '../activities/sync-activities.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { Finalisation } from '../syncs/finalisation.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
-import type { SyncBegan, SyncInput, SyncOutcome } from '../syncs/sync-jobs.ts'
+import type { ListingFailure, SyncBegan, SyncInput, SyncOutcome } from '../syncs/sync-jobs.ts'
 import { BATCH_ROWS, pendingOf } from '../syncs/sync-jobs.ts'
 import { opening, repeatable, step } from './activity-options.ts'
 import { began, syncProgress } from './messages.ts'
@@ -175,6 +175,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     const gate = {
       untilResumed: () => controls.untilResumed(),
       onDeferred: (moment: number) => progress.note({ intakeFrom: moment }),
+      onFailed: (listingFailure: ListingFailure) => progress.note({ listingFailure }),
     }
     const listed = await listWhole(run, before, gate, first)
     if (listed.kind === 'long history')
@@ -186,7 +187,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
         'ListingFailed',
       )
     }
-    progress.note({ listed: listed.listed, intakeFrom: 0 })
+    progress.note({ listed: listed.listed, intakeFrom: 0, listingFailure: null })
     return { kind: 'next', stage: { kind: 'items', run, items: itemsToDo(listed.pending), reducerTries: 0 } }
   }
 

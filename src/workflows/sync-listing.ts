@@ -17,6 +17,7 @@ import type { ListingFault } from '../activities/small-run.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
 import type { Listing } from '../syncs/listing/listing-try.ts'
 import type { RunSettings } from '../syncs/start.ts'
+import type { ListingFailure } from '../syncs/sync-jobs.ts'
 import { pendingOf } from '../syncs/sync-jobs.ts'
 import { listing, step } from './activity-options.ts'
 import { withRemedy } from './readable-failure.ts'
@@ -29,6 +30,8 @@ const FAULT_WAITS_SECONDS = [10, 30]
 const MAX_LOST_WORKERS = 5
 /** Most deferrals in a row without a new bookmark. */
 const MAX_IDLE_DEFERRALS = 3
+/** Of a failure, in the query `progress`: as long as that of an item. */
+const MAX_TOLD_LENGTH = 300
 /** With less than this left of `sync.lock_ttl`, another call is not made. */
 const LEAST_LEFT_MS = 1_000
 
@@ -76,6 +79,7 @@ export interface ListingGate {
   untilResumed(): Promise<void>
   /** @param moment of the next call, in milliseconds since the epoch */
   onDeferred?(moment: number): void
+  onFailed?(failure: ListingFailure): void
 }
 
 /**
@@ -93,6 +97,14 @@ export async function listWhole(
   const { integrationId, settings } = run
   let state = carried
   let called = first
+  const failed = (type: string | null, error: string, waitMs: number | null): void =>
+    gate.onFailed?.({
+      type,
+      error: error.slice(0, MAX_TOLD_LENGTH),
+      attempt: state.calls,
+      failedAt: new Date().toISOString(),
+      nextAttemptAt: waitMs === null ? null : new Date(Date.now() + waitMs).toISOString(),
+    })
   for (;;) {
     if (called === null) {
       await gate.untilResumed()
@@ -114,11 +126,14 @@ export async function listWhole(
       await sleep(result.retryAfterSeconds * 1_000, { summary: "the listing goes on when the provider's limit ends" })
     } else if (result.kind === 'worker lost') {
       state = { ...state, lostWorkers: state.lostWorkers + 1 }
+      failed(null, 'its worker was lost', null)
       if (state.lostWorkers >= MAX_LOST_WORKERS) return givenUp(`its worker was lost ${state.lostWorkers} times`)
     } else {
       state = { ...state, faults: state.faults + 1 }
-      if (result.isFinal || state.faults >= MAX_FAULTS) return givenUp(result.reason, result.type, integrationId)
+      const isLast = result.isFinal || state.faults >= MAX_FAULTS
       const waitMs = delayAfter(state.faults, FAULT_WAITS_SECONDS) * 1_000
+      failed(result.type || null, result.reason, isLast ? null : waitMs)
+      if (isLast) return givenUp(result.reason, result.type, integrationId)
       await sleep(waitMs, { summary: `after fault ${state.faults} of ${MAX_FAULTS} of the listing` })
       state = { ...state, spentMs: state.spentMs + waitMs }
     }

@@ -350,11 +350,19 @@ describe('a run', () => {
       syncLogId: 7,
       secondsLeft: null,
       lastFailure: null,
+      listingFailure: null,
     })
     expect(await (await get(path('sync'))).json()).toEqual({
       integration_id: id,
       stream: null,
-      progress: { phase: 'listing', is_paused: false, sync_log_id: 7, seconds_left: null, last_failure: null },
+      progress: {
+        phase: 'listing',
+        is_paused: false,
+        sync_log_id: 7,
+        seconds_left: null,
+        last_failure: null,
+        listing_failure: null,
+      },
     })
     progress.mockResolvedValueOnce(null)
     expect(await (await get(path('sync'))).json()).toEqual({ integration_id: id, stream: null, progress: null })

@@ -88,6 +88,7 @@ const at = (values: Partial<SyncProgress> = {}): SyncProgress => ({
   waiting: 0,
   nextAttemptAt: null,
   lastFailure: null,
+  listingFailure: null,
   perSecond: null,
   secondsLeft: null,
   intakeFrom: null,
@@ -600,6 +601,7 @@ describe('sync-progress', () => {
         waiting: 3,
         next_attempt_at: LATER.toISOString(),
         last_failure: { item_id: 9, attempt: 2, error: 'TypeError: no table' },
+        listing_failure: null,
         per_second: 2.5,
         seconds_left: 2,
         intake_from: null,
@@ -607,6 +609,28 @@ describe('sync-progress', () => {
       },
     })
     expect((await run(['sync-progress', id])).out).toMatch(/^last_failure +item 9, attempt 2: TypeError: no table$/m)
+  })
+
+  it('shows why the listing fails, and when it is tried again', async () => {
+    const listingFailure = {
+      type: 'HttpError',
+      error: 'HttpError: 502',
+      attempt: 2,
+      failedAt: AT.toISOString(),
+      nextAttemptAt: LATER.toISOString(),
+    }
+    progress.mockResolvedValue(at({ phase: 'listing', listed: null, listingFailure }))
+    expect((await run(['sync-progress', id, '--json'])).json()).toMatchObject({
+      progress: {
+        listing_failure: {
+          ...{ type: 'HttpError', error: 'HttpError: 502', attempt: 2 },
+          ...{ failed_at: AT.toISOString(), next_attempt_at: LATER.toISOString() },
+        },
+      },
+    })
+    expect((await run(['sync-progress', id])).out).toMatch(
+      /^listing_failure +call 2: HttpError: 502; tried again at \d\d:\d\d:\d\dZ, failed at /m,
+    )
   })
 
   it.each([[[]], [['--watch']]])('says that no run lives %j', async (words) => {
@@ -762,7 +786,9 @@ describe('sync-interval', () => {
   it('is set, and given back to the provider', async () => {
     const set = await run(['sync-interval', id, 15])
     expect(set).toMatchObject({ exitCode: 0, err: '' })
-    expect(set.out).toContain(`Integration ${id} is synced every 15 minutes, next at `)
+    expect(set.out).toContain(
+      `Integration ${id} is synced 15 minutes after the end of a run, with the next dispatch. The next run is due at `,
+    )
     expect((await test.integrations.get(id)).syncIntervalMinutes).toBe(15)
     const reset = (await run(['sync-interval', id, '--reset', '--json'])).json()
     expect(reset).toMatchObject({ id, sync_interval_minutes: null })

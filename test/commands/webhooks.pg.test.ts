@@ -571,10 +571,15 @@ describe('rotate-webhook-secret', () => {
     }
     expect(await notes()).toEqual([note, note])
     const shown = await run(['show', integration.id])
-    expect(shown.out).toMatch(/^former webhook secrets +2 in force: until 20.*Z, until 20.*Z$/m)
+    expect(shown.out).toMatch(
+      /^former webhook secrets +2 in force: until 20.*Z \(no delivery has matched it\), until 20.*Z \(no delivery has matched it\)$/m,
+    )
     const seen = await run(['show', integration.id, '--json'])
     expect(seen.json()).toMatchObject({
-      former_webhook_secrets: [{ until: expect.any(String) }, { until: made.old_valid_until }],
+      former_webhook_secrets: [
+        { until: expect.any(String), last_matched_at: null, is_watched: true },
+        { until: made.old_valid_until, last_matched_at: null, is_watched: true },
+      ],
     })
     for (const each of [SECRET, secret, made.secret]) expect(seen.out + shown.out).not.toContain(each)
     const acts: unknown[] = (await run(['audit', '--integration', integration.id, '--json'])).json()

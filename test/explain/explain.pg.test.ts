@@ -2,12 +2,13 @@
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { ExplainedRecord, ExplainOptions, Explanation } from '../../src/explain/explain.ts'
-import type { RecordRef } from '../../src/explain/lives.ts'
+import type { RecordRef } from '../../src/explain/life-lines.ts'
 import { MAX_MATCHES } from '../../src/explain/matches.ts'
 import { isIntegrationsError } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import { noteSchedulePause } from '../../src/syncs/schedule-pause.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -89,6 +90,9 @@ async function makeEvent(values: Record<string, unknown> = {}): Promise<number> 
     .returning({ id: tables.events.id })
   return (row as { id: number }).id
 }
+
+const setClosed = (id: number, closedAt: Date) =>
+  test.sql`update integration_incidents set status = 'closed', closed_at = ${closedAt} where id = ${id}`
 
 const act = (target: string, action: string, integrationId: number | null = ours.id, by = 'ada') => test.sql`
   insert into integration_audit (actor, action, target, origin, integration_id, provider, owner_type, owner_id)
@@ -405,6 +409,88 @@ describe('the life of a record', () => {
     expect(caused).toEqual([{ kind: 'event', id: event, integrationId: ours.id }])
     const texts = lines.map(({ text, by }) => `${by ?? ''}|${text}`)
     expect(texts).toEqual(expect.arrayContaining(['|acknowledged by ada', '|ada wrote: mine', 'ada|acknowledge']))
+  })
+
+  it('of an incident: the newest errors of its time, of each kind', async () => {
+    const openedAt = new Date(Date.now() - 3_600_000)
+    const at = (minutes: number) => new Date(openedAt.getTime() + minutes * 60_000)
+    const { id } = await makeIncident(test, ours.id, { openedAt, source: 'sync', reason: 'sync_stale' })
+    const call = await makeRequest({ failureClass: 'client', statusCode: 403, error: 'Forbidden', createdAt: at(1) })
+    await makeRequest({ failureClass: 'client', createdAt: at(-90) })
+    await makeRequest({ createdAt: at(2) })
+    const run = await makeRun(test, ours.id, {}, { status: 'failed', error: 'HttpError: 502', createdAt: at(3) })
+    const failed = { status: 'failed', error: 'TypeError: no table', attempts: 5 } as const
+    const item = await makeItem(test, run, { ...failed, completedAt: at(4), externalId: 'o-1' })
+    await makeItem(test, run, { ...failed, completedAt: at(-2 * 24 * 60) })
+    const waits = await makeItem(test, run, {
+      ...{ status: 'processing', attempts: 2, nextAttemptAt: at(90), lastError: 'Error: not yet' },
+    })
+    const webhook = await makeWebhook(test, ours.id, {
+      ...{ status: 'failed', attempts: 3, error: 'Error: handler', eventType: 'paid', processedAt: at(5) },
+    })
+    // Of another integration.
+    await makeRequest({ failureClass: 'upstream', createdAt: at(1) }, theirs.id)
+    await makeWebhook(test, theirs.id, { status: 'failed', error: 'theirs', processedAt: at(5) })
+
+    const { lines, related } = await found(`incident:${id}`)
+    const linked = lines.filter(({ link }) => link !== null)
+    expect(linked.map(({ text, link }) => [link?.kind, link?.id, text])).toEqual([
+      ['request', call, 'GET /orders failed (client): Forbidden'],
+      ['run', run.id, `run ${run.id}: sync: failed: HttpError: 502`],
+      ['item', item.id, `item ${item.id} (external id "o-1") failed after 5 attempts: TypeError: no table`],
+      ['webhook', webhook.id, `webhook ${webhook.id} of type paid failed in attempt 3: Error: handler`],
+      ['item', waits.id, `item ${waits.id} waits after attempt 2: Error: not yet`],
+    ])
+    expect(related).toHaveLength(linked.length)
+
+    // What came later, and how it stands now, is no part of one that is closed.
+    await setClosed(id, at(3))
+    const closed = (await found(`incident:${id}`)).lines.filter(({ link }) => link !== null)
+    expect(closed.map(({ link }) => [link?.kind, link?.id])).toEqual([
+      ['request', call],
+      ['run', run.id],
+    ])
+  })
+
+  it('of an incident: a webhook that is not kept registered, and a record that loops', async () => {
+    const { db, tables } = test.framework
+    const { id } = await makeIncident(test, ours.id, { source: 'webhooks', reason: 'webhook_subscription_failed' })
+    const failing = { failures: 4, failingSince: new Date(), lastError: 'HttpError: 404' }
+    await db.insert(tables.webhookSubscriptions).values({ integrationId: ours.id, isWanted: true, ...failing })
+    await db.insert(tables.writtenRecords).values({ integrationId: ours.id, key: 'issue:42', loopingSince: new Date() })
+    const texts = (await found(`incident:${id}`)).lines.map(({ text }) => text)
+    expect(texts).toContain('its webhook can not be kept registered since then, 4 looks failed: HttpError: 404')
+    expect(texts).toContain('record "issue:42" is written again and again since then')
+  })
+
+  it('of an integration and of its run under way: pauses that last, by whom and since when', async () => {
+    const texts = async (reference: string) => (await found(reference)).lines.map(({ text }) => text)
+    const run = await makeRun(test, ours.id)
+    await act(`integration:${ours.id}`, 'pause --stream deals')
+    expect(await texts(`integration:${ours.id}`)).toContain('its stream deals is paused since then, by ada')
+    expect(await texts(`run:${run.id}`)).not.toContain('paused since then, by ada')
+    await act(`integration:${ours.id}`, 'pause')
+    const { lines } = await found(`integration:${ours.id}`)
+    const paused = lines.filter(({ text }) => text.endsWith('paused since then, by ada'))
+    expect(paused.map(({ text }) => text)).toEqual(['its syncs are paused since then, by ada'])
+    expect(await texts(`run:${run.id}`)).toContain('paused since then, by ada')
+    await act(`integration:${ours.id}`, 'resume')
+    expect((await texts(`integration:${ours.id}`)).join()).not.toContain('paused since then')
+    expect((await texts(`run:${run.id}`)).join()).not.toContain('paused since then')
+  })
+
+  it('of an integration: the pause of the Schedule that begins its syncs', async () => {
+    const pause = vi.spyOn(test.framework.temporal, 'dispatchPause')
+    onTestFinished(async () => {
+      pause.mockResolvedValue(null)
+      await noteSchedulePause(test.framework)
+      pause.mockRestore()
+    })
+    pause.mockResolvedValue({ id: 'acme-prod:dispatch-syncs', note: null })
+    await noteSchedulePause(test.framework)
+    expect((await found(`integration:${ours.id}`)).lines.map(({ text }) => text)).toContain(
+      'no sync of any integration begins by itself since then: the Schedule acme-prod:dispatch-syncs is paused in Temporal',
+    )
   })
 
   it('of an event: each consumer, and what it caused', async () => {

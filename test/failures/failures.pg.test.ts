@@ -52,9 +52,12 @@ async function failedItem(error: string, { at = ago(1), of = ours, ...values }: 
 const failedWebhook = (error: string, { at = ago(1), of = ours, ...values }: Failed = {}) =>
   makeWebhook(test, of.id, { status: 'failed', error, processedAt: at, attempts: 5, ...values })
 
-async function failedRequest(error: string, { at = ago(1), of = ours } = {}): Promise<void> {
+async function failedRequest(
+  error: string,
+  { at = ago(1), of = ours, failureClass = 'upstream' as 'upstream' | 'throttle' | 'client' } = {},
+): Promise<void> {
   const { db, tables } = test.framework
-  const call = { endpoint: '/x', method: 'GET', failureClass: 'upstream' } as const
+  const call = { endpoint: '/x', method: 'GET', failureClass } as const
   await db.insert(tables.requests).values({ integrationId: of.id, ...call, error, createdAt: at })
 }
 
@@ -75,6 +78,7 @@ describe('failures', () => {
         {
           group: groupId('item', 'no order <n>'),
           kind: 'item',
+          failureClass: null,
           error: 'no order <n>',
           count: 3,
           firstSeen: first,
@@ -103,6 +107,16 @@ describe('failures', () => {
       ['item', 1, true],
     ])
     expect((await groupsOf({ kind: 'webhook' })).map(({ kind }) => kind)).toEqual(['webhook'])
+  })
+
+  it('of requests are apart by class, also with the same text: the one passes by itself, the other does not', async () => {
+    const error = 'HttpError: HTTP 403: Forbidden'
+    for (const failureClass of ['client', 'client', 'throttle'] as const) await failedRequest(error, { failureClass })
+    const groups = await groupsOf({ kind: 'request' })
+    expect(groups).toMatchObject([
+      { group: groupId('request', error, 'client'), failureClass: 'client', count: 2, error },
+      { group: groupId('request', error, 'throttle'), failureClass: 'throttle', count: 1, error },
+    ])
   })
 
   it('are those that failed: no success, nothing dismissed or waiting', async () => {
@@ -345,7 +359,7 @@ describe('a group', () => {
 
   it('of requests cannot be retried, an unknown one neither', async () => {
     await failedRequest('x')
-    await expect(retry(groupId('request', 'x'))).rejects.toMatchObject({ code: 'invalid_argument' })
+    await expect(retry(groupId('request', 'x', 'upstream'))).rejects.toMatchObject({ code: 'invalid_argument' })
     await expect(retry('0123456789ab')).rejects.toMatchObject({ code: 'record_not_found' })
     expect(await acts()).toEqual([])
   })

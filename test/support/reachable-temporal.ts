@@ -9,9 +9,10 @@ export function reachableTemporal(): TemporalInspection {
   const { config } = loadConfig({ config: {}, optionProviderKeys: [], middlewareNames: [] })
   return {
     ...where,
-    commands: temporalCommands(config, where),
+    commands: temporalCommands(config, where, false),
     check: async () => {},
     schedules: async () => [],
+    dispatchPause: async () => null,
     applySchedules: async () => [],
     searchAttributes: async () => [],
     applySearchAttributes: async () => ({ states: [], added: [], problem: null }),

@@ -9,8 +9,10 @@ import { partsOf } from '../../src/create-integrations.ts'
 import { createWorkers } from '../../src/create-workers.ts'
 import { createIntegrations, mappedTable } from '../../src/index.ts'
 import type { ReconcilesWebhooks } from '../../src/providers/contracts.ts'
+import { findSchedulePause, noteSchedulePause } from '../../src/syncs/schedule-pause.ts'
 import { temporalInspection } from '../../src/temporal/inspection.ts'
 import { ensureSchedules, scheduleDifferences, wantedSchedules } from '../../src/temporal/keep-schedules.ts'
+import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { scheduleId, WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { scriptedOAuth } from '../oauth/scripted-oauth.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -306,6 +308,36 @@ describe('the Schedules', () => {
     }
   })
 
+  it('tell a pause that was made in Temporal, with its note; its moment stays that of the first look', async () => {
+    const { prefix, config, input } = deployment()
+    await ensureSchedules(client, config, DOES_NOT)
+    const database = await createTestDatabase()
+    const clock = new ManualClock('2031-06-01T12:00:00Z')
+    const integrations = createIntegrations({
+      ...{ database: database.url, temporal: { address: server.address }, config: input, clock },
+      encryptionKeys: encryptionKey('test'),
+    })
+    try {
+      const { framework } = partsOf(integrations)
+      const look = async () => {
+        await noteSchedulePause(framework)
+        return findSchedulePause(framework)
+      }
+      expect(await look()).toBeNull()
+      await dispatchOf(prefix).pause('maintenance until noon')
+      const id = scheduleId(prefix, 'dispatch-syncs')
+      const paused = { id, note: 'maintenance until noon', since: clock.now() }
+      expect(await look()).toEqual(paused)
+      clock.advance({ hours: 1 })
+      expect(await look()).toEqual(paused)
+      await dispatchOf(prefix).unpause()
+      expect(await look()).toBeNull()
+    } finally {
+      await integrations.close()
+      await database.drop()
+    }
+  })
+
   it('are made by a worker, and start what the worker runs', async () => {
     const { prefix, input } = deployment()
     const database = await createTestDatabase()
@@ -322,8 +354,12 @@ describe('the Schedules', () => {
       workflowBundlePath: installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE,
     })
     expect(errors).toMatchObject([{ event: 'worker.model_unfit', model: 'not_migrated' }])
+    await dispatchOf(prefix).pause('until it is seen')
     const running = workers.run()
     try {
+      const noted = () => findSchedulePause(partsOf(integrations).framework)
+      await expect.poll(noted, { timeout: 20_000 }).toMatchObject({ note: 'until it is seen' })
+      await dispatchOf(prefix).unpause()
       await dispatchOf(prefix).trigger()
       const started = async () => (await dispatchOf(prefix).describe()).info.recentActions[0]?.action.workflow
       await expect.poll(started, { timeout: 20_000 }).toBeDefined()

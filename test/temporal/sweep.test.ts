@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { sweepPending } from '../../src/temporal/sweep.ts'
+import { sweepPending, sweepSchedulePause } from '../../src/temporal/sweep.ts'
 import { occasion } from '../support/integrations.ts'
 
 const wakePending = vi.fn<(options: { olderThanSeconds: number }) => Promise<number>>()
@@ -67,6 +67,18 @@ describe('the sweep', () => {
     answer.happen(0)
     await vi.advanceTimersByTimeAsync(30_000)
     expect(wakePending).toHaveBeenCalledTimes(2)
+    end()
+  })
+})
+
+describe('the look at the Schedule of due syncs', () => {
+  it('comes at once and every 30 s, and says when it fails', async () => {
+    const look = vi.fn<() => Promise<void>>().mockRejectedValueOnce(new Error('no answer')).mockResolvedValue()
+    const end = sweepSchedulePause(look, logger)
+    expect(look).toHaveBeenCalledTimes(1)
+    await vi.advanceTimersByTimeAsync(90_000)
+    expect(look).toHaveBeenCalledTimes(4)
+    expect(events).toEqual(['schedules.unseen'])
     end()
   })
 })

@@ -45,6 +45,7 @@ function bench({ signature, sample }: WebhookDoor) {
       ),
     judge: (delivery: SignedDeliveryParts, secrets = [own.secret]) =>
       verdictOf(signature, received(delivery), secrets, { metadata, baseUrl: BASE_URL, fetched }),
+    own,
     other,
   }
 }
@@ -59,9 +60,14 @@ describe('the catalogue', () => {
     expect(() => new ProviderRegistry().register(name, provider)).not.toThrow()
   })
 
-  it.each(doors)('%s takes its own sample', async (_, door) => {
-    const { signed, judge } = bench(door)
-    expect(await judge(signed())).toEqual({ kind: 'verified' })
+  it.each(doors)('%s takes its own sample, and says which of the secrets has signed it', async (_, door) => {
+    const { signed, judge, own, other } = bench(door)
+    // A key that the provider publishes does not stand among the integration's secrets.
+    const { publicKeys, jwks, certificate } = { publicKeys: null, jwks: null, certificate: null, ...door.signature }
+    const isPublished = publicKeys !== null || jwks !== null || certificate !== null
+    const by = (secret: number) => ({ kind: 'verified', secret: isPublished ? null : secret })
+    expect(await judge(signed())).toEqual(by(0))
+    expect(await judge(signed(), [other.secret, own.secret])).toEqual(by(1))
   })
 
   it.each(doors)('%s refuses its sample by another key, and without its signature', async (_, door) => {

@@ -1,10 +1,11 @@
 /** Rotating a webhook secret: what verifies when, what the row holds, and two rotations at once. */
 import { randomUUID } from 'node:crypto'
 import type { Hono } from 'hono'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { createApi } from '../../src/api/app.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import { activeWebhookSecrets } from '../../src/providers/webhook-request.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { rotateWebhookSecret } from '../../src/webhooks/secrets.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -31,6 +32,12 @@ beforeAll(async () => {
       narrow: webhookProvider({ credentialsSchema: z.object({ token: z.string(), webhook_secret: z.string() }) }),
       short: webhookProvider({
         credentialsSchema: z.looseObject({ webhook_secret: z.string().max(SECRET.length) }),
+      }),
+      own: webhookProvider({
+        verifyWebhookSignature: (integration, request) =>
+          activeWebhookSecrets(integration.credentialsArray(), request.receivedAt).some(
+            (secret) => request.headers.get('x-signature') === sign(request.rawBody, secret),
+          ),
       }),
       silent: {},
     },
@@ -207,5 +214,58 @@ describe('a rotation is refused, and nothing changes', () => {
     await expect(rotate(integration.id, 'very-new-secret')).rejects.toMatchObject({
       message: expect.not.stringMatching(/very-new-secret|whsec-of-the-tests/),
     })
+  })
+})
+
+describe('a former secret', () => {
+  const formerOf = ({ id }: Integration) => test.integrations.admin.operator.formerWebhookSecrets(id)
+
+  it('says when it has verified a delivery last; each is noted at most once a minute, and the present one never', async () => {
+    const integration = await makeIntegration(test, 'acme')
+    const begunAt = clock.now()
+    await rotate(integration.id, 'second')
+    await rotate(integration.id, 'third')
+    const set = vi.spyOn(test.framework.cache, 'set')
+    onTestFinished(() => set.mockRestore())
+
+    expect(await verifies(integration, 'third')).toBe(true)
+    expect(set).not.toHaveBeenCalled()
+    expect(await formerOf(integration)).toMatchObject([
+      { lastMatchedAt: null, isWatched: true },
+      { lastMatchedAt: null, isWatched: true },
+    ])
+
+    expect(await verifies(integration, SECRET)).toBe(true)
+    await expect.poll(() => formerOf(integration)).toMatchObject([{ lastMatchedAt: null }, { lastMatchedAt: begunAt }])
+    clock.advance(59)
+    expect(await verifies(integration, SECRET)).toBe(true)
+    expect(set).toHaveBeenCalledTimes(1)
+    clock.advance(1)
+    expect([await verifies(integration, SECRET), await verifies(integration, 'second')]).toEqual([true, true])
+    const now = clock.now()
+    await expect.poll(() => formerOf(integration)).toMatchObject([{ lastMatchedAt: now }, { lastMatchedAt: now }])
+    expect(set).toHaveBeenCalledTimes(3)
+    for (const [key] of set.mock.calls) expect(key).not.toMatch(new RegExp(`${SECRET}|second`))
+  })
+
+  it('is not watched where the provider checks signatures itself', async () => {
+    const integration = await makeIntegration(test, 'own')
+    await rotate(integration.id, 'new')
+    expect(await verifies(integration, SECRET)).toBe(true)
+    expect(await formerOf(integration)).toMatchObject([{ lastMatchedAt: null, isWatched: false }])
+  })
+
+  it('that could not be noted is no trouble of its delivery', async () => {
+    const integration = await makeIntegration(test, 'acme')
+    await rotate(integration.id, 'new')
+    const set = vi.spyOn(test.framework.cache, 'set').mockRejectedValueOnce(new Error('no room'))
+    onTestFinished(() => set.mockRestore())
+    expect(await verifies(integration, SECRET)).toBe(true)
+    await expect
+      .poll(() => test.lines.find(({ fields }) => fields.event === 'webhook.former_secret_unnoted'))
+      .toMatchObject({
+        level: 'warn',
+        fields: { integration: integration.id, error: expect.stringContaining('no room') },
+      })
   })
 })

@@ -238,7 +238,7 @@ describe('the order of a run', () => {
     const startedAt = expect.stringMatching(/^\d{4}-.*Z$/)
     const base = {
       ...{ syncLogId: 70, failed: 0, startedAt, isPaused: false },
-      ...{ intakeFrom: null, nextAttemptAt: null, lastFailure: null },
+      ...{ intakeFrom: null, nextAttemptAt: null, lastFailure: null, listingFailure: null },
     }
     const untold = { perSecond: null, secondsLeft: null }
     // It has three digits: 2 / 3,600 is rounded up.

@@ -8,7 +8,7 @@ import type { SyncProgress } from '../../src/syncs/sync-jobs.ts'
 import { syncProgress } from '../../src/workflows/messages.ts'
 import { ScriptedSync } from './scripted-sync.ts'
 import type { Scene, Stage } from './stage.ts'
-import { countEvents, handleOf, openStage, startSync } from './stage.ts'
+import { countEvents, handleOf, openStage, seen, startSync } from './stage.ts'
 
 /** What to do about it. */
 const NEXT = ' The next run starts over; `integrations show-sync-run 70` has the log.'
@@ -99,6 +99,39 @@ describe('a listing’s own faults', () => {
       return listed
     })
     expect(played.end).toMatchObject(FINALISED)
+  })
+
+  it('are told by the query `progress`: the class, when, and when it is tried again, until the listing is complete', async () => {
+    const told: SyncProgress['listingFailure'][] = []
+    const look = async (scene: Scene) => {
+      told.push((await handleOf(scene).query(syncProgress)).listingFailure)
+    }
+    const played = await play(
+      async (call, scene) => {
+        await look(scene)
+        if (call > 1) return listed
+        throw ApplicationFailure.create({ type: 'HttpError', message: `HttpError: 502 ${'x'.repeat(500)}` })
+      },
+      {
+        during: async (scene) => {
+          told.push((await seen(scene, ({ listingFailure }) => listingFailure !== null)).listingFailure)
+        },
+        after: look,
+      },
+    )
+    expect(played.end).toMatchObject(FINALISED)
+    const [before, waiting, again, after] = told
+    expect([before, after]).toEqual([null, null])
+    expect(waiting).toEqual({
+      type: 'HttpError',
+      error: `HttpError: 502 ${'x'.repeat(285)}`,
+      attempt: 1,
+      failedAt: expect.stringMatching(/^\d{4}-.*Z$/),
+      nextAttemptAt: expect.any(String),
+    })
+    expect(Date.parse(waiting?.nextAttemptAt ?? '') - Date.parse(waiting?.failedAt ?? '')).toBe(10_000)
+    // Under way again.
+    expect(again).toEqual({ ...waiting, nextAttemptAt: null })
   })
 
   it('end it at once when another call can’t change them', async () => {

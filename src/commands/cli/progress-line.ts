@@ -22,6 +22,8 @@ export function progressText(progress: SyncProgress, { bar }: { readonly bar: bo
     isMoving && perSecond !== null && `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)}/s`,
     isMoving && secondsLeft !== null && `${span(secondsLeft)} left`,
     intakeFrom !== null && `held back by the provider's limit until ${intakeFrom}`,
+    // A worker of an earlier release does not say it.
+    progress.listingFailure ? `listing failed in ${listingFailureText(progress.listingFailure)}` : false,
     phase !== 'done' && progress.lastFailure !== null && `last: ${failureText(progress.lastFailure)}`,
   ]
     .filter((part) => part !== false)
@@ -30,6 +32,12 @@ export function progressText(progress: SyncProgress, { bar }: { readonly bar: bo
 
 export function failureText({ itemId, attempt, error }: NonNullable<SyncProgress['lastFailure']>): string {
   return `item ${itemId}, attempt ${attempt}: ${error}`
+}
+
+type ListingFailure = Pick<NonNullable<SyncProgress['listingFailure']>, 'attempt' | 'error' | 'nextAttemptAt'>
+
+export function listingFailureText({ attempt, error, nextAttemptAt }: ListingFailure): string {
+  return `call ${attempt}: ${error}${nextAttemptAt === null ? '' : `; tried again at ${nextAttemptAt.slice(11, 19)}Z`}`
 }
 
 const BEFORE_THE_ITEMS: Readonly<Record<SyncProgress['phase'], string>> = {
@@ -56,8 +64,8 @@ function span(seconds: number): string {
 
 /** What is new in a line for those who read it later; the rate is so each time. */
 function figures(progress: SyncProgress): string {
-  const { phase, isPaused, listed, succeeded, failed, waiting, intakeFrom } = progress
-  return JSON.stringify([phase, isPaused, listed, succeeded, failed, waiting, intakeFrom])
+  const { phase, isPaused, listed, succeeded, failed, waiting, intakeFrom, listingFailure } = progress
+  return JSON.stringify([phase, isPaused, listed, succeeded, failed, waiting, intakeFrom, listingFailure?.attempt])
 }
 
 export interface ProgressLine {

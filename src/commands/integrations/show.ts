@@ -3,6 +3,8 @@ import type { Integrations } from '../../create-integrations.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import type { RememberedStart } from '../../integrations/operator-view.ts'
 import { oauthStatusColumns } from '../../oauth/status-rules.ts'
+import { matchText } from '../../webhooks/former-secret-rules.ts'
+import type { FormerSecret } from '../../webhooks/former-secrets.ts'
 import { streamLines } from '../cli/stream-lines.ts'
 import { table } from '../cli/table.ts'
 import type { Columns } from '../command.ts'
@@ -32,8 +34,10 @@ export const show = command({
       .array(z.object({ stream: z.string(), asked_at: moment.nullable(), begins_at: moment.nullable() }))
       .describe('Runs that were asked for and have not begun: one that follows the living run, one that waits.'),
     former_webhook_secrets: z
-      .array(z.object({ until: moment.nullable() }))
-      .describe('Former webhook secrets that still verify deliveries, and until when; null: without an end.'),
+      .array(z.object({ until: moment.nullable(), last_matched_at: moment.nullable(), is_watched: z.boolean() }))
+      .describe(
+        'Former webhook secrets that still verify deliveries: until when (null: without an end), and when each has verified one last, and whether that is seen at all.',
+      ),
     oauth: anything.describe('The status of its authorization; null without OAuth.'),
   }),
   routes: [
@@ -86,9 +90,12 @@ const SHOWN = [
   ...(['next_sync_at', 'last_run', 'open_run', 'streams', 'remembered', 'created_at'] as const),
 ]
 
-function formerSecrets(former: readonly { readonly until: Date | null }[]): [string, unknown][] {
+function formerSecrets(former: readonly Columns<FormerSecret>[]): [string, unknown][] {
   if (former.length === 0) return []
-  const ends = former.map(({ until }) => (until === null ? 'for good' : `until ${until.toISOString()}`))
+  const ends = former.map(({ until, last_matched_at: at, is_watched: isWatched }) => {
+    const end = until === null ? 'for good' : `until ${until.toISOString()}`
+    return `${end} (${matchText(at, isWatched)})`
+  })
   return [['former webhook secrets', `${former.length} in force: ${ends.join(', ')}`]]
 }
 

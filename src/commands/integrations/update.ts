@@ -7,7 +7,7 @@ import { id, nullable, optional, owner, pairs, record, text, whole, yesOrNo } fr
 import { Refused } from '../refused.ts'
 import { IntegrationShape } from '../shapes.ts'
 
-export const minutes = whole("minutes between syncs; default the provider's", {
+export const minutes = whole("minutes from the end of a sync to the next; default the provider's", {
   max: 2_147_483_647, // an integer column
   placeholder: 'minutes',
   allowed: 'whole minutes of at least 1 are allowed',

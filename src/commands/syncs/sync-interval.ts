@@ -1,3 +1,4 @@
+import { intervalText } from '../../syncs/interval-rules.ts'
 import { LEAST_SECONDS, MOST_SECONDS, streamOption } from '../../syncs/stream-rules.ts'
 import { streamLines } from '../cli/stream-lines.ts'
 import { table } from '../cli/table.ts'
@@ -9,8 +10,15 @@ import { IntegrationShape, streams } from '../shapes.ts'
 
 const integration = id('of the integration')
 const output = IntegrationShape.extend({ streams })
-const minutes = whole('from one run to the next', { max: 2_147_483_647, placeholder: 'minutes' })
-const seconds = whole('from one run of the stream to the next', { min: LEAST_SECONDS, max: MOST_SECONDS })
+/** Rule: docs/behaviour/sync-scheduling.md, "Due". */
+const minutes = whole(
+  'from the end of one run to the next, which begins with the next dispatch, each minute: 1 gives a run every other minute',
+  { max: 2_147_483_647, placeholder: 'minutes' },
+)
+const seconds = whole('from the end of one run of the stream to the next, which begins with the next dispatch', {
+  min: LEAST_SECONDS,
+  max: MOST_SECONDS,
+})
 
 export const syncInterval = command({
   name: 'sync-interval',
@@ -55,7 +63,7 @@ export const syncInterval = command({
   show: ({ id, sync_interval_minutes: every, next_sync_at: next, streams }) =>
     streams.length > 0
       ? table(['Stream', 'Standing'], streamLines(streams))
-      : `Integration ${id} is synced ${every === null ? "as often as its provider's own interval says" : `every ${every === 1 ? 'minute' : `${every} minutes`}`}, next at ${next?.toISOString() ?? 'no time that is known'}.`,
+      : `Integration ${id} is synced ${every === null ? "as often as its provider's own interval says" : intervalText(every)}. The next run is due at ${next?.toISOString() ?? 'no time that is known'}.`,
 })
 
 interface Interval {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { failureText } from '../cli/progress-line.ts'
+import { failureText, listingFailureText } from '../cli/progress-line.ts'
 import type { RunDocument } from '../cli/sync-run.ts'
 import { endText } from '../cli/sync-run.ts'
 import type { Whose } from '../cli/watch-sync.ts'
@@ -23,6 +23,16 @@ const Progress = z.object({
       ...all(count, 'succeeded', 'failed', 'waiting'),
       ...all(moment.nullable(), 'next_attempt_at', 'intake_from'),
       last_failure: z.object({ item_id: rowId, attempt: count, error: z.string() }).nullable(),
+      listing_failure: z
+        .object({
+          type: z.string().nullable(),
+          error: z.string(),
+          attempt: count,
+          failed_at: moment,
+          next_attempt_at: moment.nullable(),
+        })
+        .nullable()
+        .describe('Of the last call of the listing that failed; null: none did, or the listing is complete.'),
       ...all(z.number().nullable(), 'per_second', 'seconds_left'),
       started_at: moment,
     })
@@ -65,8 +75,14 @@ export const syncProgress = command({
     if (run) return endText(run)
     if (wasSeen) return 'It has ended, and had opened no run.'
     if (!progress) return 'No run lives.'
-    const { last_failure: last } = progress
-    return fieldLines({ ...progress, last_failure: last && failureText({ ...last, itemId: last.item_id }) })
+    const { last_failure: last, listing_failure: listing } = progress
+    return fieldLines({
+      ...progress,
+      last_failure: last && failureText({ ...last, itemId: last.item_id }),
+      listing_failure:
+        listing &&
+        `${listingFailureText({ ...listing, nextAttemptAt: listing.next_attempt_at })}, failed at ${listing.failed_at}`,
+    })
   },
   hasFailed: ({ run }) => (run ?? null) !== null && run?.status !== 'success',
 })
@@ -85,9 +101,14 @@ async function look({ integrations }: CommandContext, { id, stream }: Whose) {
   const of = { integration_id: id, stream: stream ?? null }
   const progress = await integrations.syncs.progress(id, { stream })
   if (progress === null) return { ...of, progress }
-  const { lastFailure } = progress
+  const { lastFailure, listingFailure } = progress
   return {
     ...of,
-    progress: { ...columns(progress), last_failure: lastFailure && columns(lastFailure) },
+    progress: {
+      ...columns(progress),
+      last_failure: lastFailure && columns(lastFailure),
+      // A run whose worker is of an earlier release does not say it.
+      listing_failure: listingFailure ? columns(listingFailure) : null,
+    },
   }
 }

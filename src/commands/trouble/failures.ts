@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { FailureClass } from '../../calls/failure-class-rules.ts'
 import { FAILURE_KINDS, waitingWords } from '../../failures/failure-rules.ts'
 import { plain } from '../cli/plain.ts'
 import { table } from '../cli/table.ts'
@@ -12,6 +13,7 @@ export const which = { ...whose, kind: optional(choice('only of this kind', FAIL
 const Group = z.object({
   ...all(z.string(), 'group', 'error'),
   kind: z.enum(FAILURE_KINDS),
+  failure_class: z.enum(Object.values(FailureClass)).nullable().describe('Of requests; null: of items and webhooks.'),
   ...all(z.int(), 'count', 'integrations'),
   ...all(moment, 'first_seen', 'last_seen'),
   example: z.object({ reference: z.string(), integration_id: rowId, error: z.string() }),
@@ -54,7 +56,7 @@ export const failures = command({
             ['Group', 'Kind', 'Count', 'Integrations', 'Last seen', 'Example', 'Error'],
             data.map((each) => [
               each.group,
-              each.kind,
+              each.failure_class === null ? each.kind : `${each.kind} (${each.failure_class})`,
               each.count,
               each.integrations,
               each.last_seen,

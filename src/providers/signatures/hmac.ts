@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { WebhookRequest } from '../webhook-request.ts'
 import { decodeDigest } from './delivery-values.ts'
 import type { HmacScheme, SignatureVerdict } from './scheme-rules.ts'
-import { refused, VERIFIED } from './scheme-rules.ts'
+import { refused, verifiedBy } from './scheme-rules.ts'
 import { signedDelivery } from './signed-delivery.ts'
 import type { SignedFrom } from './signed-message.ts'
 
@@ -14,19 +14,20 @@ export function verifyHmac(
   secrets: readonly string[],
   from: SignedFrom,
 ): SignatureVerdict {
-  const keys = secrets.flatMap((secret) => hmacKey(secret, scheme.key) ?? [])
-  if (keys.length === 0) return refused('no_secret')
+  const keys = secrets.map((secret) => hmacKey(secret, scheme.key))
+  if (keys.every((key) => key === null)) return refused('no_secret')
   const delivery = signedDelivery(scheme, request, from, DIGEST_BYTES[scheme.hash])
   if ('reason' in delivery) return refused(delivery.reason)
   // Every secret is tried with every signature, so that the time says nothing about which one matched.
-  let verified = false
-  for (const key of keys) {
+  let verifiedWith: number | null = null
+  for (const [at, key] of keys.entries()) {
+    if (key === null) continue
     const hmac = createHmac(scheme.hash, key)
     for (const piece of delivery.pieces) hmac.update(piece)
     const expected = hmac.digest()
-    for (const signature of delivery.signatures) if (timingSafeEqual(signature, expected)) verified = true
+    for (const signature of delivery.signatures) if (timingSafeEqual(signature, expected)) verifiedWith ??= at
   }
-  return verified ? VERIFIED : refused('mismatch')
+  return verifiedWith === null ? refused('mismatch') : verifiedBy(verifiedWith)
 }
 
 /** Null: the secret is empty, or is not spelt as the scheme says. */

@@ -8,7 +8,7 @@ import { readPlace } from './delivery-values.ts'
 import type { FetchedKeys } from './public-keys.ts'
 import { certifiedKey, keysOfSet, publicKeyIn } from './public-keys.ts'
 import type { EcdsaScheme, Ed25519Scheme, RefusalReason, RsaScheme, SignatureVerdict } from './scheme-rules.ts'
-import { refused, VERIFIED } from './scheme-rules.ts'
+import { refused, verifiedBy } from './scheme-rules.ts'
 import type { SignedDelivery } from './signed-delivery.ts'
 import { signedDelivery } from './signed-delivery.ts'
 import type { SignedFrom } from './signed-message.ts'
@@ -31,27 +31,31 @@ export function verifyByPublicKey(
   const delivery = signedDelivery(scheme, request, from, signatureBytes(scheme))
   if ('reason' in delivery) return refused(delivery.reason)
   if (scheme.jwks === undefined && !('certificate' in scheme && scheme.certificate !== undefined)) {
-    const keys = (scheme.publicKeys ?? secrets).flatMap((text) => publicKeyIn(text, scheme.key ?? 'pem') ?? [])
-    return judged(scheme, delivery, keys)
+    const keys = (scheme.publicKeys ?? secrets).map((text) => publicKeyIn(text, scheme.key ?? 'pem'))
+    const verdict = judged(scheme, delivery, keys)
+    return verdict.kind === 'verified' && scheme.publicKeys !== undefined ? verifiedBy(null) : verdict
   }
   return fetchedKeysOf(scheme, request, fetched).then((keys) => {
     if (keys === null) return { kind: 'unavailable' }
-    return typeof keys === 'string' ? refused(keys) : judged(scheme, delivery, keys, 'key_invalid')
+    if (typeof keys === 'string') return refused(keys)
+    const verdict = judged(scheme, delivery, keys, 'key_invalid')
+    return verdict.kind === 'verified' ? verifiedBy(null) : verdict
   })
 }
 
 function judged(
   scheme: PublicKeyScheme,
   { signatures, pieces }: SignedDelivery,
-  keys: readonly KeyObject[],
+  keys: readonly (KeyObject | null)[],
   withoutKey: RefusalReason = 'no_secret',
 ): SignatureVerdict {
-  const usable = keys.filter((key) => isOfScheme(scheme, key))
-  if (usable.length === 0) return refused(withoutKey)
+  const usable = keys.map((key) => (key !== null && isOfScheme(scheme, key) ? key : null))
+  if (usable.every((key) => key === null)) return refused(withoutKey)
   const message = Buffer.concat(pieces)
-  return usable.some((key) => signatures.some((signature) => isSignedBy(scheme, message, key, signature)))
-    ? VERIFIED
-    : refused('mismatch')
+  const verifiedWith = usable.findIndex(
+    (key) => key !== null && signatures.some((signature) => isSignedBy(scheme, message, key, signature)),
+  )
+  return verifiedWith < 0 ? refused('mismatch') : verifiedBy(verifiedWith)
 }
 
 function isOfScheme({ scheme }: PublicKeyScheme, key: KeyObject): boolean {

@@ -228,12 +228,15 @@ export const REFUSAL_REASONS = [
 export type RefusalReason = (typeof REFUSAL_REASONS)[number]
 
 export type SignatureVerdict =
-  | { readonly kind: 'verified' }
+  /** `secret`: which of the integration's secrets it was, by its place among them; null: none of them, but a key of the provider's. */
+  | { readonly kind: 'verified'; readonly secret: number | null }
   | { readonly kind: 'refused'; readonly reason: RefusalReason }
   /** A key could not be fetched: the sender should try again. */
   | { readonly kind: 'unavailable' }
 
-export const VERIFIED: SignatureVerdict = { kind: 'verified' }
+export function verifiedBy(secret: number | null): SignatureVerdict {
+  return { kind: 'verified', secret }
+}
 
 export function refused(reason: RefusalReason): SignatureVerdict {
   return { kind: 'refused', reason }

@@ -9,7 +9,7 @@ import { InvalidArgumentException } from '../../framework/errors.ts'
 import type { WebhookRequest } from '../webhook-request.ts'
 import { decodeDigest, isTimely, soleHeader, UNIX_TIME } from './delivery-values.ts'
 import type { SignatureVerdict, StandardWebhooksScheme } from './scheme-rules.ts'
-import { refused, VERIFIED } from './scheme-rules.ts'
+import { refused, verifiedBy } from './scheme-rules.ts'
 
 /** Of a symmetric key, in bytes: "between 24 bytes (192 bits) and 64 bytes (512 bits)". */
 const STANDARD_KEY_BYTES = { least: 24, most: 64 } as const
@@ -25,8 +25,8 @@ export function verifyStandardWebhook(
   request: WebhookRequest,
   secrets: readonly string[],
 ): SignatureVerdict {
-  const keys = secrets.flatMap((secret) => standardKey(secret) ?? [])
-  if (keys.length === 0) return refused('no_secret')
+  const keys = secrets.map(standardKey)
+  if (keys.every((key) => key === null)) return refused('no_secret')
   const [id, timestamp, signature] = ['id', 'timestamp', 'signature'].map((part) =>
     soleHeader(request, `${names}-${part}`),
   )
@@ -42,17 +42,18 @@ export function verifyStandardWebhook(
     return refused('signature_malformed')
   // A header's characters are its bytes, one each (RFC 9110, section 5.5): those were signed.
   const head = Buffer.from(`${id}.${timestamp}.`, 'latin1')
-  let verified = false
-  for (const key of keys) {
+  let verifiedWith: number | null = null
+  for (const [at, key] of keys.entries()) {
+    if (key === null) continue
     if (key.type === 'public') {
       const message = Buffer.concat([head, request.rawBody])
-      for (const each of asymmetric) if (verify(null, message, key, each)) verified = true
+      for (const each of asymmetric) if (verify(null, message, key, each)) verifiedWith ??= at
     } else {
       const expected = createHmac('sha256', key).update(head).update(request.rawBody).digest()
-      for (const digest of digests) if (timingSafeEqual(digest, expected)) verified = true
+      for (const digest of digests) if (timingSafeEqual(digest, expected)) verifiedWith ??= at
     }
   }
-  return verified ? VERIFIED : refused('mismatch')
+  return verifiedWith === null ? refused('mismatch') : verifiedBy(verifiedWith)
 }
 
 /**

@@ -7,7 +7,7 @@ import { readPlace } from './delivery-values.ts'
 import type { FetchedKeys } from './public-keys.ts'
 import { keysOfSet } from './public-keys.ts'
 import type { DeliveryPlace, JwtScheme, SignatureVerdict, TokenScheme } from './scheme-rules.ts'
-import { refused, VERIFIED } from './scheme-rules.ts'
+import { refused, verifiedBy } from './scheme-rules.ts'
 import { digestMatches } from './signed-delivery.ts'
 import type { SignedFrom } from './signed-message.ts'
 
@@ -18,8 +18,7 @@ export function verifyToken(
   request: WebhookRequest,
   secrets: readonly string[],
 ): SignatureVerdict {
-  const known = secrets.filter((secret) => secret !== '')
-  if (known.length === 0) return refused('no_secret')
+  if (secrets.every((secret) => secret === '')) return refused('no_secret')
   const read = readPlace(request, scheme.basic === true ? { header: 'authorization' } : placeOf(scheme))
   if ('fault' in read) return refused(read.fault === 'missing' ? 'signature_missing' : 'header_repeated')
   const given = scheme.basic === true ? basicOf(read.value) : withoutPrefix(read.value, scheme.prefix)
@@ -27,9 +26,10 @@ export function verifyToken(
   // Digests have one length, so the time says nothing about the secret's either.
   const digest = (text: string | Buffer) => createHash('sha256').update(text).digest()
   const sent = digest(given)
-  let verified = false
-  for (const secret of known) if (timingSafeEqual(digest(secret), sent)) verified = true
-  return verified ? VERIFIED : refused('mismatch')
+  let verifiedWith: number | null = null
+  for (const [at, secret] of secrets.entries())
+    if (secret !== '' && timingSafeEqual(digest(secret), sent)) verifiedWith ??= at
+  return verifiedWith === null ? refused('mismatch') : verifiedBy(verifiedWith)
 }
 
 function placeOf({ header, query }: Pick<TokenScheme, 'header' | 'query'>): DeliveryPlace {
@@ -62,12 +62,12 @@ export async function verifyJwt(
   const options = optionsOf(scheme, request, from)
   if (options === null) return refused('signed_part_missing')
   let verdict: SignatureVerdict = refused('no_secret')
-  for (const key of scheme.jwks === undefined ? localKeys(scheme, secrets) : [null]) {
+  for (const { key, secret } of scheme.jwks === undefined ? localKeys(scheme, secrets) : [PUBLISHED]) {
     const found = key ?? (await publishedKeys(token, scheme, fetched))
     if (found === null) return { kind: 'unavailable' }
     if (found === 'malformed') return refused('signature_malformed')
     const each = await judged(token, found, options, scheme, request, from)
-    if (each.kind === 'verified') return each
+    if (each.kind === 'verified') return verifiedBy(secret)
     verdict = each
   }
   return verdict
@@ -89,10 +89,10 @@ async function judged(
       const wanted = typeof value === 'object' ? from.metadata[value.metadata] : value
       if (wanted === undefined || payload[name] !== wanted) return refused('claims_refused')
     }
-    if (bodyHash === undefined) return VERIFIED
+    if (bodyHash === undefined) return verifiedBy(null)
     const given = payload[bodyHash.claim]
     return typeof given === 'string' && digestMatches(given, request.rawBody, bodyHash)
-      ? VERIFIED
+      ? verifiedBy(null)
       : refused('body_digest_mismatch')
   } catch (error) {
     if (error instanceof errors.JWTExpired) return refused('time_off')
@@ -132,9 +132,12 @@ function optionsOf(scheme: JwtScheme, request: WebhookRequest, from: SignedFrom)
   }
 }
 
-function localKeys({ publicKeys }: JwtScheme, secrets: readonly string[]): Key[] {
-  if (publicKeys !== undefined) return publicKeys.map((pem) => createPublicKey(pem))
-  return secrets.filter((secret) => secret !== '').map((secret) => new TextEncoder().encode(secret))
+/** A key that is fetched in its time, and is no secret of the integration. */
+const PUBLISHED = { key: null, secret: null }
+
+function localKeys({ publicKeys }: JwtScheme, secrets: readonly string[]): { key: Key; secret: number | null }[] {
+  if (publicKeys !== undefined) return publicKeys.map((pem) => ({ key: createPublicKey(pem), secret: null }))
+  return secrets.flatMap((text, at) => (text === '' ? [] : [{ key: new TextEncoder().encode(text), secret: at }]))
 }
 
 async function publishedKeys(

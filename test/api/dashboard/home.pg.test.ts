@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { markReauthRequired } from '../../../src/oauth/reauth.ts'
 import type { HasOAuth2 } from '../../../src/providers/contracts.ts'
+import { noteSchedulePause } from '../../../src/syncs/schedule-pause.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
 import { occasion } from '../../support/integrations.ts'
@@ -219,5 +220,32 @@ describe('a paused sync', () => {
     // Resumed in Temporal's UI, which no audit has.
     await makeRun(test, id, {}, { status: 'processing' })
     expect(await row('')).toContain('due since')
+  })
+})
+
+describe('a Schedule that is paused in Temporal alone', () => {
+  const text = async (path: string) => (await dashboard.page(path)).replaceAll(/<[^>]*>/g, '')
+
+  it('is told in place of the next sync, at home, in the list and on the page, until it goes on', async () => {
+    const { framework } = dashboard.test
+    const pause = vi.spyOn(framework.temporal, 'dispatchPause')
+    onTestFinished(() => pause.mockRestore())
+    const { id } = await makeIntegration(dashboard.test, 'listed')
+    await setIntegration(dashboard.test, id, { nextSyncAt: ago(5) })
+    const places = ['', '/integrations', `/integrations/${id}`]
+    pause.mockResolvedValue({ id: 'integrations:dispatch-syncs', note: 'Paused via CLI' })
+    await noteSchedulePause(framework)
+    for (const place of places) {
+      expect(await text(place)).toMatch(
+        /none begins by itself: the Schedule integrations:dispatch-syncs is paused in Temporal \(&quot;Paused via CLI&quot;\) since \d{4}-/,
+      )
+      expect(await text(place)).not.toContain('due since')
+    }
+    expect(await text(`/integrations/${id}`)).toMatch(/no sync of any integration begins by itself since then/)
+    // A page asks Postgres alone.
+    expect(pause).toHaveBeenCalledTimes(1)
+    pause.mockResolvedValue(null)
+    await noteSchedulePause(framework)
+    for (const place of places) expect(await text(place)).toContain('due since')
   })
 })

@@ -371,6 +371,14 @@ it('serves its pages below a path of the base URL', async () => {
 
 const progress = (syncLogId: number, isPaused: boolean) => ({
   ...{ phase: 'processing', isPaused, syncLogId, listed: 200, succeeded: 50, failed: 1 },
-  ...{ waiting: 0, nextAttemptAt: null, intakeFrom: null, lastFailure: null, perSecond: 3.25, secondsLeft: 46 },
+  ...{
+    waiting: 0,
+    nextAttemptAt: null,
+    intakeFrom: null,
+    lastFailure: null,
+    listingFailure: null,
+    perSecond: 3.25,
+    secondsLeft: 46,
+  },
   startedAt: new Date(),
 })

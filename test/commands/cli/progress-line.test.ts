@@ -12,6 +12,7 @@ const at = (values: Partial<SyncProgress> = {}): SyncProgress => ({
   waiting: 0,
   nextAttemptAt: null,
   lastFailure: null,
+  listingFailure: null,
   perSecond: null,
   secondsLeft: null,
   intakeFrom: null,
@@ -35,6 +36,17 @@ describe('the text', () => {
       "the provider's limit",
       { intakeFrom: '2031-06-01T12:01:00Z' },
       "62 %  6200 of 10000  held back by the provider's limit until 2031-06-01T12:01:00Z",
+    ],
+    [
+      'why the listing fails',
+      {
+        ...{ phase: 'listing', listed: null },
+        listingFailure: {
+          ...{ type: 'HttpError', error: 'HttpError: 502', attempt: 2 },
+          ...{ failedAt: '2031-06-01T12:00:00Z', nextAttemptAt: '2031-06-01T12:00:30Z' },
+        },
+      },
+      'listing  listing failed in call 2: HttpError: 502; tried again at 12:00:30Z',
     ],
     ['no more than all', { succeeded: 9_999 }, '99 %  9999 of 10000'],
     ['all, without rate and time', { succeeded: 10_000, perSecond: 5, secondsLeft: 0 }, '100 %  10000 of 10000'],

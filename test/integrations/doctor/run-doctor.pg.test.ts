@@ -20,6 +20,7 @@ import type { HasOAuth2, HasStreams, ReconcilesWebhooks } from '../../../src/pro
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
 import type { SyncOf, SyncProgress } from '../../../src/syncs/sync-jobs.ts'
+import { temporalUnreachable } from '../../../src/temporal/connection.ts'
 import { temporalCommands } from '../../../src/temporal/inspection.ts'
 import { scriptedOAuth } from '../../oauth/scripted-oauth.ts'
 import type { TestDatabase } from '../../support/database.ts'
@@ -120,11 +121,12 @@ function scriptedTemporal(): TemporalInspection {
   const { config } = loadConfig({ config: {}, optionProviderKeys: [], middlewareNames: [] })
   return {
     ...where,
-    commands: temporalCommands(config, where),
+    commands: temporalCommands(config, where, false),
     async check() {
       if (temporal.unreachable !== null) throw temporal.unreachable
     },
     schedules: async () => temporal.schedules,
+    dispatchPause: async () => null,
     applySchedules: async () => temporal.schedules,
     searchAttributes: async () => [],
     applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
@@ -576,6 +578,7 @@ describe('runs', () => {
       waiting: 0,
       nextAttemptAt: null,
       lastFailure: null,
+      listingFailure: null,
       perSecond: null,
       secondsLeft: null,
       intakeFrom: null,
@@ -1216,6 +1219,34 @@ describe('what can’t be looked at', () => {
     expect(await wrong()).toMatchObject([
       { check: 'temporal.reachable', remedy: expect.stringContaining('cluster health') },
     ])
+  })
+
+  it.each([
+    ['localhost:7233', true, 'temporal server start-dev --port 7233 --namespace default --db-filename temporal.db'],
+    ['[::1]:7300', true, 'temporal server start-dev --port 7300 --namespace default --db-filename temporal.db'],
+    // In production a server for development would take the place of the one that holds the workflows.
+    ['localhost:7233', false, 'temporal operator cluster health --address localhost:7233'],
+    ['temporal.example:7233', true, 'temporal operator cluster health --address temporal.example:7233'],
+  ])('of Temporal at %s (development: %s) has the remedy for that place', async (address, isDevelopment, remedy) => {
+    const { config } = loadConfig({ config: {}, optionProviderKeys: [], middlewareNames: [] })
+    const where = { address, namespace: 'default' }
+    temporal.unreachable = temporalUnreachable(where, new Error('connection refused'))
+    const before = test.framework.temporal
+    Object.assign(test.framework, {
+      temporal: { ...before, commands: temporalCommands(config, where, isDevelopment) },
+    })
+    try {
+      expect(await wrong()).toMatchObject([
+        {
+          ...{ check: 'temporal.reachable', remedy },
+          message: expect.stringMatching(
+            new RegExp(`at ${address.replace(/[[\]]/g, '.')}\\. .*that TEMPORAL_ADDRESS is right.*TLS.*firewall`),
+          ),
+        },
+      ])
+    } finally {
+      Object.assign(test.framework, { temporal: before })
+    }
   })
 
   it('since the check itself fails is a fault, and the other checks go on', async () => {

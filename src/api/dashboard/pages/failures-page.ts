@@ -15,6 +15,7 @@ import { originLink } from '../records/record-links.ts'
 interface Group {
   readonly group: string
   readonly kind: string
+  readonly failure_class: string | null
   readonly error: string
   readonly count: number
   readonly integrations: number
@@ -48,7 +49,7 @@ ${tableOf<Group>({
   caption: 'Failures of the same error, the most recent first. Times are UTC.',
   columns: [
     { head: 'Error', cell: ({ error }) => error },
-    { head: 'Kind', cell: ({ kind }) => kind },
+    { head: 'Kind', cell: ({ kind, failure_class: of }) => (of === null ? kind : `${kind} (${of})`) },
     { head: 'Failures', isNumber: true, cell: ({ count }) => count },
     { head: 'Integrations', isNumber: true, cell: (group) => group.integrations },
     { head: 'First', cell: (group) => time(group.first_seen) },

@@ -4,9 +4,11 @@ import type { z } from 'zod'
 import type { CircuitState, IntegrationShape, StreamShape } from '../../../commands/shapes.ts'
 import { percentOf } from '../../../integrations/rules.ts'
 import type { Figures } from '../../../rollups/series.ts'
-import type { PauseAct } from '../../../syncs/pause-rules.ts'
+import { intervalText } from '../../../syncs/interval-rules.ts'
+import type { PauseAct, SchedulePause } from '../../../syncs/pause-rules.ts'
 import { pauseOf } from '../../../syncs/pause-rules.ts'
 import { runUnderWay } from '../../../syncs/run-rules.ts'
+import { matchText } from '../../../webhooks/former-secret-rules.ts'
 import type { Act } from '../acts/acts.ts'
 import { buttons } from '../acts/acts.ts'
 import { ask } from '../acts/operation-door.ts'
@@ -19,7 +21,7 @@ import { ROW_COLUMNS } from '../lists/row-columns.ts'
 import type { Asking, Detail } from './detail-page.ts'
 import { part } from './detail-page.ts'
 import type { Standing } from './integration-standing.ts'
-import { connectPath, nextSync, pausedText, reauthorize } from './integration-standing.ts'
+import { connectPath, nextSync, notStarted, pausedText, reauthorize } from './integration-standing.ts'
 import { rowLink } from './record-links.ts'
 
 type Stream = z.infer<typeof StreamShape>
@@ -28,7 +30,11 @@ type Integration = z.infer<typeof IntegrationShape> &
     readonly streams: readonly Stream[]
     readonly contracts: readonly string[]
     readonly owner: string | null
-    readonly former_webhook_secrets: readonly { readonly until: Date | null }[]
+    readonly former_webhook_secrets: readonly {
+      readonly until: Date | null
+      readonly last_matched_at: Date | null
+      readonly is_watched: boolean
+    }[]
     readonly webhook_address: string | null
     readonly remembered: readonly {
       readonly stream: string
@@ -65,7 +71,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
   const words = { id: String(id) }
   const of = <Answer>(key: string, more: Readonly<Record<string, string>> = {}) =>
     ask<Answer>(integrations, context, key, { ...words, ...more })
-  const [integration, health, day, failures, circuit, limit, pauses, lists] = await Promise.all([
+  const [integration, health, day, failures, circuit, limit, pauses, schedulePause, lists] = await Promise.all([
     of<Integration>('get /integrations/:id'),
     // Its day comes from the sums behind the charts: a busy one has tens of thousands of rows in it.
     of<Health>('get /integrations/:id/health', { identity: 'false', traffic: 'false' }),
@@ -74,6 +80,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
     of<Circuit>('get /integrations/:id/circuit'),
     of<RateLimit>('get /integrations/:id/rate-limit'),
     integrations.admin.operator.pauseActs([id]),
+    integrations.admin.operator.schedulePause(),
     Promise.all(LISTS.map((list) => newest(asking, list))),
   ])
   const { contracts, oauth } = integration
@@ -110,7 +117,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
           ? undefined
           : html`${rowLink(reader.root, 'incidents', health.incident.id, health.incident.reason)} open since ${time(health.incident.opened_at)}`,
       'Next sync': isSynced
-        ? nextSync({ ...integration, circuit: circuit.override ?? circuit.state }, pauseOf(pauseActs))
+        ? nextSync({ ...integration, circuit: circuit.override ?? circuit.state }, pauseOf(pauseActs), schedulePause)
         : undefined,
       Streams:
         integration.streams.length === 0
@@ -125,8 +132,8 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
         integration.former_webhook_secrets.length === 0
           ? undefined
           : html`${integration.former_webhook_secrets.length} in force: ${integration.former_webhook_secrets.map(
-              ({ until }, at) =>
-                html`${at === 0 ? '' : ', '}${until === null ? 'for good' : html`until ${time(until)}`}`,
+              ({ until, last_matched_at: matchedAt, is_watched: isWatched }, at) =>
+                html`${at === 0 ? '' : ', '}${until === null ? 'for good' : html`until ${time(until)}`} (${matchText(matchedAt, isWatched)})`,
             )}`,
       // Nothing keeps a host from writing a secret beside the credentials.
       Metadata: body(await integrations.admin.operator.shownMetadata(id), 'Metadata'),
@@ -192,7 +199,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
         ? [
             part(
               'Syncs',
-              html`${syncsOf(asking, integration, pauseActs)}${acts(
+              html`${syncsOf(asking, integration, pauseActs, schedulePause)}${acts(
                 act('post /integrations/:id/sync', 'Sync now'),
                 act('post /integrations/:id/pause', 'Pause'),
                 act('post /integrations/:id/resume', 'Resume'),
@@ -282,14 +289,16 @@ function healthOf(
   }`
 }
 
-function syncsOf({ reader }: Asking, integration: Integration, pauseActs: readonly PauseAct[]): Markup {
+function syncsOf(
+  { reader }: Asking,
+  integration: Integration,
+  pauseActs: readonly PauseAct[],
+  schedulePause: SchedulePause | null,
+): Markup {
   const minutes = integration.sync_interval_minutes
   const { streams, remembered, open_run: open } = integration
   return html`${facts({
-    Schedule:
-      minutes === null
-        ? "as often as its provider's own interval says"
-        : `every ${minutes === 1 ? 'minute' : `${minutes} minutes`}`,
+    Schedule: minutes === null ? "as often as its provider's own interval says" : intervalText(minutes),
     'Last clean sync': time(integration.last_synced_at),
     'Under way':
       open === null
@@ -325,6 +334,7 @@ function syncsOf({ reader }: Asking, integration: Integration, pauseActs: readon
               cell: ({ stream, next_sync_at: at, waits_for: first }) => {
                 const pause = pauseOf(pauseActs, stream)
                 if (pause !== null) return pausedText(pause)
+                if (schedulePause !== null && at !== null) return notStarted(schedulePause)
                 return html`${first === null ? '' : `after the first run of ${first} `}${at === null ? '' : time(at)}`
               },
             },

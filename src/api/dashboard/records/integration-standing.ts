@@ -3,8 +3,8 @@ import { html } from 'hono/html'
 import { basePathOf } from '../../../access/rules.ts'
 import type { Integrations } from '../../../create-integrations.ts'
 import { activeText, percentOf, switchedOffBy } from '../../../integrations/rules.ts'
-import type { SyncPause } from '../../../syncs/pause-rules.ts'
-import { pauseOf } from '../../../syncs/pause-rules.ts'
+import type { SchedulePause, SyncPause } from '../../../syncs/pause-rules.ts'
+import { pauseOf, schedulePauseText } from '../../../syncs/pause-rules.ts'
 import { runUnderWay } from '../../../syncs/run-rules.ts'
 import { sparkline } from '../charts/charts.ts'
 import type { Reader } from '../frame/frame.ts'
@@ -64,6 +64,7 @@ export function reauthorize(
 export function nextSync(
   row: Switch & Pick<Standing, 'reauth_required' | 'circuit' | 'next_sync_at' | 'consecutive_sync_failures'>,
   pause: SyncPause | null,
+  schedulePause: SchedulePause | null,
 ): Markup {
   const off = switchedOffBy(onOff(row))
   if (off !== null) return html`none: switched off by ${off}`
@@ -73,11 +74,16 @@ export function nextSync(
   const held = row.circuit === 'open' || row.circuit === 'forced_open' ? ', its circuit is open' : ''
   const backsOff = failures === 0 ? '' : `, ${failures} in a row had failures`
   if (at === null) return html`<span class="quiet">not planned${held}</span>`
+  if (schedulePause !== null) return notStarted(schedulePause)
   return html`${at.getTime() <= Date.now() ? 'due since ' : ''}${time(at)}${held}${backsOff}`
 }
 
 export const pausedText = ({ by, since }: SyncPause): Markup =>
   html`<span class="bad">paused by ${by} since ${time(since)}</span>`
+
+/** A sync by hand begins all the same. */
+export const notStarted = (pause: SchedulePause): Markup =>
+  html`<span class="bad">none begins by itself: ${schedulePauseText(pause)} since ${time(pause.since)}</span>`
 
 function lastRun(root: string, { last_run: run, open_run: open, waiting_items: waiting }: Standing): Markup {
   const ended =
@@ -102,9 +108,10 @@ export async function standingColumns(
   const { root } = reader
   // From the sums behind the charts: the rows of a busy integration's day take longer to count than the rest of the page.
   const ids = rows.map(({ id }) => id)
-  const [lines, acts] = await Promise.all([
+  const [lines, acts, schedulePause] = await Promise.all([
     integrations.admin.charts.sparklines(ids),
     integrations.admin.operator.pauseActs(ids),
+    integrations.admin.operator.schedulePause(),
   ])
   const day = (id: number) => lines.get(id) ?? { calls: [], failures: [] }
   return [
@@ -130,7 +137,7 @@ export async function standingColumns(
           : html`${sparkline(day(id))} <a href="${root}/requests?integration=${id}">${sum(calls)}</a>${rate ? html`, <span class="bad">${rate} % failed</span>` : ''}`
       },
     },
-    { head: 'Next sync', cell: (row) => nextSync(row, pauseOf(acts.get(row.id) ?? [])) },
+    { head: 'Next sync', cell: (row) => nextSync(row, pauseOf(acts.get(row.id) ?? []), schedulePause) },
     { head: 'Last clean sync', cell: (row) => time(row.last_synced_at) },
     { head: 'Last run', cell: (row) => lastRun(root, row) },
     {

@@ -27,6 +27,12 @@ interface Progress {
   readonly next_attempt_at: Date | null
   readonly intake_from: Date | null
   readonly last_failure: { readonly item_id: number; readonly attempt: number; readonly error: string } | null
+  readonly listing_failure: {
+    readonly attempt: number
+    readonly error: string
+    readonly failed_at: Date
+    readonly next_attempt_at: Date | null
+  } | null
   readonly started_at: Date
 }
 
@@ -175,7 +181,7 @@ async function progressOf({ integrations, context, reader, id }: Asking, words: 
 
 function progressBar(root: string, seen: Progress): Markup {
   const done = seen.succeeded + seen.failed
-  const { last_failure: failure } = seen
+  const { last_failure: failure, listing_failure: listing } = seen
   return html`<p><progress aria-label="Items done"${seen.listed === null ? '' : html` max="${Math.max(seen.listed, 1)}" value="${done}"`}></progress> ${done}${seen.listed === null ? ' so far' : ` of ${seen.listed}`}</p>
 ${facts({
   Phase: html`${badge(seen.phase)}${seen.is_paused ? html` ${badge('paused')}` : ''}`,
@@ -186,6 +192,10 @@ ${facts({
   'Time left': seen.seconds_left === null ? undefined : `${Math.round(seen.seconds_left)} s`,
   'Next attempt': seen.next_attempt_at === null ? undefined : time(seen.next_attempt_at),
   'Takes in again': seen.intake_from === null ? undefined : time(seen.intake_from),
+  'Listing failed':
+    listing === null
+      ? undefined
+      : html`in call ${listing.attempt} at ${time(listing.failed_at)}: ${listing.error}${listing.next_attempt_at === null ? '' : html`; tried again at ${time(listing.next_attempt_at)}`}`,
   'Last failure':
     failure === null
       ? undefined
