@@ -4,8 +4,12 @@ import type { DeliveryPlace, SignatureScheme } from '../src/providers/signatures
 import type { WebhookDoor } from '../src/webhooks/catalogue/door.ts'
 import { signsDeliveryId } from '../src/webhooks/catalogue/door.ts'
 import { WEBHOOK_DOORS } from '../src/webhooks/catalogue/index.ts'
+import { TIMESTAMPED_HMAC, timestampedHmac, usualTimestampedHmac } from '../src/webhooks/catalogue/timestamped-hmac.ts'
 
 const doors = Object.entries(WEBHOOK_DOORS).sort(([a], [b]) => (a < b ? -1 : 1))
+
+const usual = usualTimestampedHmac('acme')
+const madeUp = timestampedHmac(usual)
 
 export function webhookDoorsPage(): string {
   const checked = doors.filter(([, { checkedBy }]) => checkedBy !== undefined)
@@ -30,6 +34,23 @@ export function webhookDoorsPage(): string {
       ]),
     ),
     'Written as code is each handshake but two: an address that must be visited, since only its owner can say whether the topic is theirs, and Discord’s ping, which is answered once its signature was checked.',
+    '## Of no provider',
+    `Many providers, and hosts that send webhooks to each other, sign the time and the body. \`make-provider acme --like ${TIMESTAMPED_HMAC}\` begins with such a door: ${signatureText(madeUp.signature)}, with a separator between. Id and type are read from the body, at ${placeText(madeUp.deliveryId).replace('body: ', '')} and ${placeText(madeUp.eventType).replace('body: ', '')}.`,
+    table(
+      ['option', 'default', 'says'],
+      [
+        ['`--signature-header`', code(usual.signatureHeader), 'the header with the signature'],
+        ['`--timestamp-header`', code(usual.timestampHeader), 'the header with the time, in seconds'],
+        ['`--separator`', code(usual.separator), 'what is signed between time and body; may be empty'],
+        ['`--encoding`', code(usual.encoding), '`hex`, `base64` or `base64url`'],
+        [
+          '`--tolerance`',
+          '[`webhook.timestamp_tolerance`](configuration.md)',
+          'seconds that the time may be off, up to 86400',
+        ],
+      ],
+    ),
+    'Time and signature in one header, such as `t=1767225600,v1=5257a8…`: begin with `stripe`. A time in milliseconds, or other signed parts: change the [declaration](behaviour/webhook-signatures.md#schemes) that is written.',
     '## Notes',
     ...doors
       .flatMap(([name, { note }]) => (note === undefined ? [] : [`- ${code(name)}: ${note}`]))

@@ -523,6 +523,9 @@ const CONTRACTS = {
   RecognisesEchoes: { own: ['toldRecord'] },
 } as const satisfies Record<string, ContractMembers>
 
+/** The name of a contract, such as `HandlesWebhooks`. */
+export type Contract = keyof typeof CONTRACTS
+
 /** Names of the contracts that the provider implements. */
 export function contractsOf(provider: IntegrationProvider): string[] {
   return Object.entries(CONTRACTS).flatMap(([contract, members]) =>

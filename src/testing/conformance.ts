@@ -4,7 +4,7 @@
  * Rule: docs/testing.md, "The conformance suite".
  */
 import type { Json } from '../framework/json.ts'
-import type { Credentials } from '../providers/integration.ts'
+import type { Credentials, Integration } from '../providers/integration.ts'
 import type { AnyProvider } from '../providers/registry.ts'
 import { Bench } from './conformance/bench.ts'
 import { chapters } from './conformance/chapters.ts'
@@ -60,6 +60,9 @@ export interface ListingFixtures {
   readonly window?: BackfillWindow
 }
 
+/** Makes a write, always the same one, with this idempotency key: `new AcmeProvider().addItem(integration, item, key)`. */
+export type KeyedWrite = (integration: Integration, idempotencyKey: string) => Promise<unknown>
+
 /** What the suite has to know to put a provider through its contracts. */
 export interface ProviderFixtures extends ListingFixtures {
   /** Made up: nothing of them may turn up in a row, a log line or an error. */
@@ -74,6 +77,8 @@ export interface ProviderFixtures extends ListingFixtures {
   readonly api: PlayedApi
   /** Required where it handles webhooks. */
   readonly webhook?: WebhookFixture
+  /** Required where it supports idempotency keys. Null: it writes nothing. Left out: the suite says that no write was checked. */
+  readonly write?: KeyedWrite | null
   /** Of a provider with streams: of each, by its name, in the place of those above. */
   readonly streams?: Readonly<Record<string, ListingFixtures>>
   /** Of the kit that the suite makes: the host's models, configuration, where the clock begins (missed deliveries end there). */
@@ -83,7 +88,11 @@ export interface ProviderFixtures extends ListingFixtures {
 /** Of the test runner: vitest's, jest's, or node:test's. */
 export interface SuiteRunner {
   describe(name: string, body: () => void): unknown
-  it(name: string, body: () => Promise<void>, timeoutMs: number): unknown
+  it: {
+    (name: string, body: () => Promise<void>, timeoutMs: number): unknown
+    /** Says what is not checked. Without it a test of that name passes. */
+    todo?(name: string): unknown
+  }
   /** In node:test it is called `after`. Without it each test makes a kit of its own, half a second each. */
   afterAll?(body: () => Promise<void>): unknown
 }
@@ -104,12 +113,18 @@ export function describeProvider(
   const subject: Subject = { identifier, provider, fixtures }
   runner.describe(`the provider ${identifier}`, () => {
     const { run, close } = benches(subject, runner.afterAll !== undefined)
-    for (const { contract, checks } of chapters(subject))
+    for (const { contract, checks, todo } of chapters(subject))
       runner.describe(contract, () => {
         for (const check of checks) runner.it(check.name, () => run(check), TEST_TIMEOUT_MS)
+        if (todo !== undefined) sayTodo(runner, todo)
       })
     runner.afterAll?.(close)
   })
+}
+
+function sayTodo({ it }: SuiteRunner, todo: string): void {
+  if (it.todo === undefined) it(todo, async () => {}, TEST_TIMEOUT_MS)
+  else it.todo(todo)
 }
 
 /** One bench for all checks where the runner says when they are over; else one for each. */

@@ -6,6 +6,7 @@ export type { FullListing } from '../syncs/listing/listing-session.ts'
 export {
   type BackfillWindow,
   describeProvider,
+  type KeyedWrite,
   type ListingFixtures,
   type ProviderFixtures,
   type SuiteRunner,

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { PARTS } from '../../src/commands/scaffold/names.ts'
 import type { Ran } from './cli/run.ts'
 import { runCommand } from './cli/run.ts'
 
@@ -32,12 +33,12 @@ describe('make-provider', () => {
     expect(json()).toEqual({
       identifier: 'acme-crm',
       class_name: 'AcmeCrmProvider',
-      with: ['sync', 'webhooks', 'health'],
+      with: ['sync', 'writes', 'webhooks', 'health'],
       files: [join(dir, 'acme-crm.ts'), join(dir, 'acme-crm.test.ts')],
     })
     expect(await readdir(dir)).toEqual(['acme-crm.test.ts', 'acme-crm.ts'])
     expect(await read('app/providers/acme-crm.ts')).toContain(
-      'export class AcmeCrmProvider implements HasIncrementalSync, HandlesWebhooks {',
+      'export class AcmeCrmProvider implements HasIncrementalSync, SupportsIdempotency, HandlesWebhooks {',
     )
     expect(await read('app/providers/acme-crm.test.ts')).toContain("import { AcmeCrmProvider } from './acme-crm.js'")
   })
@@ -86,13 +87,14 @@ describe('make-provider', () => {
 
   it.each([
     ['sync', 'syncIncremental('],
+    ['writes', 'addItem('],
     ['webhooks', 'readonly signature: SignatureScheme'],
     ['oauth', 'extends OAuth2Provider'],
     ['health', 'healthCheck('],
     ['identity', 'authenticatedUser('],
   ])('has with %s, and only then, %j', async (part, code) => {
     await make('with', '--with', part)
-    const others = ['sync', 'webhooks', 'oauth', 'health', 'identity'].filter((other) => other !== part)
+    const others = PARTS.filter((other) => other !== part)
     await make('without', '--with', others.join(','))
     expect(await read('with.ts')).toContain(code)
     expect(await read('without.ts')).not.toContain(code)
@@ -127,6 +129,54 @@ describe('--like', () => {
   ])('%s writes its answers as code', async (like, code) => {
     await make('acme', '--like', like, '--with', 'none')
     expect(await read('acme.ts')).toContain(code)
+  })
+
+  it('begins with HMAC over time and body for a provider that is none of them', async () => {
+    expect((await make('acme-crm', '--like', 'timestamped-hmac', '--with', 'none')).exitCode).toBe(0)
+    expect(await read('acme-crm.ts')).toContain(`  // TODO: how its deliveries are signed.
+  readonly signature: SignatureScheme = {
+    scheme: 'hmac',
+    hash: 'sha256',
+    header: 'x-acme-crm-signature',
+    encoding: 'hex',
+    timestamp: { header: 'x-acme-crm-timestamp' },
+    signed: [signedPart.timestamp, '.', signedPart.body],
+  }
+
+  webhookDeliveryId(request: WebhookRequest): string | null {
+    return textAt(request.json(), 'id')
+  }
+`)
+  })
+
+  it('takes headers, separator, encoding and tolerance for such a provider', async () => {
+    const options = ['--signature-header', 'X-Sign', '--timestamp-header', 'x-at', '--separator', ':']
+    const more = ['--encoding', 'base64', '--tolerance', '60']
+    const { exitCode } = await make('acme', '--like', 'timestamped-hmac', '--with', 'none', ...options, ...more)
+    expect(exitCode).toBe(0)
+    expect(await read('acme.ts')).toContain(`
+    header: 'x-sign',
+    encoding: 'base64',
+    timestamp: { header: 'x-at' },
+    signed: [signedPart.timestamp, ':', signedPart.body],
+    tolerance: 60,
+  }`)
+  })
+
+  it.each([
+    [['--separator', '.'], '--separator goes with --like timestamped-hmac, and --like was not given.'],
+    [
+      ['--like', 'slack', '--tolerance', '60', '--encoding', 'hex'],
+      '--encoding and --tolerance go with --like timestamped-hmac, and --like slack was given.',
+    ],
+    [['--like', 'timestamped-hmac', '--signature-header', 'x y'], 'the name of a header is allowed'],
+    [['--like', 'timestamped-hmac', '--tolerance', '0'], 'a whole number from 1 to 86400 is allowed'],
+    [['--like', 'timestamped-hmac', '--encoding', 'utf8'], 'Allowed choices are hex, base64, base64url'],
+  ])('refuses %j', async (words, said) => {
+    const { exitCode, err } = await make('acme', ...words)
+    expect(exitCode).toBe(1)
+    expect(err).toContain(said)
+    expect(await readdir(folder)).toEqual([])
   })
 
   it('is one of the doors, and nothing else', async () => {
@@ -204,7 +254,7 @@ describe('refused', () => {
     const { exitCode, err } = await make('acme', '--with', parts)
     expect(exitCode).toBe(1)
     expect(err).toContain(
-      `any of sync, webhooks, oauth, health, identity with commas between, or none, are allowed, "${parts}" was given`,
+      `any of sync, writes, webhooks, oauth, health, identity with commas between, or none, are allowed, "${parts}" was given`,
     )
     expect(await readdir(folder)).toEqual([])
   })

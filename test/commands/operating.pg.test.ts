@@ -144,6 +144,9 @@ describe('show', () => {
     })
     const { out } = await run(['show', String(id)])
     expect(out).toMatch(/^credentials +token, webhook_secret$/m)
+    // The words of the contracts that `--json` names.
+    expect(out).toMatch(/^provider can +sync on a schedule, state its rate limit$/m)
+    expect(out).not.toContain('HasScheduledSync')
     expect(out).toMatch(/^metadata +\{"region":"eu"\}$/m)
   })
 

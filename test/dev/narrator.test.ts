@@ -48,6 +48,26 @@ describe('the narrator', () => {
     expect(printed[1]).toMatch(new RegExp(`#1 processed: issues ${how.replaceAll(/[()]/g, '\\$&')}$`))
   })
 
+  it('tells of webhooks as docs/trying-it.md shows it', () => {
+    const shown = readFileSync(new URL('../../docs/trying-it.md', import.meta.url), 'utf8')
+    const lines = [...shown.matchAll(/^ *([\d:]{8}) {2}(webhook {2}#(\d+) (received|processed): (\w+).*)$/gm)]
+    const printed: string[] = []
+    const narrator = createNarrator((sentence) => printed.push(sentence.slice('12:12:25  '.length)))
+    for (const [line, time, , webhook, what, type] of lines)
+      narrator.line(
+        'worker',
+        JSON.stringify({
+          event: what === 'received' ? 'webhook.stored' : 'webhook.processed',
+          webhook,
+          type,
+          time: Date.parse(`2031-06-01T${time}Z`),
+          duration_ms: /(\d+) ms/.exec(line)?.[1],
+        }),
+      )
+    expect(lines).toHaveLength(4)
+    expect(printed).toEqual(lines.map(([, , sentence]) => sentence))
+  })
+
   it('tells of many items that lost their worker in one line', () => {
     vi.useFakeTimers()
     try {

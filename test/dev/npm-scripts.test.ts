@@ -1,6 +1,6 @@
 /** `npm start -- …`, `npm run demo -- …`, `npm run cli -- …`: the processes, as far as they need no stack. */
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -38,9 +38,17 @@ describe('npm run cli', () => {
     [['--help'], /^Usage: integrations /],
     [['sync', '--help'], /^Usage: integrations sync\|/],
     [['help', 'sync'], /^Usage: integrations sync\|/],
+    [['completion', 'bash'], /integrations/],
+    [['keys', 'generate'], /^[\w-]+:[\w+/=-]+\n/],
   ])('answers %j where nothing runs', (words, shown) => {
     const { status, stdout, stderr } = run('dev/cli.ts', '--data', folder, ...words)
     expect({ status, stderr, stdout }).toEqual({ status: 0, stderr: '', stdout: expect.stringMatching(shown) })
+  })
+
+  it('writes a provider where nothing runs', () => {
+    const { status, stderr } = run('dev/cli.ts', '--data', folder, 'make-provider', 'acme', '--dir', folder)
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+    expect(readdirSync(folder)).toEqual(['acme.test.ts', 'acme.ts'])
   })
 
   it('says what to run where nothing runs', () => {

@@ -30,6 +30,7 @@ declare global {
     sync(integration: Integration, session: SyncSession): Promise<void>
     reduceCheckpoints(checkpoints: readonly Json[]): Json
     defaultRateLimit(): null
+    reply(integration: Integration, text: string, idempotencyKey: string): Promise<unknown>
   }
   const provider: AcmeProvider
   const providers: { acme: AcmeProvider }

@@ -1,10 +1,11 @@
-import type { Integration, SyncSession } from 'durable-integrations/provider'
+import type { Integration, RequestContext, SyncSession } from 'durable-integrations/provider'
 import {
   defineProvider,
   nextByCursor,
   nextByPage,
   paginate,
   RateLimit,
+  ReauthRequiredException,
   reduceCheckpointsByMax,
   SyncItemEvent,
 } from 'durable-integrations/provider'
@@ -28,14 +29,17 @@ export class DealSynced extends SyncItemEvent<z.infer<typeof Deal>> {
 
 const stream = { everySeconds: 900, reduceCheckpoints: reduceCheckpointsByMax }
 
+export const streams = {
+  contacts: { ...stream, events: [ContactSynced], sync: listContacts, syncIncremental: listContacts },
+  deals: { ...stream, events: [DealSynced], sync: listDeals, syncIncremental: listDeals, after: 'contacts' },
+}
+export const defaultRateLimit = () => RateLimit.perMinute(100)
+
 export const crm = defineProvider({
   label: 'CRM',
-  credentialsSchema: z.looseObject({ token: z.string().min(8) }),
-  defaultRateLimit: () => RateLimit.perMinute(100),
-  streams: {
-    contacts: { ...stream, events: [ContactSynced], sync: listContacts, syncIncremental: listContacts },
-    deals: { ...stream, events: [DealSynced], sync: listDeals, syncIncremental: listDeals, after: 'contacts' },
-  },
+  credentialsSchema: z.looseObject({ access_token: z.string().min(8) }),
+  defaultRateLimit,
+  streams,
 })
 
 function listContacts(integration: Integration, session: SyncSession) {
@@ -66,6 +70,10 @@ function get<S extends z.ZodType>(session: SyncSession, schema: S, path: string,
   const { integration, signal } = session
   const data = { since: String(session.cursor() ?? ''), ...query }
   const url = `${API}/${path}?${new URLSearchParams(data)}`
-  const headers = () => ({ authorization: `Bearer ${integration.credentialsArray().token}` })
-  return integration.requestAs(schema, path, 'GET', ({ fetch }) => fetch(url, { headers: headers() }), { data, signal })
+  const call = async ({ fetch }: RequestContext) => {
+    const token = await integration.getAccessToken()
+    if (token === null) throw new ReauthRequiredException(integration.id, 'there is no access token')
+    return fetch(url, { headers: { authorization: `Bearer ${token}` } })
+  }
+  return integration.requestAs(schema, path, 'GET', call, { data, signal })
 }

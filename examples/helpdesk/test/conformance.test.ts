@@ -20,6 +20,10 @@ describeProvider(
     credentials: CREDENTIALS,
     secrets: [CLIENT.clientSecret, NEXT.access_token, NEXT.refresh_token],
     api: playedDeskline(list, [delivery('evt_3'), delivery('evt_4')]),
+    write: (integration, idempotencyKey) =>
+      new DesklineProvider(CLIENT)
+        .for(integration)
+        .createTicket({ subject: 'It is broken', requesterEmail: 'customer@example.com', idempotencyKey }),
     webhook: {
       signer: desklineSigner,
       body: delivery('evt_1'),

@@ -2,10 +2,15 @@ import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join, relative, resolve, sep } from 'node:path'
 import { z } from 'zod'
+import type { WebhookDoor } from '../../webhooks/catalogue/door.ts'
 import { WEBHOOK_DOORS } from '../../webhooks/catalogue/index.ts'
-import { hostlessCommand } from '../command.ts'
+import type { TimestampedHmac } from '../../webhooks/catalogue/timestamped-hmac.ts'
+import { TIMESTAMPED_HMAC, timestampedHmac, usualTimestampedHmac } from '../../webhooks/catalogue/timestamped-hmac.ts'
+import { hostlessCommand, kebab } from '../command.ts'
 import type { Field } from '../fields.ts'
-import { choice, flag, optional, provider, text, withDefault } from '../fields.ts'
+import { choice, flag, optional, provider, text, whole, withDefault } from '../fields.ts'
+import { Refused } from '../refused.ts'
+import { usualDoor } from '../scaffold/door-text.ts'
 import type { Part, ProviderNames } from '../scaffold/names.ts'
 import { PARTS, providerNames, USUAL_PARTS } from '../scaffold/names.ts'
 import { providerFile } from '../scaffold/provider-file.ts'
@@ -27,8 +32,44 @@ const parts: Field<readonly Part[]> = {
 }
 
 const like: Field<string | undefined> = optional(
-  choice('a provider of docs/webhook-doors.md, whose webhooks it begins with', Object.keys(WEBHOOK_DOORS)),
+  choice(
+    `a door of docs/webhook-doors.md, with which its webhooks begin: of a provider, or ${TIMESTAMPED_HMAC} for one that is not there`,
+    [TIMESTAMPED_HMAC, ...Object.keys(WEBHOOK_DOORS)],
+  ),
 )
+
+const HEADER_ALLOWED = 'the name of a header is allowed, such as x-acme-signature'
+const SEPARATOR_ALLOWED = 'a text of at most 16 characters without line breaks is allowed; it may be empty'
+
+const headerName = (about: string): Field<string | undefined> => ({
+  about: `with --like ${TIMESTAMPED_HMAC}: ${about}`,
+  placeholder: 'header',
+  read: (word) => word,
+  schema: z
+    .string({ error: HEADER_ALLOWED })
+    .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/, HEADER_ALLOWED)
+    .toLowerCase()
+    .optional(),
+})
+
+/** What `--like timestamped-hmac` leaves to say. */
+const timestamped = {
+  signatureHeader: headerName('the header with the signature (default: x-<identifier>-signature)'),
+  timestampHeader: headerName('the header with the time in seconds (default: x-<identifier>-timestamp)'),
+  separator: {
+    about: 'the same: what is signed between the time and the body (default: ".")',
+    placeholder: 'text',
+    read: (word: string) => word,
+    schema: z
+      .string({ error: SEPARATOR_ALLOWED })
+      .regex(/^[\x20-\x7e]{0,16}$/, SEPARATOR_ALLOWED)
+      .optional(),
+  },
+  encoding: optional(choice('the same: how the signature is written (default: hex)', ['hex', 'base64', 'base64url'])),
+  tolerance: optional(
+    whole('the same: how many seconds the time may be off (default: webhook.timestamp_tolerance)', { max: 86_400 }),
+  ),
+} as const
 
 /** A provider that can be registered, and its tests, which pass. */
 export const makeProvider = hostlessCommand({
@@ -39,6 +80,7 @@ export const makeProvider = hostlessCommand({
     'integrations make-provider acme',
     'integrations make-provider acme --with oauth,sync,identity',
     'integrations make-provider acme --like shopify',
+    'integrations make-provider acme --like timestamped-hmac --signature-header x-acme-sign --tolerance 60',
     'integrations make-provider acme-crm --dir app/providers --with none --json',
   ],
   places: ['identifier'],
@@ -48,13 +90,22 @@ export const makeProvider = hostlessCommand({
     dir: withDefault(text('where to', 'folder', 4_096), 'src/providers'),
     with: parts,
     like,
+    ...timestamped,
     force: flag('overwrite what is there'),
   },
-  async runWithoutHost(_, { identifier, dir, with: wanted, like: named, force }) {
-    // A provider like a door of the catalogue takes webhooks.
+  check({ like: named, ...input }) {
+    const given = TIMESTAMPED_FIELDS.filter((field) => input[field] !== undefined).map((field) => `--${kebab(field)}`)
+    if (named !== TIMESTAMPED_HMAC && given.length > 0)
+      throw new Refused(
+        'usage',
+        `${given.join(' and ')} ${given.length === 1 ? 'goes' : 'go'} with --like ${TIMESTAMPED_HMAC}, and ${named === undefined ? '--like was not given' : `--like ${named} was given`}.`,
+      )
+  },
+  async runWithoutHost(_, { identifier, dir, with: wanted, like: named, force, ...signing }) {
+    // A provider like a door takes webhooks.
     const chosen = new Set<Part>(named === undefined ? wanted : [...wanted, 'webhooks'])
-    const door = named === undefined ? null : (WEBHOOK_DOORS[named] ?? null)
     const names = providerNames(identifier)
+    const door = doorOf(names, named, signing)
     const files = [
       { name: `${identifier}.ts`, text: providerFile(names, chosen, door) },
       { name: `${identifier}.test.ts`, text: testFile(names, chosen, door) },
@@ -69,6 +120,24 @@ export const makeProvider = hostlessCommand({
   },
   show: ({ identifier, with: chosen, files }) => nextSteps(providerNames(identifier), new Set(chosen), files),
 })
+
+const TIMESTAMPED_FIELDS = Object.keys(timestamped) as (keyof typeof timestamped)[]
+
+function doorOf(
+  { dashed }: ProviderNames,
+  named: string | undefined,
+  given: { readonly [Name in keyof TimestampedHmac]: TimestampedHmac[Name] | undefined },
+): WebhookDoor {
+  if (named !== TIMESTAMPED_HMAC) return (named === undefined ? undefined : WEBHOOK_DOORS[named]) ?? usualDoor(dashed)
+  const usual = usualTimestampedHmac(dashed)
+  return timestampedHmac({
+    signatureHeader: given.signatureHeader ?? usual.signatureHeader,
+    timestampHeader: given.timestampHeader ?? usual.timestampHeader,
+    separator: given.separator ?? usual.separator,
+    encoding: given.encoding ?? usual.encoding,
+    tolerance: given.tolerance,
+  })
+}
 
 function nextSteps(names: ProviderNames, parts: ReadonlySet<Part>, [provider = '', tests = '']: string[]): string {
   const { identifier, className, label, constant } = names

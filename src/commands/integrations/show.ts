@@ -5,6 +5,7 @@ import type { RememberedStart } from '../../integrations/operator-view.ts'
 import { oauthStatusColumns } from '../../oauth/status-rules.ts'
 import { matchText } from '../../webhooks/former-secret-rules.ts'
 import type { FormerSecret } from '../../webhooks/former-secrets.ts'
+import { abilityWords } from '../ability-words.ts'
 import { streamLines } from '../cli/stream-lines.ts'
 import { table } from '../cli/table.ts'
 import type { Columns } from '../command.ts'
@@ -71,6 +72,7 @@ export const show = command({
       SHOWN.flatMap((field): [string, unknown][] => {
         if (field === 'streams') return streamLines(shown.streams)
         const value = shown[field]
+        if (field === 'contracts') return [['provider can', abilityWords(shown.contracts)]]
         if (field === 'oauth' && value !== null)
           return Object.entries(value as object).map(([part, each]) => [`oauth.${part}`, each])
         if (field === 'last_run') return [[field, shown.last_run?.status ?? null]]

@@ -24,11 +24,14 @@ export function usualDoor(dashed: string): WebhookDoor {
 }
 
 /** The members of the provider's class that say how a delivery is signed, named and typed. */
-export function doorMembers(door: WebhookDoor, isLike: boolean): string {
-  const { signature, deliveryId, eventType } = door
+export function doorMembers(door: WebhookDoor): string {
+  const { label, signature, deliveryId, eventType } = door
+  const isMadeUp = label === ''
   return [
     lines(
-      isLike ? `  /** Checked by \`webhook_secret\`: ${door.secret}. */` : '  // TODO: how its deliveries are signed.',
+      isMadeUp
+        ? '  // TODO: how its deliveries are signed.'
+        : `  /** Checked by \`webhook_secret\`: ${door.secret}. */`,
       `  readonly signature: SignatureScheme = ${literal(signature, '  ')}`,
     ),
     ...(signsDeliveryId(door)
@@ -39,7 +42,7 @@ export function doorMembers(door: WebhookDoor, isLike: boolean): string {
             '  readonly deliveryIdSigned = false',
           ),
         ]),
-    ...remarks(door, isLike),
+    ...(isMadeUp ? [] : [remarks(door)]),
     ...(deliveryId === undefined ? [] : [reading('webhookDeliveryId', deliveryId)]),
     ...(eventType === undefined ? [] : [reading('resolveWebhookEvent', eventType)]),
     ...answerMembers(door),
@@ -58,8 +61,7 @@ function read(place: DeliveryPlace): string {
 }
 
 /** What data can't say, each as a thing to do. */
-function remarks({ handshake, note, source }: WebhookDoor, isLike: boolean): string[] {
-  if (!isLike) return []
+function remarks({ handshake, note, source }: WebhookDoor): string {
   const found = [
     ...(handshake !== undefined && isLeftToDo(handshake)
       ? [`before the first delivery: ${handshakeText(handshake)}`]
@@ -69,7 +71,7 @@ function remarks({ handshake, note, source }: WebhookDoor, isLike: boolean): str
       ? 'written from memory: compare it with the provider’s page'
       : `as of ${source.seen}: ${source.page}`,
   ]
-  return [lines(...found.map((text) => `  // TODO: ${text}`))]
+  return lines(...found.map((text) => `  // TODO: ${text}`))
 }
 
 export function handshakeText(handshake: Handshake): string {

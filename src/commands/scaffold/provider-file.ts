@@ -1,14 +1,12 @@
 /** The text of a new provider. What it may import and has to keep: docs/writing-a-provider.md. */
 import type { WebhookDoor } from '../../webhooks/catalogue/door.ts'
 import { keepsVerifyToken, readers } from './door-answers-text.ts'
-import { doorMembers, usualDoor } from './door-text.ts'
+import { doorMembers } from './door-text.ts'
 import type { Part, ProviderNames } from './names.ts'
 import { blocks, classHead, importStatement, lines } from './source-text.ts'
 
-/** @param like a door of the catalogue; null: webhooks are invented */
-export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, like: WebhookDoor | null): string {
-  const door = like ?? usualDoor(names.dashed)
-  const members = parts.has('webhooks') ? doorMembers(door, like !== null) : ''
+export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, door: WebhookDoor): string {
+  const members = parts.has('webhooks') ? doorMembers(door) : ''
   const reads = parts.has('sync') || parts.has('health') || parts.has('identity')
   return `${blocks(
     lines(
@@ -23,6 +21,7 @@ export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, lik
     credentials(parts, door),
     (parts.has('health') || parts.has('identity')) && account(parts),
     parts.has('sync') && items(names),
+    parts.has('writes') && ADDED,
     parts.has('webhooks') && webhookEvent(names),
     providerClass(names, parts, members),
     parts.has('sync') && READING,
@@ -35,13 +34,16 @@ export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, lik
 function imports(parts: ReadonlySet<Part>, reads: boolean, members: string): (string | false)[] {
   const sync = parts.has('sync')
   const webhooks = parts.has('webhooks')
+  const calls = reads || parts.has('writes')
   const named = (...names: readonly string[]) => names.filter((name) => members.includes(name))
   const types = [
-    ...(reads || webhooks ? ['Integration'] : []),
-    ...(reads ? ['RequestContext', 'RequestOptions'] : []),
+    ...(calls || webhooks ? ['Integration'] : []),
+    ...(calls ? ['RequestContext'] : []),
+    ...(reads ? ['RequestOptions'] : []),
     ...(sync ? ['HasIncrementalSync', 'SyncItemEventClass', 'SyncSession'] : []),
     ...(webhooks ? ['HandlesWebhooks', 'Json', 'SignatureScheme', 'WebhookContext', 'WebhookRequest'] : []),
     ...named('WebhookDoor', 'WebhookPart'),
+    ...(parts.has('writes') ? ['SupportsIdempotency'] : []),
     ...(parts.has('oauth') ? ['OAuth2Client'] : []),
     ...(parts.has('identity') ? ['AuthenticatedUser', 'IdentifiesAuthenticatedUser'] : []),
     ...(isBare(parts) ? ['IntegrationProvider'] : []),
@@ -50,7 +52,7 @@ function imports(parts: ReadonlySet<Part>, reads: boolean, members: string): (st
     ...(sync ? ['nextByCursor', 'paginate', 'RateLimit', 'reduceCheckpointsByMax', 'SyncItemEvent'] : []),
     ...(webhooks ? ['ProviderEvent'] : []),
     ...named('activeWebhookSecrets', 'signedPart'),
-    ...(parts.has('oauth') ? ['OAuth2Provider', ...(reads ? ['ReauthRequiredException'] : [])] : []),
+    ...(parts.has('oauth') ? ['OAuth2Provider', ...(calls ? ['ReauthRequiredException'] : [])] : []),
   ]
   return [
     importStatement('import', named('createHmac'), 'node:crypto'),
@@ -68,13 +70,14 @@ function isBare(parts: ReadonlySet<Part>): boolean {
 function contractsOf(parts: ReadonlySet<Part>): string[] {
   return [
     ...(parts.has('sync') ? ['HasIncrementalSync'] : []),
+    ...(parts.has('writes') ? ['SupportsIdempotency'] : []),
     ...(parts.has('webhooks') ? ['HandlesWebhooks'] : []),
     ...(parts.has('identity') ? ['IdentifiesAuthenticatedUser'] : []),
   ]
 }
 
 function constants({ dashed }: ProviderNames, parts: ReadonlySet<Part>, reads: boolean): string | false {
-  const needsUrl = reads || parts.has('oauth')
+  const needsUrl = reads || parts.has('writes') || parts.has('oauth')
   const found = lines(
     needsUrl && `// TODO: where the API is.\nconst API_URL = 'https://api.${dashed}.example'`,
     parts.has('health') && 'const HEALTH_TIMEOUT_MS = 10_000',
@@ -126,6 +129,9 @@ export class ${prefix}ItemSynced extends SyncItemEvent<${prefix}Item> {
   static override readonly schema = Item
 }`
 
+const ADDED = `// TODO: how it answers a write.
+const Added = z.object({ id: z.string() })`
+
 const webhookEvent = ({
   identifier,
   prefix,
@@ -153,6 +159,7 @@ ${blocks(
   parts.has('health') && HEALTH,
   parts.has('identity') && IDENTITY,
   parts.has('sync') && sync(names),
+  parts.has('writes') && writes(parts),
   parts.has('webhooks') && webhooks(names, members),
 )}
 }`
@@ -231,6 +238,27 @@ const sync = ({ prefix }: ProviderNames): string => `  readonly reduceCheckpoint
     })
   }`
 
+/** The address is put together as {@link read} does it. */
+const writes = (
+  parts: ReadonlySet<Part>,
+): string => `  // TODO: how long it knows a key. If it knows none, leave out these three and the header: the key is then kept here alone.
+  readonly supportsIdempotency = true
+  readonly idempotencyHeader = 'Idempotency-Key'
+  readonly idempotencyWindowSeconds = 86_400
+
+  /** One key adds one item, however often it is tried and whatever fails in between. */
+  async addItem(integration: Integration, item: { name: string }, idempotencyKey: string): Promise<string> {
+    const call = async (context: RequestContext): Promise<Response> => {
+      ${tokenText(parts, '      ')}
+      const headers = new Headers({ Authorization: \`Bearer \${token}\`, 'Content-Type': 'application/json' })
+      if (context.idempotencyKey !== null) headers.set(this.idempotencyHeader, context.idempotencyKey)
+      return context.fetch(\`\${API_URL}/v1/items\`, { method: 'POST', headers, body: JSON.stringify(item) })
+    }
+    const options = { data: item, idempotencyKey }
+    const { id } = await integration.requestAs(Added, '/v1/items', 'POST', call, options)
+    return id
+  }`
+
 function webhooks({ prefix }: ProviderNames, members: string): string {
   return `${members}
 
@@ -263,7 +291,7 @@ function read<S extends z.ZodType>(
 ): Promise<z.output<S>> {
   const url = new URL(\`\${API_URL}\${path}\`)${sync ? WITH_QUERY : ''}
   const call = async ({ fetch }: RequestContext): Promise<Response> => {
-    ${parts.has('oauth') ? OAUTH_TOKEN : 'const { token } = Credentials.parse(integration.credentialsArray())'}
+    ${tokenText(parts, '    ')}
     return fetch(url, { headers: { Authorization: \`Bearer \${token}\` } })
   }
   return integration.requestAs(schema, path, 'GET', call, options)
@@ -272,5 +300,9 @@ function read<S extends z.ZodType>(
 
 const WITH_QUERY = '\n  url.search = new URLSearchParams(options.data).toString()'
 
-const OAUTH_TOKEN = `const token = await integration.getAccessToken()
-    if (token === null) throw new ReauthRequiredException(integration.id, 'there is no access token')`
+/** @param indent of the lines after the first */
+function tokenText(parts: ReadonlySet<Part>, indent: string): string {
+  if (!parts.has('oauth')) return 'const { token } = Credentials.parse(integration.credentialsArray())'
+  return `const token = await integration.getAccessToken()
+${indent}if (token === null) throw new ReauthRequiredException(integration.id, 'there is no access token')`
+}

@@ -1,13 +1,11 @@
 /** The text of a new provider's tests: the conformance suite (docs/testing.md) on an API that the file plays. */
 import type { SignatureScheme } from '../../providers/signatures/scheme-rules.ts'
 import type { WebhookDoor } from '../../webhooks/catalogue/door.ts'
-import { literal, usualDoor } from './door-text.ts'
+import { literal } from './door-text.ts'
 import type { Part, ProviderNames } from './names.ts'
 import { blocks, importStatement, lines, quoted } from './source-text.ts'
 
-/** @param like a door of the catalogue; null: webhooks are invented */
-export function testFile(names: ProviderNames, parts: ReadonlySet<Part>, like: WebhookDoor | null): string {
-  const door = like ?? usualDoor(names.dashed)
+export function testFile(names: ProviderNames, parts: ReadonlySet<Part>, door: WebhookDoor): string {
   const webhooks = parts.has('webhooks')
   return `${blocks(
     lines(
@@ -116,6 +114,7 @@ function api(parts: ReadonlySet<Part>, door: WebhookDoor | null): string {
     ...(jwks === null ? [] : [keysCase(jwks.url)]),
     ...(parts.has('health') || parts.has('identity') ? [ACCOUNT_CASE] : []),
     ...(parts.has('sync') ? [ITEMS_CASE] : []),
+    ...(parts.has('writes') ? [ADDING_CASE] : []),
     ...(parts.has('oauth') ? [OAUTH_CASES] : []),
   ]
   if (cases.length === 0)
@@ -148,6 +147,9 @@ const ITEMS_CASE = `    case 'GET /v1/items': {
       return Response.json({ items, next: items.length < behind.length ? items.at(-1)?.id : null })
     }`
 
+const ADDING_CASE = `    case 'POST /v1/items':
+      return Response.json({ id: '4' }, { status: 201 })`
+
 const OAUTH_CASES = `    case 'POST /oauth/token':
       return Response.json({ access_token: 'a-newer-access-token', token_type: 'Bearer', expires_in: 3600 })
     case 'POST /oauth/revoke':
@@ -157,13 +159,16 @@ function suite(names: ProviderNames, parts: ReadonlySet<Part>, door: WebhookDoor
   const { identifier, className } = names
   const client = parts.has('oauth') ? "{ id: 'a-client-id', secret: 'a-client-secret' }" : ''
   return lines(
+    `const provider = () => new ${className}(${client})`,
+    '',
     'describeProvider(',
     `  '${identifier}',`,
-    `  () => new ${className}(${client}),`,
+    '  provider,',
     '  {',
     `    credentials: ${credentials(parts)},`,
     parts.has('oauth') && "    secrets: ['a-client-secret', 'a-newer-access-token'],",
     '    api,',
+    parts.has('writes') && WRITE,
     parts.has('webhooks') && metadata(door),
     parts.has('webhooks') && webhook(door),
     parts.has('sync') && '    checkpoints: ITEMS.map((item) => item.updated_at),\n    cursor: CURSOR,',
@@ -172,6 +177,9 @@ function suite(names: ProviderNames, parts: ReadonlySet<Part>, door: WebhookDoor
     ')',
   )
 }
+
+const WRITE =
+  "    write: (integration, idempotencyKey) => provider().addItem(integration, { name: 'Fourth' }, idempotencyKey),"
 
 function credentials(parts: ReadonlySet<Part>): string {
   const own = parts.has('oauth')

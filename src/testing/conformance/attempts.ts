@@ -5,6 +5,7 @@ import type { OutboundCall } from '../../framework/context.ts'
 export interface Attempt {
   /** Method and endpoint, as the provider names them. */
   readonly what: string
+  readonly idempotencyKey: string | null
   /** How often it called out. */
   calls: number
 }
@@ -17,12 +18,18 @@ export class Attempts {
   readonly strays: string[] = []
   readonly #current = new AsyncLocalStorage<Attempt>()
 
+  /** The one that is being made: the played API asks it of a request. */
+  get current(): Attempt | undefined {
+    return this.#current.getStore()
+  }
+
   counted<T>(outbound: OutboundCall<T>): OutboundCall<T> {
     const { method, endpoint, call } = outbound
     return {
       ...outbound,
       call: (context) => {
-        const attempt: Attempt = { what: `${method.toUpperCase()} ${endpoint}`, calls: 0 }
+        const { fetch, fetchUpTo, idempotencyKey } = context
+        const attempt: Attempt = { what: `${method.toUpperCase()} ${endpoint}`, idempotencyKey, calls: 0 }
         this.all.push(attempt)
         const counting =
           (fetch: Fetch): Fetch =>
@@ -30,7 +37,6 @@ export class Attempts {
             attempt.calls += 1
             return fetch(input, init)
           }
-        const { fetch, fetchUpTo } = context
         const given = {
           ...context,
           fetch: counting(fetch),

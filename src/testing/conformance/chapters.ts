@@ -1,5 +1,5 @@
 /** Which checks a provider is put through: those of the contracts that it implements. */
-import type { HandlesWebhooks } from '../../providers/contracts.ts'
+import type { HandlesWebhooks, IntegrationProvider } from '../../providers/contracts.ts'
 import {
   handlesWebhooks,
   hasBackfill,
@@ -11,6 +11,7 @@ import {
   sharesRateLimit,
 } from '../../providers/contracts.ts'
 import { streamsOf, syncSource } from '../../providers/streams.ts'
+import type { KeyedWrite } from '../conformance.ts'
 import { backfillChapter } from './backfill-checks.ts'
 import type { Chapter, Subject } from './conformance-check.ts'
 import { listingFixtures } from './conformance-check.ts'
@@ -32,13 +33,14 @@ import { subscriptionChapter } from './subscription-checks.ts'
 import { syncChapter } from './sync-conformance.ts'
 import { traceChapter } from './traces.ts'
 import { webhookChapter } from './webhook-conformance.ts'
+import { UNASKED_WRITES, writeChapter } from './write-checks.ts'
 
 export function chapters(subject: Subject): Chapter[] {
   const declared = declarationChapter(subject)
   // Without a provider that can be registered there is nothing else to ask.
   if (!isWhole(subject)) return [declared]
   const provider = subject.provider()
-  const { webhook, metadata = {} } = subject.fixtures
+  const { webhook, write, metadata = {} } = subject.fixtures
   return [
     declared,
     credentialsChapter(),
@@ -47,6 +49,7 @@ export function chapters(subject: Subject): Chapter[] {
     ...failureChapters(provider),
     ...(sharesRateLimit(provider) ? [sharedLimitChapter()] : []),
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
+    ...writeChapters(provider, write),
     ...(handlesWebhooks(provider) && webhook !== undefined
       ? webhookChapters(signedFixture(provider, webhook, metadata), provider)
       : []),
@@ -55,6 +58,11 @@ export function chapters(subject: Subject): Chapter[] {
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
     traceChapter(),
   ]
+}
+
+function writeChapters(provider: IntegrationProvider, write: KeyedWrite | null | undefined): Chapter[] {
+  if (write === null) return []
+  return [write === undefined ? UNASKED_WRITES : writeChapter(provider, write)]
 }
 
 function webhookChapters(fixture: SignedFixture, provider: HandlesWebhooks): Chapter[] {

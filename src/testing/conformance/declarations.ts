@@ -2,7 +2,13 @@
 import assert from 'node:assert/strict'
 import { RateLimit } from '../../calls/rate-limit-rules.ts'
 import type { IntegrationProvider } from '../../providers/contracts.ts'
-import { handlesWebhooks, hasBackfill, hasIncrementalSync, hasStreams } from '../../providers/contracts.ts'
+import {
+  handlesWebhooks,
+  hasBackfill,
+  hasIncrementalSync,
+  hasStreams,
+  supportsIdempotency,
+} from '../../providers/contracts.ts'
 import { ProviderRegistry } from '../../providers/registry.ts'
 import { streamsOf, syncSource } from '../../providers/streams.ts'
 import type { ProviderFixtures } from '../conformance.ts'
@@ -52,6 +58,7 @@ function fixtures({ fixtures: given, provider }: Subject): Check {
           given.webhook !== undefined &&
           given.credentials.webhook_secret !== given.webhook.secret &&
           '`credentials.webhook_secret` equal to `webhook.secret`',
+        supportsIdempotency(made) && (given.write ?? null) === null && '`write`: it supports idempotency keys',
         ...streamsOf(made).flatMap((stream) => missingOfListing(made, given, stream)),
       ].filter((each) => each !== false)
       assert.deepEqual(missing, [], `describeProvider() needs of the fixtures: ${missing.join('; ')}`)

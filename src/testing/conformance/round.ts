@@ -1,5 +1,5 @@
 /** All that a provider does, once: what the checks of its traces are made on. */
-
+import { randomUUID } from 'node:crypto'
 import type { HasOAuth2 } from '../../providers/contracts.ts'
 import {
   handlesWebhooks,
@@ -37,13 +37,14 @@ export async function round(bench: Bench, integration: Integration): Promise<Thr
 
 function stepsOf(bench: Bench, integration: Integration): [by: string, work: () => unknown][] {
   const { provider, kit, subject } = bench
-  const { webhook, metadata = {} } = subject.fixtures
+  const { webhook, write, metadata = {} } = subject.fixtures
   const steps: [string, () => unknown][] = []
   if (hasHealthCheck(provider)) steps.push(['healthCheck()', () => provider.healthCheck(integration)])
   if (hasHealthCheck(provider))
     steps.push(['integrations.admin.testCredentials()', () => kit.integrations.admin.testCredentials(integration.id)])
   if (identifiesAuthenticatedUser(provider))
     steps.push(['authenticatedUser()', () => provider.authenticatedUser(integration)])
+  if (write) steps.push(['`write`', () => write(integration, randomUUID())])
   for (const stream of streamsOf(provider)) steps.push(...listingSteps(bench.ofStream(stream), integration))
   if (handlesWebhooks(provider) && webhook !== undefined)
     steps.push([

@@ -1,6 +1,6 @@
 /** The GitHub adapter keeps what every provider must keep. */
 import { afterAll, describe, it } from 'vitest'
-import { GitHubProvider } from '../../../src/adapters/github/index.ts'
+import { GitHubClient, GitHubProvider } from '../../../src/adapters/github/index.ts'
 import { describeProvider, gitHubSigner } from '../../../src/testing/index.ts'
 import { API, answer, at, comment, issue, numbers } from './played-repository.ts'
 
@@ -43,6 +43,7 @@ function api({ url, method }: Request): Response {
   if (path === 'user') return answer(200, user)
   if (path === 'repos/octo/widgets') return answer(200, { id: 1, name: 'widgets' })
   if (path === 'repos/octo/widgets/issues') {
+    if (method === 'POST') return answer(201, issue(131))
     const since = searchParams.get('since') ?? ''
     const listed = issues.filter(({ updated_at }) => updated_at >= since)
     return paged(searchParams.get('direction') === 'asc' ? listed : listed.reverse())
@@ -66,6 +67,8 @@ describeProvider(
     credentials: { token: TOKEN, webhook_secret: SECRET },
     metadata: { owner: 'octo', repo: 'widgets', base_url: API, hook_id: HOOK_ID },
     api,
+    write: (integration, idempotencyKey) =>
+      new GitHubClient(integration).issues.create({ title: 'It is broken', idempotencyKey }),
     webhook: {
       signer: gitHubSigner,
       body: { action: 'opened', issue: { number: 1 } },

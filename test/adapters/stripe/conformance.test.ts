@@ -12,6 +12,7 @@ const ANSWERS: Readonly<Record<string, unknown>> = {
     email: 'shop@example.com',
     business_profile: { name: 'The shop' },
   },
+  '/v1/customers': { id: 'cus_1', object: 'customer', email: 'ada@example.com' },
   '/v1/events': { object: 'list', url: '/v1/events', data: [event('evt_7'), event('evt_6')], has_more: false },
 }
 
@@ -39,6 +40,8 @@ describeProvider(
       if (pathname in ANSWERS) return Response.json(ANSWERS[pathname], { headers: { 'request-id': 'req_1' } })
       throw new TypeError(`no answer to ${pathname} is played`)
     },
+    write: (integration, idempotencyKey) =>
+      new StripeProvider().client(integration).customers.create({ email: 'ada@example.com', idempotencyKey }),
     webhook: {
       signer: stripeSigner,
       body: event('evt_1'),

@@ -137,6 +137,13 @@ describe('a detail page', () => {
     expect(address).toMatch(new RegExp(`^https?://[^/]+/integrations/acme/${plain.integrations}/webhook$`))
   })
 
+  it('of an integration says in words what its provider can do', async () => {
+    const page = await dashboard.page(`/integrations/${plain.integrations}`)
+    const [, words] = /<dt>Provider can<\/dt><dd>([^<]+)<\/dd>/.exec(page) ?? []
+    expect(words).toBe('receive webhooks, sync on a schedule, state its rate limit')
+    expect(page).not.toMatch(/HandlesWebhooks|HasScheduledSync|DeclaresRateLimit/)
+  })
+
   it('tells the life of its record, with links to what it caused and came from', async () => {
     const page = await dashboard.page(`/sync-items/${plain['sync-items']}`)
     expect(page).toContain('Its life')

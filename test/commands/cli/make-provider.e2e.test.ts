@@ -1,6 +1,6 @@
 /**
  * What make-provider writes compiles and passes as it is written: with the package installed, by the program itself, in a vitest
- * of the host's own. All 32 combinations are compiled. The suites of the usual parts, of all and of none are run; those of every
+ * of the host's own. All 64 combinations are compiled. The suites of the usual parts, of all and of none are run; those of every
  * combination in make-provider.long.test.ts.
  */
 import { execFile } from 'node:child_process'
@@ -13,7 +13,7 @@ import type { Part } from '../../../src/commands/scaffold/names.ts'
 import { PARTS } from '../../../src/commands/scaffold/names.ts'
 import { WEBHOOK_DOORS } from '../../../src/webhooks/catalogue/index.ts'
 import type { SuiteResult } from './written-providers.ts'
-import { COMBINATIONS, compilerErrors, suiteResults, writeProvider } from './written-providers.ts'
+import { COMBINATIONS, compilerErrors, suiteResults, TIMESTAMPED, writeProvider } from './written-providers.ts'
 
 const PACKAGE = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -35,7 +35,9 @@ const LIKE = [
     'asana',
   ],
   ...['trello', 'notion', 'dropbox', 'okta', 'azure-event-grid', 'hubspot', 'gocardless'],
+  ...TIMESTAMPED,
 ]
+const DOORS = [...Object.keys(WEBHOOK_DOORS), ...TIMESTAMPED]
 
 let host: string
 let suites: Promise<ReadonlyMap<string, SuiteResult>>
@@ -74,8 +76,8 @@ async function alter(name: string, from: string, to: string): Promise<void> {
 it('compiles with every check on, whatever it is made with', async () => {
   const names: string[] = []
   for (const parts of COMBINATIONS) names.push(await writeProvider(sources, parts))
-  expect(new Set(names).size).toBe(32)
-  for (const like of Object.keys(WEBHOOK_DOORS)) names.push(await writeProvider(sources, ['webhooks'], 'acme', like))
+  expect(new Set(names).size).toBe(64)
+  for (const like of DOORS) names.push(await writeProvider(sources, ['webhooks'], 'acme', like))
   const written = names.flatMap((name) => [join(sources, name, 'acme.ts'), join(sources, name, 'acme.test.ts')])
   const text = await readFile(join(sources, 'sync', 'acme.ts'), 'utf8')
   const mistaken = join(sources, 'mistaken.ts')
@@ -89,7 +91,7 @@ it('compiles with every check on, whatever it is made with', async () => {
 it('is laid out by the formatter of this package as it is written', async () => {
   for (const identifier of ['acme', 'a-rather-long-name-of-one'])
     for (const parts of COMBINATIONS) await writeProvider(join(sources, identifier), parts, identifier)
-  for (const like of Object.keys(WEBHOOK_DOORS)) await writeProvider(join(sources, 'like'), ['webhooks'], 'acme', like)
+  for (const like of DOORS) await writeProvider(join(sources, 'like'), ['webhooks'], 'acme', like)
   // The package's own configuration passes the folder by in which these stand.
   const configuration = JSON.parse(await readFile(join(PACKAGE, 'biome.json'), 'utf8')) as object
   const here = { files: { includes: ['**/*.ts'] }, json: { formatter: { enabled: false } } }

@@ -1,4 +1,4 @@
-/** All 32 providers that make-provider can write: each compiles in both ways of resolving modules, and passes its tests. */
+/** All 64 providers that make-provider can write: each compiles in both ways of resolving modules, and passes its tests. */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,7 +18,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 it.each(['nodenext', 'bundler'] as const)('compiles with module resolution %s', (resolution) => {
   const paths = names.flatMap((name) => [join(folder, name, 'acme.ts'), join(folder, name, 'acme.test.ts')])
-  expect(paths).toHaveLength(64)
+  expect(paths).toHaveLength(128)
   expect(compilerErrors(paths, resolution)).toEqual([])
 })
 

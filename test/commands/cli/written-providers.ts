@@ -5,11 +5,17 @@ import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import ts from 'typescript'
+import { usualDoor } from '../../../src/commands/scaffold/door-text.ts'
 import type { Part } from '../../../src/commands/scaffold/names.ts'
 import { PARTS, providerNames } from '../../../src/commands/scaffold/names.ts'
 import { providerFile } from '../../../src/commands/scaffold/provider-file.ts'
 import { testFile } from '../../../src/commands/scaffold/test-file.ts'
 import { WEBHOOK_DOORS } from '../../../src/webhooks/catalogue/index.ts'
+import {
+  TIMESTAMPED_HMAC,
+  timestampedHmac,
+  usualTimestampedHmac,
+} from '../../../src/webhooks/catalogue/timestamped-hmac.ts'
 
 const PACKAGE = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -25,13 +31,24 @@ export async function writeProvider(
   like: string | null = null,
 ): Promise<string> {
   const name = like ?? (parts.length === 0 ? 'none' : parts.join('-'))
-  const door = like === null ? null : (WEBHOOK_DOORS[like] ?? null)
   const names = providerNames(identifier)
+  const door = doorNamed(like, names.dashed)
   const chosen = new Set(parts)
   await mkdir(join(folder, name), { recursive: true })
   await writeFile(join(folder, name, `${identifier}.ts`), providerFile(names, chosen, door))
   await writeFile(join(folder, name, `${identifier}.test.ts`), testFile(names, chosen, door))
   return name
+}
+
+/** Of no provider: the usual one, and one with each option. */
+export const TIMESTAMPED = [TIMESTAMPED_HMAC, `${TIMESTAMPED_HMAC}-otherwise`]
+
+function doorNamed(like: string | null, dashed: string) {
+  const usual = usualTimestampedHmac(dashed)
+  if (like === TIMESTAMPED[0]) return timestampedHmac(usual)
+  if (like === TIMESTAMPED[1])
+    return timestampedHmac({ ...usual, signatureHeader: 'acme-sign', separator: '', encoding: 'base64', tolerance: 60 })
+  return (like === null ? undefined : WEBHOOK_DOORS[like]) ?? usualDoor(dashed)
 }
 
 /** Everything on that a host may have on, beyond `strict`. */
@@ -114,8 +131,10 @@ export async function suiteResults(
   }
   return new Map(
     testResults.map(({ name, message, assertionResults: tests }) => {
-      const failed = tests.filter(({ status }) => status !== 'passed').map(({ fullName }) => fullName)
-      const passed = tests.length - failed.length
+      const failed = tests
+        .filter(({ status }) => status !== 'passed' && status !== 'todo')
+        .map(({ fullName }) => fullName)
+      const passed = tests.filter(({ status }) => status === 'passed').length
       return [relative(folder, name), { passed, failed: message === '' ? failed : [...failed, message] }]
     }),
   )

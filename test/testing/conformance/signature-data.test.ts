@@ -7,10 +7,16 @@ import { describeProvider } from '../../../src/testing/index.ts'
 import type { WebhookDoor } from '../../../src/webhooks/catalogue/door.ts'
 import { signsDeliveryId } from '../../../src/webhooks/catalogue/door.ts'
 import { WEBHOOK_DOORS } from '../../../src/webhooks/catalogue/index.ts'
+import {
+  TIMESTAMPED_HMAC,
+  timestampedHmac,
+  usualTimestampedHmac,
+} from '../../../src/webhooks/catalogue/timestamped-hmac.ts'
 import { schemeKeys } from '../../support/scheme-keys.ts'
 
 /** One of each kind: a list with a time, form and address, several headers, a public key, a token, a JWT, a signature in the body. */
-const DOORS = ['stripe', 'twilio', 'box', 'discord', 'gitlab', 'netlify', 'mailgun']
+const DOORS = ['stripe', 'twilio', 'box', 'discord', 'gitlab', 'netlify', 'mailgun', TIMESTAMPED_HMAC]
+const TIMESTAMPED = timestampedHmac({ ...usualTimestampedHmac('acme'), encoding: 'base64', tolerance: 60 })
 
 function providerOf(door: WebhookDoor): HandlesWebhooks {
   const { signature, deliveryId, eventType } = door
@@ -28,7 +34,7 @@ function providerOf(door: WebhookDoor): HandlesWebhooks {
 }
 
 for (const name of DOORS) {
-  const door = WEBHOOK_DOORS[name]
+  const door = name === TIMESTAMPED_HMAC ? TIMESTAMPED : WEBHOOK_DOORS[name]
   if (door === undefined) throw new Error(`there is no door ${name}`)
   const { own, other } = schemeKeys(door.signature)
   describeProvider(
@@ -38,6 +44,7 @@ for (const name of DOORS) {
       credentials: { webhook_secret: own.secret },
       metadata: { ...door.sample.metadata, webhook_url: 'https://hooks.example.com/acme' },
       api: () => new Response(null, { status: 404 }),
+      write: null,
       webhook: {
         body: door.sample.body,
         ...(door.sample.headers === undefined ? {} : { headers: door.sample.headers }),

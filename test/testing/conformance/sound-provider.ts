@@ -13,6 +13,8 @@ import type {
   Json,
   MissedWebhook,
   ReconcilesWebhooks,
+  RequestContext,
+  SupportsIdempotency,
   SyncSession,
   WebhookDoor,
   WebhookRequest,
@@ -48,7 +50,8 @@ export class SoundProvider
     ReconcilesWebhooks,
     ClassifiesFailures,
     CustomizesRetry,
-    IdentifiesAuthenticatedUser
+    IdentifiesAuthenticatedUser,
+    SupportsIdempotency
 {
   readonly label: string = 'Tickets'
   readonly credentialsSchema: z.ZodType = z.looseObject({
@@ -84,6 +87,28 @@ export class SoundProvider
 
   retryDelayMs(error: unknown): number | null {
     return statusOf(error) === 420 ? 60_000 : null
+  }
+
+  // Writes.
+  readonly supportsIdempotency = true
+  readonly idempotencyHeader: string = 'Idempotency-Key'
+  readonly idempotencyWindowSeconds: number = 3_600
+
+  open(integration: Integration, subject: string, idempotencyKey: string | null): Promise<unknown> {
+    return integration.request('/tickets', 'POST', (context) => this.post(integration, subject, context), {
+      data: { subject },
+      idempotencyKey,
+    })
+  }
+
+  post(
+    integration: Integration,
+    subject: string,
+    { fetch, idempotencyKey }: Pick<RequestContext, 'fetch' | 'idempotencyKey'>,
+  ): Promise<Response> {
+    const headers = new Headers({ authorization: `Bearer ${integration.credentialsArray().access_token}` })
+    if (idempotencyKey !== null) headers.set(this.idempotencyHeader, idempotencyKey)
+    return fetch(`${API}/tickets`, { method: 'POST', headers, body: JSON.stringify({ subject }) })
   }
 
   // OAuth.
@@ -245,6 +270,7 @@ function ticket(number: number): Json {
 function api(request: Request): Response {
   const { pathname, searchParams } = new URL(request.url)
   if (pathname === '/me') return Response.json({ id: 7, name: 'Ada' })
+  if (pathname === '/tickets' && request.method === 'POST') return Response.json({ id: 't6' }, { status: 201 })
   if (pathname === '/tickets') return Response.json(PAGES[searchParams.get('after') ?? ''])
   if (pathname === '/token')
     return Response.json({ access_token: 'a-newer-token', refresh_token: 'a-newer-refresh-token', expires_in: 60 })
@@ -269,6 +295,7 @@ export const SOUND_FIXTURES: ProviderFixtures = {
   secrets: ['a-newer-token', 'a-newer-refresh-token'],
   metadata: { team: 'blue' },
   api,
+  write: (integration, idempotencyKey) => new SoundProvider().open(integration, 'It is broken', idempotencyKey),
   webhook: {
     signer: standardWebhooksSigner,
     body: { type: 'ticket.closed', ticket: 't1' },

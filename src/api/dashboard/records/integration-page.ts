@@ -1,6 +1,7 @@
 /** The page of one integration: what keeps it from working, what it has done lately, and all that can be done with it. */
 import { html } from 'hono/html'
 import type { z } from 'zod'
+import { abilityWords } from '../../../commands/ability-words.ts'
 import type { CircuitState, IntegrationShape, StreamShape } from '../../../commands/shapes.ts'
 import { percentOf } from '../../../integrations/rules.ts'
 import type { Figures } from '../../../rollups/series.ts'
@@ -123,7 +124,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
         integration.streams.length === 0
           ? undefined
           : html`<a href="#syncs">${integration.streams.map(({ stream }) => stream).join(', ')}</a>`,
-      'Provider contracts': contracts.join(', '),
+      'Provider can': abilityWords(contracts),
       Credentials:
         integration.credentials === null
           ? html`<span class="bad">can not be read</span>`
