@@ -27,7 +27,7 @@ import type { Credentials, Integration } from '../providers/integration.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from './keep-alive.ts'
 import { obtainsTokens } from './oauth-provider.ts'
 import { clearReauthMark, markReauthRequired, reauthMark } from './reauth.ts'
-import { isRefusal, noteTokensObtained, noteTokensRefused, refuseIfRefused } from './refused-tokens.ts'
+import { isRefusal, noteRefusalOver, noteTokensRefused, refuseIfRefused } from './refused-tokens.ts'
 import type { Tokens } from './rules.ts'
 import { expiresSoon, isInvalidGrant, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './rules.ts'
 import { saveTokens } from './token-save.ts'
@@ -186,7 +186,7 @@ async function askAndSave(
     // A late answer may arrive after another caller was refused for want of it.
     await clearReauthMark(framework, id)
     await noteTokenRefreshed(framework, id)
-    if (obtainsTokens(provider, fresh)) await noteTokensObtained(framework, fresh)
+    if (obtainsTokens(provider, fresh)) await noteRefusalOver(framework, fresh)
   })
   const announce = (): Promise<void> =>
     settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {

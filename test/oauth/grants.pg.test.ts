@@ -179,6 +179,28 @@ describe('client credentials', () => {
     expect(JSON.stringify(test.lines)).not.toContain('s1')
   })
 
+  it.each(['update()', 'updateCredentials()'])(
+    'that were refused are no trouble any more once %s gives an API key in their place',
+    async (way) => {
+      answerTokens({ secret: 'another' })
+      const integration = await make({
+        more: (provider) =>
+          Object.assign(provider, {
+            needsAuthorization: (of: Integration) => of.credentialsArray().api_key === undefined,
+          }),
+      })
+      await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+      const give = (credentials: Record<string, string>) =>
+        way === 'update()'
+          ? test.integrations.update(integration.id, { credentials })
+          : integration.updateCredentials(credentials)
+      await give({ note: 'nothing that helps' })
+      expect(await incidentsOf(integration)).toMatchObject([{ status: 'open' }])
+      await give({ api_key: 'a key in place of tokens' })
+      expect(await incidentsOf(integration)).toMatchObject([{ status: 'closed' }])
+    },
+  )
+
   it('are asked again at once after an outage, which is no refusal', async () => {
     const { answer } = server
     server.answer = (_request, response) => {
