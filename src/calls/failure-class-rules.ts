@@ -143,6 +143,8 @@ export function errorChain(error: unknown): object[] {
     chain.add(link)
     // What is below a database driver's error is the host's database, not the provider.
     if (isDatabaseError(link)) return
+    // What is below our HttpError is how its body ended: the status is the verdict.
+    if (isIntegrationsError(link, 'http_error')) return
     visit((link as { cause?: unknown }).cause, depth + 1)
     const detail = (link as { detail?: unknown }).detail
     if (typeof detail === 'object') visit(detail, depth + 1)
