@@ -53,7 +53,15 @@ beforeEach(async () => {
 afterEach(() => server.close())
 
 /** The server's present secret; with `refused`, what it answers to all. */
-function answerTokens({ secret = 's1', refused = null }: { secret?: string; refused?: string | null } = {}): void {
+function answerTokens({
+  secret = 's1',
+  refused = null,
+  lifeSeconds = 3_600,
+}: {
+  secret?: string
+  refused?: string | null
+  lifeSeconds?: number
+} = {}): void {
   let issued = 0
   server.answer = (request, response) => {
     const proof = Buffer.from(String(request.headers.authorization ?? '').replace('Basic ', ''), 'base64').toString()
@@ -65,7 +73,7 @@ function answerTokens({ secret = 's1', refused = null }: { secret?: string; refu
       return response.end(JSON.stringify({ error: failure }))
     }
     issued += 1
-    return response.end(JSON.stringify({ access_token: `token-${issued}`, token_type: 'Bearer', expires_in: 3_600 }))
+    return response.end(JSON.stringify({ access_token: `token-${issued}`, token_type: 'Bearer', expires_in: lifeSeconds }))
   }
 }
 
@@ -131,6 +139,21 @@ describe('client credentials', () => {
     expect((await integration.refresh()).credentialsArray()).toMatchObject({ access_token: 'token-1' })
     pass(3_400)
     expect(await (await integration.refresh()).getAccessToken()).toBe('token-2')
+  })
+
+  it.each([
+    [240, 120],
+    [3_600, 3_300],
+  ])('that last %i s are asked again once %i s are over, and not by each call', async (lifeSeconds, usedSeconds) => {
+    answerTokens({ lifeSeconds })
+    const integration = await make()
+    const ask = async () => (await integration.refresh()).getAccessToken()
+    expect([await ask(), await ask(), await ask()]).toEqual(['token-1', 'token-1', 'token-1'])
+    pass(usedSeconds - 20)
+    expect(await ask()).toBe('token-1')
+    pass(30)
+    expect(await ask()).toBe('token-2')
+    expect(server.received).toHaveLength(2)
   })
 
   it('replace a token that was refused, and make the call once more', async () => {
