@@ -26,7 +26,7 @@ import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from './keep-alive.ts'
 import { obtainsTokens } from './oauth-provider.ts'
-import { clearReauthMark, markReauthRequired, reauthMark } from './reauth.ts'
+import { clearReauthMark, markPairRefused, reauthMark } from './reauth.ts'
 import { isRefusal, noteRefusalOver, noteTokensRefused, refuseIfRefused } from './refused-tokens.ts'
 import type { Tokens } from './rules.ts'
 import { expiresSoon, isInvalidGrant, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './rules.ts'
@@ -242,12 +242,11 @@ async function failed(
     ? (error as ReauthRequiredException).integrationId === id
     : isInvalidGrant(error)
   if (isRefused) {
-    const now = await fresh.refresh()
-    // Another refresh was quicker and has used our refresh token up: its tokens are the answer.
-    if (!isSamePair(tokensOf(now.credentialsArray()), tokens))
-      return { credentials: now.credentialsArray(), announce: async () => {} }
     const reason = reasonOf(error, cutOffAt, secretsKnownTo(fresh))
-    const announce = await markReauthRequired(framework, now, reason)
+    const announce = await markPairRefused(framework, fresh, reason, tokens)
+    // Another refresh was quicker and has used our refresh token up: its tokens are the answer.
+    if (announce === null)
+      return { credentials: (await fresh.refresh()).credentialsArray(), announce: async () => {} }
     await settle(framework, fresh, 'the mark of a refresh could not be removed', () =>
       forgetRefreshBegun(framework, id),
     )
