@@ -245,8 +245,7 @@ async function failed(
     const reason = reasonOf(error, cutOffAt, secretsKnownTo(fresh))
     const announce = await markPairRefused(framework, fresh, reason, tokens)
     // Another refresh was quicker and has used our refresh token up: its tokens are the answer.
-    if (announce === null)
-      return { credentials: (await fresh.refresh()).credentialsArray(), announce: async () => {} }
+    if (announce === null) return { credentials: (await fresh.refresh()).credentialsArray(), announce: async () => {} }
     await settle(framework, fresh, 'the mark of a refresh could not be removed', () =>
       forgetRefreshBegun(framework, id),
     )

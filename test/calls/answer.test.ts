@@ -176,7 +176,10 @@ describe('report()', () => {
 
 describe('a body that cannot be read', () => {
   const faults: [string, Error][] = [
-    ['breaks off', new TypeError('terminated', { cause: Object.assign(new Error('closed'), { code: 'UND_ERR_SOCKET' }) })],
+    [
+      'breaks off',
+      new TypeError('terminated', { cause: Object.assign(new Error('closed'), { code: 'UND_ERR_SOCKET' }) }),
+    ],
     ['is too large', new ResponseTooLarge(10)],
   ]
   const broken = (status: number, fault: Error): Response =>

@@ -73,7 +73,9 @@ function answerTokens({
       return response.end(JSON.stringify({ error: failure }))
     }
     issued += 1
-    return response.end(JSON.stringify({ access_token: `token-${issued}`, token_type: 'Bearer', expires_in: lifeSeconds }))
+    return response.end(
+      JSON.stringify({ access_token: `token-${issued}`, token_type: 'Bearer', expires_in: lifeSeconds }),
+    )
   }
 }
 

@@ -446,10 +446,7 @@ describe('a refresh token that the provider takes no longer', () => {
   })
 
   it.each<[string, (integration: Integration) => Promise<void>]>([
-    [
-      'are put in by hand',
-      async ({ id }) => (await test.integrations.get(id)).updateCredentials(granted()),
-    ],
+    ['are put in by hand', async ({ id }) => (await test.integrations.get(id)).updateCredentials(granted())],
     [
       'come with a late answer',
       async ({ id }) => {
