@@ -44,9 +44,18 @@ const UNMADE: ReadonlySet<number> = new Set([307, 308])
  */
 export async function decode(value: unknown, { keyed = false } = {}): Promise<{ value: unknown; body: unknown }> {
   if (!isResponse(value)) return { value, body: bodyOf(value) }
-  const decoded = await decodeBody(value)
-  if (value.status >= 400 || (keyed && UNMADE.has(value.status)))
-    throw new HttpError(value.status, new Headers([...value.headers]), decoded)
+  const { status } = value
+  const isRefusal = status >= 400 || (keyed && UNMADE.has(status))
+  const refusal = (body: unknown, options?: { cause: unknown }): HttpError =>
+    new HttpError(status, new Headers([...value.headers]), body, options)
+  let decoded: unknown
+  try {
+    decoded = await decodeBody(value)
+  } catch (cause) {
+    // The provider has given its verdict: a body that breaks off, or is too large, takes nothing of it back.
+    throw isRefusal ? refusal(null, { cause }) : cause
+  }
+  if (isRefusal) throw refusal(decoded)
   return { value: decoded, body: decoded }
 }
 

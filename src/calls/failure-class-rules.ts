@@ -15,6 +15,8 @@ export type FailureClass = (typeof FailureClass)[keyof typeof FailureClass]
 
 /** How deep causes are followed. Deeper chains are loops or noise. */
 const MAX_CHAIN_DEPTH = 10
+/** The most links of a chain: a provider may name thousands of errors in one answer. */
+const MAX_CHAIN_LINKS = 100
 
 /** Codes of a connection that never stood: nothing of the request has left this machine. */
 export const NEVER_CONNECTED_CODES: ReadonlySet<string> = new Set([
@@ -132,22 +134,25 @@ export function firstStatus(candidates: readonly unknown[]): number | null {
   return status === undefined ? null : Number(status)
 }
 
-/** The error, its causes, Stripe's `detail` and an AggregateError's `errors`; depth-first, cycles cut. */
+/** The error, its causes, Stripe's `detail` and an AggregateError's `errors`; depth-first, cycles cut, 100 links at most. */
 export function errorChain(error: unknown): object[] {
-  const chain: object[] = []
+  const chain = new Set<object>()
   const visit = (link: unknown, depth: number): void => {
-    if (typeof link !== 'object' || link === null || depth > MAX_CHAIN_DEPTH || chain.includes(link)) return
-    chain.push(link)
+    if (typeof link !== 'object' || link === null || depth > MAX_CHAIN_DEPTH || chain.has(link)) return
+    if (chain.size === MAX_CHAIN_LINKS) return
+    chain.add(link)
     // What is below a database driver's error is the host's database, not the provider.
     if (isDatabaseError(link)) return
+    // What is below our HttpError is how its body ended: the status is the verdict.
+    if (isIntegrationsError(link, 'http_error')) return
     visit((link as { cause?: unknown }).cause, depth + 1)
     const detail = (link as { detail?: unknown }).detail
     if (typeof detail === 'object') visit(detail, depth + 1)
     const errors = (link as { errors?: unknown }).errors
-    if (Array.isArray(errors)) for (const inner of errors) visit(inner, depth + 1)
+    if (Array.isArray(errors)) for (const inner of errors.slice(0, MAX_CHAIN_LINKS)) visit(inner, depth + 1)
   }
   visit(error, 0)
-  return chain
+  return [...chain]
 }
 
 /** Whether this very link says that the connection failed, before an answer or in the middle of it. */

@@ -54,19 +54,20 @@ export function mayBeSentAgain(
   return priorState === 'unknown' && windowSeconds !== null && ageSeconds < windowSeconds
 }
 
+const WAITING_GATES = 3
 /** Writing a row, replacing a refused token, and the difference of two clocks. */
 const MARGIN_SECONDS = 120
 
 /**
  * How long a call can go on without a sign, in milliseconds. Its signs are the reservation and the row of each attempt; between two
- * of them it waits for its next attempt, twice for capacity, and for the provider.
+ * of them it waits for its next attempt, for capacity at three gates (suppression, rate limit, shared budget), and for the provider.
  */
 export function longestSilenceMs(longest: {
   readonly attemptMs: number
   readonly retrySeconds: number
   readonly capacitySeconds: number
 }): number {
-  return longest.attemptMs + (longest.retrySeconds + 2 * longest.capacitySeconds + MARGIN_SECONDS) * 1_000
+  return longest.attemptMs + (longest.retrySeconds + WAITING_GATES * longest.capacitySeconds + MARGIN_SECONDS) * 1_000
 }
 
 /** Of a spent key: whether its call's answer is known. */

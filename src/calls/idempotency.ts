@@ -49,6 +49,8 @@ interface LedgerEntry {
 export interface Reservation {
   /** The same call, made only while it is this caller's turn. */
   guard<T>(call: Call<T>): Call<T>
+  /** An attempt of this call may have had an effect: from now on it is made only while the provider knows the key. */
+  doubt(): void
   /** Gives the key back if no attempt can have had an effect; else it stays spent. Never throws. */
   end(ending: Ending): Promise<void>
 }
@@ -70,14 +72,16 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
     if (entry === null) continue
     if (windowSeconds === null) {
       if (own === null) throw conflict(key, entry)
-      return { guard: (made) => made, end: (ending) => giveBack(call, own.id, ending) }
+      return { guard: (made) => made, doubt: () => {}, end: (ending) => giveBack(call, own.id, ending) }
     }
     if (own === null && !mayBeSentAgain(entry)) throw conflict(key, entry)
 
     const turn = new Turn(call, key, entry)
     let still: LedgerEntry | null
+    let askedAtMs: number
     try {
       if (!(await turn.take())) throw conflict(key, entry)
+      askedAtMs = framework.clock.now().getTime()
       // The caller that had the turn before us may have been answered since: also one that was quicker than we who spent the key.
       still = await ledgerEntry(framework, key)
     } catch (error) {
@@ -92,12 +96,19 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
       await turn.giveBack()
       continue
     }
+    let mayHaveHadEffect = own === null
+    const ageSeconds = (): number => still.ageSeconds + (framework.clock.now().getTime() - askedAtMs) / 1_000
     return {
       guard: (made) => async (context) => {
         await turn.renew()
+        // The waits before an attempt may be longer than the rest of the window.
+        if (mayHaveHadEffect && !mayBeSentAgain({ ...still, ageSeconds: ageSeconds() })) throw conflict(key, still)
         // The renewal takes of the attempt's time. A call that was given up meanwhile is not sent.
         context.signal.throwIfAborted()
         return made(context)
+      },
+      doubt() {
+        mayHaveHadEffect = true
       },
       async end(ending) {
         // Another caller's call may have had an effect: then the key stays with that one.

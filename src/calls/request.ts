@@ -92,12 +92,13 @@ function mayBeStale({ error, failureClass }: Extract<Ending, { kind: 'failed' }>
 
 async function makeKeyedAttempts(call: PlannedCall, key: string): Promise<Ending> {
   const reservation = await reserve(call, key)
-  const ending = await makeAttempts({ ...call, call: reservation.guard(call.call) })
+  const ending = await makeAttempts({ ...call, call: reservation.guard(call.call) }, () => reservation.doubt())
   await reservation.end(ending)
   return ending
 }
 
-async function makeAttempts(call: PlannedCall): Promise<Ending> {
+/** @param onDoubt told once an attempt may have changed something at the provider */
+async function makeAttempts(call: PlannedCall, onDoubt: () => void = () => {}): Promise<Ending> {
   const { framework, integration, options, signal } = call
   const tokens = new CallTokens(call)
   let firstRowId: number | null = null
@@ -128,6 +129,7 @@ async function makeAttempts(call: PlannedCall): Promise<Ending> {
 
     const { error, failureClass } = outcome
     withoutEffect &&= isSurelyWithoutEffect(error, failureClass)
+    if (!withoutEffect) onDoubt()
     // Not counted: the provider has judged the token, not the call.
     if (await tokens.replaceRefused(outcome)) continue
     const decision = decideRetry(call, attempt, outcome)

@@ -24,6 +24,12 @@ export type LookupAll = (
 /** How deep `fetch failed` and the like hide the failure. */
 const MAX_CAUSES = 10
 
+/**
+ * Without a byte of the answer. Above the longest `timeoutMs` of a call, 600 s, so that the signal decides; undici's own 300 s
+ * would be the end of a slow call. It still ends an answer that its receiver has left unread.
+ */
+const SILENCE_TIMEOUT_MS = 660_000
+
 /** Of the undici package's class, or of the platform's. */
 export type HopAnswer = UndiciResponse | Response
 
@@ -60,7 +66,12 @@ export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs 
         : new ProxyAgent({ uri: proxy, proxyTunnel: false, proxyTls: { timeout } })
     // So that a first call after the end fails as any later one does, and leaves nothing open.
     if (isClosed) await dispatcher.destroy()
-    return { fetch, dispatcher }
+    // With each request: a proxy's agent does not hand its own options on.
+    const patient = dispatcher.compose(
+      (dispatch) => (options, handler) =>
+        dispatch({ ...options, headersTimeout: SILENCE_TIMEOUT_MS, bodyTimeout: SILENCE_TIMEOUT_MS }, handler),
+    )
+    return { fetch, dispatcher: patient }
   }
   let opened: ReturnType<typeof open> | undefined
 

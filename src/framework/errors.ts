@@ -279,15 +279,16 @@ export class InvalidCredentials extends IntegrationsError {
   }
 }
 
-/** A provider answered with a status of 400 or more. */
+/** A provider answered with a status of 400 or more. Its cause, if any, says why the body could not be read. */
 export class HttpError extends IntegrationsError {
   override readonly code = 'http_error'
   constructor(
     readonly status: number,
     readonly headers: Headers,
     readonly body: unknown,
+    options?: { cause?: unknown },
   ) {
-    super(`The provider answered ${status}.`)
+    super(`The provider answered ${status}.`, options)
   }
 }
 

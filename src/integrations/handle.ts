@@ -126,7 +126,7 @@ export function integrationHandle(
       const { keys, stored } = await patchCredentials(framework, row.id, patch, options)
       adopt(stored)
       await forgetAuthenticatedUser(framework, row.id)
-      await noteCredentialsGiven(framework, row.id, options?.replace === true ? [...keys, 'access_token'] : keys)
+      await noteCredentialsGiven(framework, handle, options?.replace === true ? [...keys, 'access_token'] : keys)
       await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
     },
     async updateSyncCursor(value) {

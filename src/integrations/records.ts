@@ -138,7 +138,7 @@ export async function updateIntegrationRow(
   if (patch.credentials !== undefined) {
     await forgetAuthenticatedUser(framework, id)
     const keys = keysOf(patch.credentials)
-    await noteCredentialsGiven(framework, id, keys)
+    await noteCredentialsGiven(framework, integration, keys)
     await listeners.emit('CredentialsUpdated', { integration, keys })
   }
   return integration

@@ -3,11 +3,13 @@ import { integrationKey } from '../cache/integration-keys.ts'
 import type { Framework } from '../framework/context.ts'
 import { errorKind } from '../framework/thrown.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'
+import { hasOAuth2 } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { KeepAliveState, TokenLifetimes } from './keep-alive-rules.ts'
 import { afterFailure, afterSuccess, hasFailedForGood, NOTHING_KNOWN } from './keep-alive-rules.ts'
+import { obtainsTokens } from './oauth-provider.ts'
 import { clearReauthMark, markReauthRequired } from './reauth.ts'
-import { forgetRefusal } from './refused-tokens.ts'
+import { forgetRefusal, noteRefusalOver } from './refused-tokens.ts'
 import { afterTokenWork } from './token-work.ts'
 
 /** As the cache holds it. */
@@ -50,14 +52,19 @@ export async function forgetKeepAlive({ cache }: Framework, integrationId: numbe
  * Credentials were entered by hand. Nothing is known of new tokens: neither that a person is needed, nor how long they have been
  * unused.
  *
+ * @param integration with the new credentials
  * @param keys those that were given, or removed
  */
 export async function noteCredentialsGiven(
   framework: Framework,
-  integrationId: number,
+  integration: Integration,
   keys: readonly string[],
 ): Promise<void> {
-  await forgetRefusal(framework, integrationId)
+  const { id: integrationId } = integration
+  const provider = framework.providers.find(integration.provider)
+  const mayObtain = provider === null || !hasOAuth2(provider) || obtainsTokens(provider, integration)
+  // With an API key in the place of tokens no token will ever be obtained.
+  await (mayObtain ? forgetRefusal(framework, integrationId) : noteRefusalOver(framework, integration))
   if (!keys.some((key) => key === 'access_token' || key === 'refresh_token')) return
   await afterTokenWork(framework, integrationId, async () => {
     await clearReauthMark(framework, integrationId)

@@ -2,9 +2,13 @@
  * The lasting mark of an integration that a person has to authorize again. Rule: docs/behaviour/oauth.md, "Reauthorization".
  */
 import { integrationKey } from '../cache/integration-keys.ts'
+import type { Transaction } from '../db/client.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
+import { requireLocked } from '../integrations/queries.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { Tokens } from './rules.ts'
+import { isSamePair, tokensOf } from './rules.ts'
 
 export interface ReauthMark {
   readonly reason: string
@@ -32,24 +36,59 @@ export async function markReauthRequired(
   integration: Integration,
   reason: string,
 ): Promise<() => Promise<void>> {
-  const { clock, listeners } = framework
-  const mark = { reason: reason.slice(0, MAX_REASON_LENGTH), since: clock.now().toISOString() }
-  const isFirst = await addMark(framework, integration.id, mark)
+  const mark = newMark(framework, reason)
+  const isFirst = await framework.db.transaction((tx) => addMark(framework, tx, integration.id, mark))
+  return announcing(framework, integration, mark, isFirst)
+}
+
+/**
+ * As {@link markReauthRequired}, for a pair of tokens that the provider refuses. Under the lock of the row: a late answer that is
+ * stored at the same moment comes before the mark, or takes it away.
+ *
+ * @returns null: the pair has been replaced, so nothing is marked. @throws IntegrationNotFound
+ */
+export async function markPairRefused(
+  framework: Framework,
+  integration: Integration,
+  reason: string,
+  refused: Tokens,
+): Promise<(() => Promise<void>) | null> {
+  const { db, tables, encryption } = framework
+  const mark = newMark(framework, reason)
+  const isFirst = await db.transaction(async (tx) => {
+    const row = await requireLocked(tx, tables, integration.id)
+    const isReplaced = !isSamePair(tokensOf(encryption.decrypt(row.id, row.credentials)), refused)
+    return isReplaced ? null : addMark(framework, tx, integration.id, mark)
+  })
+  return isFirst === null ? null : announcing(framework, integration, mark, isFirst)
+}
+
+function newMark({ clock }: Framework, reason: string): StoredMark {
+  return { reason: reason.slice(0, MAX_REASON_LENGTH), since: clock.now().toISOString() }
+}
+
+function announcing(
+  { listeners }: Framework,
+  integration: Integration,
+  { reason }: StoredMark,
+  isFirst: boolean,
+): () => Promise<void> {
   return async () => {
-    if (isFirst) await listeners.emit('ReauthRequired', { integration, reason: mark.reason })
+    if (isFirst) await listeners.emit('ReauthRequired', { integration, reason })
   }
 }
 
 /** With its durable event. @returns whether there was no mark */
-async function addMark(framework: Framework, integrationId: number, mark: StoredMark): Promise<boolean> {
-  const { cache, db, listeners } = framework
-  if (!listeners.isDurable('ReauthRequired')) return cache.add(reauthKey(integrationId), { ...mark }, null)
-  return db.transaction(async (tx) => {
-    const isFirst = await cache.within(tx).add(reauthKey(integrationId), { ...mark }, null)
-    const { reason } = mark
-    if (isFirst) await recordEvents(framework, tx, integrationId, [{ name: 'ReauthRequired', payload: { reason } }])
-    return isFirst
-  })
+async function addMark(
+  framework: Framework,
+  tx: Transaction,
+  integrationId: number,
+  mark: StoredMark,
+): Promise<boolean> {
+  const isFirst = await framework.cache.within(tx).add(reauthKey(integrationId), { ...mark }, null)
+  const { reason } = mark
+  if (isFirst) await recordEvents(framework, tx, integrationId, [{ name: 'ReauthRequired', payload: { reason } }])
+  return isFirst
 }
 
 /** Null: its authorization is good, as far as is known. */

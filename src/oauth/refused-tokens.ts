@@ -64,8 +64,8 @@ export async function noteTokensRefused(
   }
 }
 
-/** Tokens were obtained: the incident closes, if all else is well. */
-export async function noteTokensObtained(framework: Framework, integration: Integration): Promise<void> {
+/** Tokens were obtained, or are needed no longer: the incident closes, if all else is well. */
+export async function noteRefusalOver(framework: Framework, integration: Integration): Promise<void> {
   const { db, tables } = framework
   const { id: integrationId } = integration
   await forgetRefusal(framework, integrationId)

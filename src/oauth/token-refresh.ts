@@ -27,8 +27,8 @@ import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from './keep-alive.ts'
 import { obtainsTokens } from './oauth-provider.ts'
-import { clearReauthMark, markReauthRequired, reauthMark } from './reauth.ts'
-import { isRefusal, noteTokensObtained, noteTokensRefused, refuseIfRefused } from './refused-tokens.ts'
+import { clearReauthMark, markPairRefused, reauthMark } from './reauth.ts'
+import { isRefusal, noteRefusalOver, noteTokensRefused, refuseIfRefused } from './refused-tokens.ts'
 import type { Tokens } from './rules.ts'
 import { expiresSoon, isInvalidGrant, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './rules.ts'
 import { saveTokens } from './token-save.ts'
@@ -186,7 +186,7 @@ async function askAndSave(
     // A late answer may arrive after another caller was refused for want of it.
     await clearReauthMark(framework, id)
     await noteTokenRefreshed(framework, id)
-    if (obtainsTokens(provider, fresh)) await noteTokensObtained(framework, fresh)
+    if (obtainsTokens(provider, fresh)) await noteRefusalOver(framework, fresh)
   })
   const announce = (): Promise<void> =>
     settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {
@@ -242,12 +242,10 @@ async function failed(
     ? (error as ReauthRequiredException).integrationId === id
     : isInvalidGrant(error)
   if (isRefused) {
-    const now = await fresh.refresh()
-    // Another refresh was quicker and has used our refresh token up: its tokens are the answer.
-    if (!isSamePair(tokensOf(now.credentialsArray()), tokens))
-      return { credentials: now.credentialsArray(), announce: async () => {} }
     const reason = reasonOf(error, cutOffAt, secretsKnownTo(fresh))
-    const announce = await markReauthRequired(framework, now, reason)
+    const announce = await markPairRefused(framework, fresh, reason, tokens)
+    // Another refresh was quicker and has used our refresh token up: its tokens are the answer.
+    if (announce === null) return { credentials: (await fresh.refresh()).credentialsArray(), announce: async () => {} }
     await settle(framework, fresh, 'the mark of a refresh could not be removed', () =>
       forgetRefreshBegun(framework, id),
     )

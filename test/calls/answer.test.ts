@@ -4,8 +4,11 @@ import type { Answer } from '../../src/calls/answer.ts'
 import { answerOf, decode, NO_ANSWER } from '../../src/calls/answer.ts'
 import type { Reported } from '../../src/calls/attempt.ts'
 import { callContext } from '../../src/calls/attempt.ts'
+import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
+import { classifyFailure } from '../../src/calls/failure-class-rules.ts'
+import { isSurelyWithoutEffect } from '../../src/calls/idempotency-rules.ts'
 import type { Egress } from '../../src/egress/guarded-fetch.ts'
-import { HttpError } from '../../src/framework/errors.ts'
+import { HttpError, ResponseTooLarge } from '../../src/framework/errors.ts'
 
 const NOW = new Date('2026-01-31T12:00:00Z')
 const IN_AN_HOUR = NOW.getTime() / 1_000 + 3_600
@@ -168,5 +171,40 @@ describe('report()', () => {
   it('counts for its own attempt only', () => {
     reporting().context.report({ statusCode: 201 })
     expect(reporting().over(NO_ANSWER)).toEqual(NO_ANSWER)
+  })
+})
+
+describe('a body that cannot be read', () => {
+  const faults: [string, Error][] = [
+    [
+      'breaks off',
+      new TypeError('terminated', { cause: Object.assign(new Error('closed'), { code: 'UND_ERR_SOCKET' }) }),
+    ],
+    ['is too large', new ResponseTooLarge(10)],
+  ]
+  const broken = (status: number, fault: Error): Response =>
+    new Response(new ReadableStream({ pull: (controller) => controller.error(fault) }), {
+      status,
+      headers: { 'retry-after': '7' },
+    })
+
+  describe.each(faults)('since it %s', (_, fault) => {
+    it.each([
+      [429, 'throttle'],
+      [404, 'client'],
+      [503, 'upstream'],
+    ])('leaves the verdict to the status %i: %s', async (status, failureClass) => {
+      const error = await decode(broken(status, fault)).catch((thrown: unknown) => thrown)
+      expect(error).toMatchObject({ code: 'http_error', status, body: null, cause: fault })
+      expect(classifyFailure({ error, callerAborted: false })).toBe(failureClass)
+      expect(answerOf(error, NOW)).toMatchObject({ statusCode: status, retryAfterSeconds: 7 })
+      expect(isSurelyWithoutEffect(error, failureClass as FailureClass)).toBe(failureClass !== 'upstream')
+    })
+
+    it('is the failure itself where the status is none', async () => {
+      await expect(decode(broken(200, fault))).rejects.toBe(fault)
+      await expect(decode(broken(307, fault))).rejects.toBe(fault)
+      await expect(decode(broken(307, fault), { keyed: true })).rejects.toMatchObject({ status: 307, body: null })
+    })
   })
 })

@@ -194,6 +194,19 @@ describe('the chain of an error', () => {
     expect(errorChain(link)).toHaveLength(11)
   })
 
+  it('has 100 links at most, however many errors a provider names', () => {
+    const many = Array.from({ length: 10_000 }, (_, n) => ({ n }))
+    const outer = { cause: { status: 503 }, errors: many }
+    expect(errorChain(outer)).toEqual([outer, outer.cause, ...many.slice(0, 98)])
+    expect(classOf(outer)).toBe('upstream')
+    let link: object = {}
+    for (let level = 0; level < 10; level += 1) {
+      const inner = link
+      link = { errors: Array.from({ length: 1_000 }, () => ({ ...inner })) }
+    }
+    expect(errorChain(link)).toHaveLength(100)
+  })
+
   it.each(['text', 7, null, undefined, Symbol('x')])('of %s is empty', (thrown) => {
     expect(errorChain(thrown)).toEqual([])
     expect(classOf(thrown)).toBe('unknown')

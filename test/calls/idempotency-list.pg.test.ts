@@ -137,8 +137,8 @@ describe('freeing a key', () => {
     const refused = await idempotencyKeys.forget(id, by).catch((error: unknown) => error)
     expect(refused).toMatchObject({ code: 'idempotency_key_in_use', id })
     const [attempt] = await test.sql<{ at: Date }[]>`select created_at as at from integration_requests`
-    // timeoutMs 600, retry.retry_after_max_seconds 600, twice rate_limiting.max_wait_seconds 10, and 120 beside.
-    expect((refused as { until: Date }).until.getTime()).toBe(Number(attempt?.at) + 1_340_000)
+    // timeoutMs 600, retry.retry_after_max_seconds 600, three times rate_limiting.max_wait_seconds 10, and 120 beside.
+    expect((refused as { until: Date }).until.getTime()).toBe(Number(attempt?.at) + 1_350_000)
     expect(await test.sql`select from integration_audit`).toHaveLength(0)
     await age(1)
     await idempotencyKeys.forget(id, by)

@@ -95,6 +95,6 @@ describe('a repeat of a spent key', () => {
   })
 })
 
-it('a call is silent for an attempt, a wait, two waits for capacity and a margin at most', () => {
-  expect(longestSilenceMs({ attemptMs: 500, retrySeconds: 30, capacitySeconds: 7 })).toBe(500 + (30 + 14 + 120) * 1_000)
+it('a call is silent for an attempt, a wait, three waits for capacity and a margin at most', () => {
+  expect(longestSilenceMs({ attemptMs: 500, retrySeconds: 30, capacitySeconds: 7 })).toBe(500 + (30 + 21 + 120) * 1_000)
 })

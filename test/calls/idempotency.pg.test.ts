@@ -518,6 +518,13 @@ describe('a provider that knows keys itself', () => {
       own = await makeIntegration(clocked, 'knowing')
     })
     afterEach(() => clocked.close())
+    const context = { signal: new AbortController().signal } as never
+    const WITHOUT_EFFECT = {
+      kind: 'failed',
+      error: new Error(),
+      failureClass: 'throttle',
+      withoutEffect: true,
+    } as const
 
     it('the turn of a caller that died ends with the call‘s timeout', async () => {
       await reserve({ framework: clocked.framework, integration: own, provider: KNOWING, timeoutMs: 30_000 }, 'key')
@@ -540,6 +547,35 @@ describe('a provider that knows keys itself', () => {
       })
     })
 
+    it('a repeat that waits beyond the end of the window is not sent', async () => {
+      await expect(write(answers('', 503), {}, own)).rejects.toMatchObject({ status: 503 })
+      clock.advance(WINDOW_SECONDS - 5)
+      const call = { framework: clocked.framework, integration: own, provider: KNOWING, timeoutMs: 30_000 }
+      const reservation = await reserve(call, 'key')
+      const repeat = vi.fn(async () => 'sent')
+      clock.advance(4)
+      expect(await reservation.guard(repeat)(context)).toBe('sent')
+      clock.advance(1)
+      await conflictOf(Promise.resolve(reservation.guard(repeat)(context)))
+      expect(repeat).toHaveBeenCalledTimes(1)
+      await reservation.end(WITHOUT_EFFECT)
+      expect(await ledger(own)).toEqual(['key'])
+    })
+
+    it.each([
+      [503, 'is the last one', 1],
+      [429, 'is followed by another, since it had no effect', 2],
+    ])('an attempt of the first call that ends with %i at the end of the window %s', async (status, _, made) => {
+      const call = vi.fn(() => {
+        clock.advance(WINDOW_SECONDS)
+        return new Response('{}', { status: call.mock.calls.length === 1 ? status : 200 })
+      })
+      const ended = write(call, { attempts: 3 }, own)
+      if (made === 1) await conflictOf(ended)
+      else await ended
+      expect(call).toHaveBeenCalledTimes(made)
+    })
+
     /** The reservation of a call that has waited for capacity longer than its turn lasts. */
     async function lateReservation() {
       const call = { framework: clocked.framework, integration: own, provider: KNOWING, timeoutMs: 1_000 }
@@ -548,7 +584,6 @@ describe('a provider that knows keys itself', () => {
       clock.advance(60)
       return reservation
     }
-    const context = { signal: new AbortController().signal } as never
 
     it('a caller whose turn ran out while it waited takes it again', async () => {
       const reservation = await lateReservation()
@@ -569,13 +604,6 @@ describe('a provider that knows keys itself', () => {
       await reservation.end({ kind: 'failed', error: new Error(), failureClass: 'client', withoutEffect: true })
       expect(await ledger(own)).toEqual(['key'])
     })
-
-    const WITHOUT_EFFECT = {
-      kind: 'failed',
-      error: new Error(),
-      failureClass: 'throttle',
-      withoutEffect: true,
-    } as const
 
     it.each([
       ['was answered', 200],

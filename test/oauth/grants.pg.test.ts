@@ -53,7 +53,15 @@ beforeEach(async () => {
 afterEach(() => server.close())
 
 /** The server's present secret; with `refused`, what it answers to all. */
-function answerTokens({ secret = 's1', refused = null }: { secret?: string; refused?: string | null } = {}): void {
+function answerTokens({
+  secret = 's1',
+  refused = null,
+  lifeSeconds = 3_600,
+}: {
+  secret?: string
+  refused?: string | null
+  lifeSeconds?: number
+} = {}): void {
   let issued = 0
   server.answer = (request, response) => {
     const proof = Buffer.from(String(request.headers.authorization ?? '').replace('Basic ', ''), 'base64').toString()
@@ -65,7 +73,9 @@ function answerTokens({ secret = 's1', refused = null }: { secret?: string; refu
       return response.end(JSON.stringify({ error: failure }))
     }
     issued += 1
-    return response.end(JSON.stringify({ access_token: `token-${issued}`, token_type: 'Bearer', expires_in: 3_600 }))
+    return response.end(
+      JSON.stringify({ access_token: `token-${issued}`, token_type: 'Bearer', expires_in: lifeSeconds }),
+    )
   }
 }
 
@@ -133,6 +143,21 @@ describe('client credentials', () => {
     expect(await (await integration.refresh()).getAccessToken()).toBe('token-2')
   })
 
+  it.each([
+    [240, 120],
+    [3_600, 3_300],
+  ])('that last %i s are asked again once %i s are over, and not by each call', async (lifeSeconds, usedSeconds) => {
+    answerTokens({ lifeSeconds })
+    const integration = await make()
+    const ask = async () => (await integration.refresh()).getAccessToken()
+    expect([await ask(), await ask(), await ask()]).toEqual(['token-1', 'token-1', 'token-1'])
+    pass(usedSeconds - 20)
+    expect(await ask()).toBe('token-1')
+    pass(30)
+    expect(await ask()).toBe('token-2')
+    expect(server.received).toHaveLength(2)
+  })
+
   it('replace a token that was refused, and make the call once more', async () => {
     const integration = await make()
     await integration.getAccessToken()
@@ -178,6 +203,28 @@ describe('client credentials', () => {
     expect(await incidentsOf(integration)).toMatchObject([{ status: 'closed' }])
     expect(JSON.stringify(test.lines)).not.toContain('s1')
   })
+
+  it.each(['update()', 'updateCredentials()'])(
+    'that were refused are no trouble any more once %s gives an API key in their place',
+    async (way) => {
+      answerTokens({ secret: 'another' })
+      const integration = await make({
+        more: (provider) =>
+          Object.assign(provider, {
+            needsAuthorization: (of: Integration) => of.credentialsArray().api_key === undefined,
+          }),
+      })
+      await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+      const give = (credentials: Record<string, string>) =>
+        way === 'update()'
+          ? test.integrations.update(integration.id, { credentials })
+          : integration.updateCredentials(credentials)
+      await give({ note: 'nothing that helps' })
+      expect(await incidentsOf(integration)).toMatchObject([{ status: 'open' }])
+      await give({ api_key: 'a key in place of tokens' })
+      expect(await incidentsOf(integration)).toMatchObject([{ status: 'closed' }])
+    },
+  )
 
   it('are asked again at once after an outage, which is no refusal', async () => {
     const { answer } = server

@@ -7,7 +7,8 @@ import { HttpError, ReauthRequiredException } from '../../src/framework/errors.t
 import { integrationContext } from '../../src/integrations/integration-contexts.ts'
 import { findIntegration } from '../../src/integrations/queries.ts'
 import { keepAliveState } from '../../src/oauth/keep-alive.ts'
-import { reauthMark } from '../../src/oauth/reauth.ts'
+import { clearReauthMark, reauthMark } from '../../src/oauth/reauth.ts'
+import { saveTokens } from '../../src/oauth/token-save.ts'
 import { insideTokenWork, isInsideTokenWork, withTokenLock } from '../../src/oauth/token-work.ts'
 import { refreshTokens } from '../../src/oauth/tokens.ts'
 import type { HasOAuth2 } from '../../src/providers/contracts.ts'
@@ -444,23 +445,36 @@ describe('a refresh token that the provider takes no longer', () => {
     expect(outcomes).toEqual(['revoked'])
   })
 
-  it('leaves no mark where new tokens are put in by hand while it is refused', async () => {
+  it.each<[string, (integration: Integration) => Promise<void>]>([
+    ['are put in by hand', async ({ id }) => (await test.integrations.get(id)).updateCredentials(granted())],
+    [
+      'come with a late answer',
+      async ({ id }) => {
+        await saveTokens(test.framework, id, { accessToken: ACCESS, refreshToken: REFRESH, expiresAt: null }, granted())
+        await clearReauthMark(test.framework, id)
+      },
+    ],
+  ])('leaves no mark where new tokens %s while it is refused', async (_, change) => {
     const integration = await make(EXPIRED)
     const { cache } = test.framework
-    const [marking, saved] = [occasion(), occasion()]
-    const { add } = cache
-    vi.spyOn(cache, 'add').mockImplementationOnce(async (...entry) => {
-      marking.happen()
-      await saved.happened
-      return add(...entry)
-    })
+    const { within } = cache
+    let changing: Promise<void> | undefined
+    vi.spyOn(cache, 'within').mockImplementation((tx) => ({
+      ...within(tx),
+      async add(...entry) {
+        changing ??= change(integration)
+        await vi.waitFor(async () => {
+          const waiting = await test.sql`
+            select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+          expect(waiting).toHaveLength(1)
+        }, SOON)
+        return within(tx).add(...entry)
+      },
+    }))
     refreshToken.mockRejectedValue(refused())
-    const refreshing = expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'reauth_required' })
-    await marking.happened
-    const given = (await test.integrations.get(integration.id)).updateCredentials(granted())
-    await vi.waitFor(async () => expect(await stored(integration)).toMatchObject({ access_token: NEW_ACCESS }), SOON)
-    saved.happen()
-    await Promise.all([given, refreshing])
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'reauth_required' })
+    await changing
+    expect(await stored(integration)).toMatchObject({ access_token: NEW_ACCESS })
     expect(await reauthMark(test.framework, integration.id)).toBeNull()
   })
 

@@ -141,6 +141,11 @@ export class GitHubProvider
     return gitHubRetryDelayMs(error, now)
   }
 
+  /** The webhook's secret: a short one is not found by its value. */
+  redactedRequestPaths(): string[] {
+    return ['config.secret']
+  }
+
   /** The answer to the call for an installation's token. */
   redactedResponsePaths(): string[] {
     return ['token']

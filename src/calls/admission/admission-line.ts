@@ -47,10 +47,20 @@ interface Line {
   readonly turns: Map<string, number>
   /** Of the caller that was admitted last. */
   turn: number
-  /** Ends its pause; null: it does not sleep. */
-  wake: (() => void) | null
+  /** Null: it does not sleep. */
+  pause: Pause | null
   /** Null: all may be asked for at once. */
   step: Step | null
+}
+
+interface Pause {
+  readonly kind: Wait['kind']
+  /** As `performance.now()`; the margin is left out. */
+  readonly endsAt: number
+  /** The verdict that it follows; null: it is a step. */
+  readonly told: Wait | null
+  /** Ends it. */
+  readonly wake: () => void
 }
 
 /** A step of a paced line. Moments as `performance.now()`. */
@@ -106,7 +116,7 @@ export class AdmissionLines {
         // Taken out of the line: its question is under way.
         if (place === -1) return
         line.waiting.splice(place, 1)
-        if (line.waiting.length === 0) line.wake?.()
+        if (line.waiting.length === 0) line.pause?.wake()
         waiting.reject(signal?.reason)
       }
       const over = (): void => signal?.removeEventListener('abort', leave)
@@ -125,6 +135,12 @@ export class AdmissionLines {
           over()
           reject(error)
         },
+      }
+      // It was not there when those in line were asked whether they may sleep.
+      const rest = restOf(line.pause)
+      if (rest !== null && !this.#maySleep(waiting, rest)) {
+        if (rest.told !== null) return resolve({ ...rest.told, retryAfterMs: rest.retryAfterMs })
+        line.pause?.wake()
       }
       signal?.addEventListener('abort', leave, { once: true })
       take(line, waiting)
@@ -146,7 +162,7 @@ export class AdmissionLines {
 
   /** The line asks at once, if it sleeps. */
   wake(integrationId: number): void {
-    this.#lines.get(integrationId)?.wake?.()
+    this.#lines.get(integrationId)?.pause?.wake()
   }
 
   async #serve(integration: Identity, line: Line): Promise<void> {
@@ -200,29 +216,35 @@ export class AdmissionLines {
   async #waitAsTold(line: Line, told: Wait): Promise<void> {
     const sliding = told.kind === 'limited' && told.limit.window === 'sliding' ? told.limit : null
     const margin = sliding === null ? 0 : marginMs(sliding)
-    await this.#pause(line, told.kind, Math.max(told.retryAfterMs, MIN_PAUSE_MS) + margin)
+    await this.#pause(line, told.kind, Math.max(told.retryAfterMs, MIN_PAUSE_MS) + margin, told)
     // Suppression does not change the pace. A fixed window has no pace.
     if (told.kind === 'limited') line.step = sliding === null ? null : firstStep(paceOf(sliding))
   }
 
   async #nextStep(line: Line, step: Step): Promise<void> {
-    const restMs = Math.min(step.nextAt, step.endsAt) - performance.now()
+    if (this.#isCutShort(line, step)) return
+    const restMs = restMsOf(step)
     if (restMs > 0) {
-      // A caller may be unable to wait for the step's end: then it is asked for now, with all in front of it.
-      const rest = { kind: 'limited', retryAfterMs: restMs } as const
-      const last = line.waiting.findLastIndex((waiting) => !this.#maySleep(waiting, rest))
-      if (last !== -1) {
-        step.left = last + 1
-        return
-      }
-      await this.#pause(line, 'limited', restMs)
+      await this.#pause(line, 'limited', restMs, null)
+      // Also one that came meanwhile.
+      if (this.#isCutShort(line, step)) return
     }
     step.left = step.pace.units
     // A late step is not made up for: that would be a burst. A timer that ends early makes no step shorter.
     step.nextAt = Math.max(step.nextAt, performance.now()) + step.pace.everyMs
   }
 
-  async #pause(line: Line, kind: Wait['kind'], ms: number): Promise<void> {
+  /** A caller may be unable to wait for the step's end: then it is asked for now, with all in front of it. */
+  #isCutShort(line: Line, step: Step): boolean {
+    const retryAfterMs = restMsOf(step)
+    if (retryAfterMs <= 0) return false
+    const last = line.waiting.findLastIndex((waiting) => !this.#maySleep(waiting, { kind: 'limited', retryAfterMs }))
+    if (last === -1) return false
+    step.left = last + 1
+    return true
+  }
+
+  async #pause(line: Line, kind: Wait['kind'], ms: number, told: Wait | null): Promise<void> {
     // After a cut pause the line asks again and goes on waiting.
     const pauseMs = Math.min(ms, LONGEST_TIMER_MS)
     const startedAt = performance.now()
@@ -230,10 +252,10 @@ export class AdmissionLines {
     await new Promise<void>((resolve) => {
       timer = setTimeout(resolve, pauseMs)
       // When the last caller has left, there is nothing to ask for.
-      line.wake = resolve
+      line.pause = { kind, told, endsAt: startedAt + (told?.retryAfterMs ?? ms), wake: resolve }
     })
     clearTimeout(timer)
-    line.wake = null
+    line.pause = null
     // A caller that came meanwhile has slept the rest of it. A pause that ended early counts for as long as it was.
     const endedAt = Math.min(performance.now(), startedAt + pauseMs)
     for (const { slept, joinedAt } of line.waiting) slept[kind] += Math.max(0, endedAt - Math.max(startedAt, joinedAt))
@@ -241,7 +263,18 @@ export class AdmissionLines {
 }
 
 function emptyLine(): Line {
-  return { waiting: [], isAsking: false, turns: new Map(), turn: 0, wake: null, step: null }
+  return { waiting: [], isAsking: false, turns: new Map(), turn: 0, pause: null, step: null }
+}
+
+/** What a caller that comes now would have to wait; null: nothing. */
+function restOf(pause: Pause | null): (Pick<Pause, 'told'> & Pick<Wait, 'kind' | 'retryAfterMs'>) | null {
+  if (pause === null) return null
+  const retryAfterMs = pause.endsAt - performance.now()
+  return retryAfterMs > 0 ? { kind: pause.kind, told: pause.told, retryAfterMs } : null
+}
+
+function restMsOf({ nextAt, endsAt }: Step): number {
+  return Math.min(nextAt, endsAt) - performance.now()
 }
 
 function take({ waiting }: Line, one: Waiting): void {

@@ -58,10 +58,13 @@ describe('what fails below a call comes out as itself', () => {
     expect(await newestRow()).toMatchObject({ status_code: null, failure_class: 'upstream' })
   })
 
-  it.each([200, 500])('a body that breaks off after %s: no empty answer, and no list that is short', async (status) => {
+  it.each([
+    [200, { code: 'UND_ERR_SOCKET' }],
+    [500, { code: 'http_error', status: 500, body: null, cause: { code: 'UND_ERR_SOCKET' } }],
+  ])('a body that breaks off after %s: no empty answer, and no list that is short', async (status, fault) => {
     wire = Object.assign(scriptedTransport([]), { fetch: async () => cutBody(status)() })
     const adding = new GitHubClient(integration).comments.add({ number: 1, body: 'x' })
-    await expect(adding).rejects.toMatchObject({ code: 'UND_ERR_SOCKET' })
+    await expect(adding).rejects.toMatchObject(fault)
     expect(await newestRow()).toMatchObject({ status_code: status, failure_class: 'upstream' })
   })
 

@@ -77,6 +77,21 @@ describe('a registered webhook', () => {
     expect(await hooks()).toMatchObject([{ config: { url: 'https://else.example' } }])
   })
 
+  it('keeps its secret out of the request log, however short it is', async () => {
+    const integration = await make()
+    await integration.updateCredentials({ webhook_secret: 'hook7' })
+    const { subscriptionId: id } = await test.integrations.webhooks.register(integration.id)
+    await ask('PATCH', `${HOOKS}/${id}`, { active: false })
+    await test.integrations.webhooks.checkSubscription(integration.id)
+    const rows = await test.sql<{ method: string; data: string }[]>`
+      select method, request_data as data from integration_requests
+      where integration_id = ${integration.id} and method in ('POST', 'PATCH') order by id`
+    expect(rows.map(({ method, data }) => [method, JSON.parse(data).config.secret])).toEqual([
+      ['POST', '[REDACTED]'],
+      ['PATCH', '[REDACTED]'],
+    ])
+  })
+
   it.each<[string, object]>([
     ['switched off', { active: false }],
     ['asked for other events', { events: ['push'] }],

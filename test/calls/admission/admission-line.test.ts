@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { AdmissionLines, marginMs, paceOf } from '../../../src/calls/admission/admission-line.ts'
 import type { Admission, Limit, WindowState } from '../../../src/calls/admission/state-rules.ts'
 import { RateLimit } from '../../../src/calls/rate-limit-rules.ts'
@@ -78,6 +78,25 @@ describe('a line', () => {
     const { asked, enter } = lines([], given)
     expect(await enter('a')).toEqual(limited(given.waitMs))
     expect(asked).toHaveLength(statements)
+  })
+
+  it('that sleeps holds no newcomer whose own time is shorter than what is left: it is told at once', async () => {
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    let statements = 0
+    const line = new AdmissionLines(async (_, owners) => {
+      statements += 1
+      return owners.map(() => (statements === 1 ? limited(300_000) : ADMITTED))
+    }, 600_000)
+    const first = line.enter(INTEGRATION, 'a')
+    await vi.advanceTimersByTimeAsync(100_000)
+    const short = line.enter(INTEGRATION, 'b', { longestWaitMs: () => 150_000 })
+    const long = line.enter(INTEGRATION, 'c', { longestWaitMs: () => 200_000 })
+    expect(await short).toEqual(limited(200_000))
+    expect(line.waiting(INTEGRATION.id)).toBe(2)
+    await vi.advanceTimersByTimeAsync(200_000)
+    expect(await Promise.all([first, long])).toEqual([ADMITTED, ADMITTED])
+    expect(statements).toBe(2)
   })
 
   it('is left by a caller that gives up, with its reason; the others stay', async () => {
@@ -235,8 +254,8 @@ describe('a line under a sliding limit', () => {
     await vi.runAllTimersAsync()
     await Promise.all([all, short, after])
     expect(order().slice(10)).toEqual(['caller 11', 'caller 12', 'caller 13', 'caller 14', 'short', 'after'])
-    // It joins in a step, which it waits for as any pause that it did not know of.
-    expect(moments().slice(10)).toEqual([10_200, 11_220, 11_220, 11_220, 11_220, 12_240])
+    // It joins in a step, which it has no time for.
+    expect(moments().slice(10)).toEqual([10_200, 10_200, 10_200, 10_200, 10_200, 11_220])
   })
 
   it('keeps no pace under a limit that has been lifted for longer than a minute', async () => {
