@@ -29,7 +29,10 @@ BEGIN
 		WITH picked AS (
 			SELECT p.id, i.xmin::text AS version
 			FROM unnest(v_ids) AS walked (id)
-			JOIN "__schema__"."__prefix__s" i ON i.id = walked.id AND i.health_status <> 'disabled'
+			-- With its limit no join: the rows come in the order of the walk, so that where p_rows cuts them is the walk's place.
+			CROSS JOIN LATERAL (
+				SELECT i.xmin FROM "__schema__"."__prefix__s" i WHERE i.id = walked.id AND i.health_status <> 'disabled' LIMIT 1
+			) i
 			CROSS JOIN LATERAL (
 				SELECT w.id FROM "__schema__"."__prefix___webhooks" w
 				WHERE w.integration_id = walked.id AND w.status = 'pending' AND w.key_turn IS NOT FALSE AND w.lost_workers = 0

@@ -19,6 +19,8 @@ export interface ClaimedRow {
   readonly integrationId: number
   readonly attempts: number
   readonly claim: string | null
+  /** Of an arrival: see echoes/arrivals.ts. */
+  readonly isOwn?: boolean | null
 }
 
 /** The outcome of one claim of a row. What else it holds is the concept's. */
@@ -35,6 +37,8 @@ export interface ClaimedRows<Of extends PgTable = PgTable> {
   readonly isHeld: SQL
   /** What is set when the row goes back and waits again. */
   readonly released: SQL
+  /** The column that keeps the `isOwn` of a row that goes back. Left out: the table has none. */
+  readonly judgement?: SQL
   readonly settling: {
     /** The fields of a settlement beside `id`, `attempts` and `claim`: names and types. */
     readonly fields: SQL
@@ -244,21 +248,22 @@ export async function settledBefore<Given extends Settlement>(
 }
 
 /**
- * Gives claimed rows back that no handler has seen; the attempt does not count. A row that another worker has taken up since stays there.
+ * Gives claimed rows back that no handler has ended; the attempt does not count. A row that another worker has taken up since stays there.
  *
  * @returns the ids that went back
  */
 export async function handBack(
   db: Database | Transaction,
-  { table, isHeld, released }: ClaimedRows,
+  { table, isHeld, released, judgement }: ClaimedRows,
   rows: readonly Omit<ClaimedRow, 'integrationId'>[],
 ): Promise<Set<number>> {
   if (rows.length === 0) return new Set()
-  const given = rows.map(({ id, attempts, claim }) => ({ id, attempts, claim }))
+  const given = rows.map(({ id, attempts, claim, isOwn = null }) => ({ id, attempts, claim, isOwn }))
+  const judged = judgement === undefined ? sql`` : sql`, ${judgement} = coalesce(s."isOwn", r.${judgement})`
   return idsOf(
     await db.execute<Id>(sql`
-      update ${table} r set ${released}, attempts = r.attempts - 1, updated_at = clock_timestamp()
-      from jsonb_to_recordset(${jsonText(given)}::jsonb) as s (id bigint, attempts int, claim text)
+      update ${table} r set ${released}${judged}, attempts = r.attempts - 1, updated_at = clock_timestamp()
+      from jsonb_to_recordset(${jsonText(given)}::jsonb) as s (id bigint, attempts int, claim text, "isOwn" boolean)
       where r.id = s.id and ${stillHeld(isHeld)}
       returning r.id`),
   )

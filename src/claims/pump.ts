@@ -246,8 +246,11 @@ export class Pump<Row extends PumpedRow, Outcome> {
     // While it holds rows, the claim leaves out those that run alone. They may have settled before its answer.
     const wasHolding = this.#known.size > 0
     const { rows, walked, upto } = await source.claim({ ...room, after })
-    const reachedEnd = walked < room.integrations
-    this.#after = reachedEnd ? 0 : upto
+    // A claim that its number of rows has cut goes on behind the last one that got any: those behind it had no turn.
+    const served = servedUpto(rows, after, upto)
+    const isCut = rows.length >= room.rows && served < upto
+    const reachedEnd = !isCut && walked < room.integrations
+    this.#after = isCut ? served : reachedEnd ? 0 : upto
     if (rows.length > 0) {
       this.#lastRowAt = performance.now()
       for (const { row } of rows) this.#known.add(row.id)
@@ -453,4 +456,9 @@ export class Pump<Row extends PumpedRow, Outcome> {
       return false
     }
   }
+}
+
+/** The last queue of a walk that rows were claimed of; without rows its beginning. Rows that had lost a worker may be of others. */
+function servedUpto<Row>(rows: readonly Queued<Row>[], after: number, upto: number): number {
+  return rows.reduce((served, { queue }) => (queue <= upto ? Math.max(served, queue) : served), after)
 }

@@ -2,7 +2,7 @@
 import type { Clock, Logger } from './logger.ts'
 
 const EVERY_MS = 60_000
-/** Subjects that are remembered; the one with the oldest warning is forgotten first. */
+/** Subjects that are remembered. Further ones of the same minute share a line for each message. */
 const MAX_SUBJECTS = 1_000
 
 interface Told {
@@ -14,6 +14,8 @@ interface Told {
 
 export class RepeatedWarnings {
   readonly #told = new Map<string, Told>()
+  /** By the message: as many as the code has. */
+  readonly #others = new Map<string, Told>()
   readonly #logger: Logger
   readonly #clock: Clock
 
@@ -23,28 +25,48 @@ export class RepeatedWarnings {
   }
 
   /**
-   * The line says how often it came about since the line before it (`times`), and since this process began (`total`).
+   * The line says how often it came about since the line before it (`times`), and since this process began (`total`). A line with
+   * `others` is of several subjects, and has no other field of theirs than `event`.
    *
    * @param fields only asked for when there is a line
    */
   warn(subject: string, fields: () => Record<string, unknown>, message: string): void {
     const now = this.#clock.now().getTime()
-    const told = this.#told.get(subject) ?? { at: Number.NEGATIVE_INFINITY, total: 0, sinceLine: 0 }
-    if (!this.#told.has(subject) && this.#told.size >= MAX_SUBJECTS) this.#forgetOldest()
-    this.#told.set(subject, told)
+    if (this.#told.has(subject) || this.#hasRoom(now)) this.#tell(this.#told, subject, now, fields, message)
+    else this.#tell(this.#others, message, now, () => ({ event: fields().event, others: true }), message)
+  }
+
+  #tell(
+    among: Map<string, Told>,
+    subject: string,
+    now: number,
+    fields: () => Record<string, unknown>,
+    message: string,
+  ): void {
+    const told = among.get(subject) ?? { at: Number.NEGATIVE_INFINITY, total: 0, sinceLine: 0 }
+    among.set(subject, told)
     told.total += 1
     told.sinceLine += 1
-    if (now - told.at < EVERY_MS) return
+    if (!isOld(told, now)) return
     this.#logger.warn({ ...fields(), times: told.sinceLine, total: told.total }, message)
     told.at = now
     told.sinceLine = 0
     // Last in the order: it has the newest warning.
-    this.#told.delete(subject)
-    this.#told.set(subject, told)
+    among.delete(subject)
+    among.set(subject, told)
   }
 
-  #forgetOldest(): void {
-    const [oldest] = this.#told.keys()
-    if (oldest !== undefined) this.#told.delete(oldest)
+  /** Forgets the subject with the oldest warning, unless that is of this minute. */
+  #hasRoom(now: number): boolean {
+    if (this.#told.size < MAX_SUBJECTS) return true
+    const [oldest] = this.#told
+    if (oldest === undefined || !isOld(oldest[1], now)) return false
+    this.#told.delete(oldest[0])
+    return true
   }
+}
+
+/** A moment that lies ahead was of a clock that has stepped back since. */
+function isOld({ at }: Told, now: number): boolean {
+  return Math.abs(now - at) >= EVERY_MS
 }

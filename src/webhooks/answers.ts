@@ -56,14 +56,20 @@ const expectationKey = (id: number): string => integrationKey(id, 'webhook-hands
  * The answer of the provider's handshake. Null: an ordinary delivery.
  *
  * @param isOwnRoute the URL names the integration
- * @throws what the provider throws, and what keeps a secret from being stored
+ * @returns `threw`: the name of what the provider threw. Its message may quote what a stranger has sent
+ * @throws what keeps a secret from being stored
  */
 export async function handshakeAnswer(
   framework: Framework,
   provider: HandlesWebhooks,
   { integration, request, isOwnRoute }: { integration: Integration; request: WebhookRequest; isOwnRoute: boolean },
-): Promise<SentAnswer | 'refused' | null> {
-  const answer = (await provider.webhookDoor?.handshake?.(integration, request)) ?? null
+): Promise<SentAnswer | 'refused' | { readonly threw: string } | null> {
+  let answer: HandshakeAnswer | null
+  try {
+    answer = (await provider.webhookDoor?.handshake?.(integration, request)) ?? null
+  } catch (error) {
+    return { threw: error instanceof Error ? error.name : typeof error }
+  }
   if (answer === null) return null
   const sent = sentAnswer('handshake', answer)
   if ('fault' in sent) return refused(framework, integration, sent.fault)
@@ -91,8 +97,9 @@ async function takeSecret(
   { storeSecret, isOwnRoute }: { storeSecret: NonNullable<HandshakeAnswer['storeSecret']>; isOwnRoute: boolean },
 ): Promise<string | null> {
   if (!isOwnRoute) return 'a secret comes in on the route with the id only'
-  // Sent again: the answer to the first one was lost.
-  if (integration.credentialsArray().webhook_secret === storeSecret) return null
+  // Sent again: the answer to the first one was lost. The door's copy may be older than the first one.
+  const { webhook_secret: known } = (await integration.refresh()).credentialsArray()
+  if (known === storeSecret) return null
   if (!STORABLE_SECRET.test(storeSecret)) return 'a secret has 8 to 255 printable characters'
   // Of two handshakes at once, one is expected.
   if ((await framework.cache.take(expectationKey(integration.id))) === undefined)

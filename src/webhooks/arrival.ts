@@ -224,6 +224,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     const isOwnRoute = delivery.integrationId !== null
     const answer = await handshakeAnswer(framework, provider, { integration: first.integration, request, isOwnRoute })
     if (answer === 'refused') return badSignature(candidates)
+    if (answer !== null && 'threw' in answer) return handshakeFailed(framework, delivery, answer.threw)
     if (answer !== null) return { kind: 'handshake', answer }
   }
   if (!mayDeliver(delivery.method)) return refusedMethod
@@ -423,6 +424,16 @@ function busy(framework: Framework, { provider }: Delivery): Arrival {
     `busy ${provider}`,
     () => ({ event: 'webhook.generic_route_busy', provider }),
     'forged deliveries keep the generic webhook routes busy; deliveries there are told to come again',
+  )
+  return { kind: 'unavailable' }
+}
+
+/** Logs nothing of what was sent: the sender is unknown. */
+function handshakeFailed(framework: Framework, { provider, integrationId }: Delivery, error: string): Arrival {
+  deskOf(framework).warnings.warn(
+    `handshake ${integrationId ?? provider}`,
+    () => ({ event: 'webhook.handshake_failed', provider, integration: integrationId, error }),
+    'the handshake() of a provider threw',
   )
   return { kind: 'unavailable' }
 }

@@ -102,6 +102,6 @@ const mark = ({ webhooks }: Tables, isDismissed: boolean) => ({
   // Unqualified: `set` names columns of the row itself.
   dismissedAt: isDismissed ? sql`coalesce(dismissed_at, clock_timestamp())` : null,
   updatedAt: sql`${webhooks.updatedAt}`,
-  // It holds up no other one of its ordering key any more.
-  keyTurn: null,
+  // A dismissed one holds up no other one of its ordering key any more. Taking a mark back moves no turn.
+  ...(isDismissed ? { keyTurn: null } : {}),
 })

@@ -123,6 +123,8 @@ async function attemptOf(
         { event: 'webhook.interrupted', webhook: row.id, attempt: row.attempts, why },
         'a handler that still runs is given up; its webhook goes back, or another worker has it by now, and its handler runs again',
       )
+      // Its handler may have written what it tells, and has not done the rest of its work: it stays foreign.
+      if (isOwn === false) row.isOwn = false
       return null
     }
     onError(errorKind(error))

@@ -151,6 +151,7 @@ export const claimedWebhooks = ({ webhooks, logs }: Tables): ClaimedRows<Tables[
   table: webhooks,
   isHeld: sql`r.status = 'processing'`,
   released: sql`status = 'pending', claim = null`,
+  judgement: sql`is_own`,
   settling: {
     fields: sql`status text, error text, "loggedError" text, result jsonb, "isOwn" boolean, "durationMs" int, "keepsTurn" boolean`,
     writes: sql`status = s.status, error = s.error, claim = null, lost_workers = 0, processed_at = clock_timestamp(),

@@ -25,7 +25,8 @@ export interface ReconciliationWindow {
 
 /**
  * From the end of the last run, 10 minutes before it, or from as far back as the provider's API knows, whichever is later;
- * until 5 minutes ago.
+ * until 5 minutes ago. An end that is still to come is of a worker whose clock was fast: what came since that run is not known, so it
+ * counts as none.
  *
  * @param lookbackSeconds beyond which the provider's API knows nothing
  * @param lastUntil the end of the last gapless run that succeeded; null: none
@@ -44,7 +45,8 @@ export function reconciliationWindow({
 }): ReconciliationWindow {
   const ago = (seconds: number): number => Math.max(0, now.getTime() - seconds * 1_000)
   const oldest = ago(lookbackSeconds)
-  const usual = Math.max(oldest, lastUntil === null ? oldest : lastUntil.getTime() - OVERLAP_SECONDS * 1_000)
+  const isKnown = lastUntil !== null && lastUntil <= now
+  const usual = isKnown ? Math.max(oldest, lastUntil.getTime() - OVERLAP_SECONDS * 1_000) : oldest
   const since = wanted === null ? usual : Math.max(oldest, wanted.getTime())
   return { since: new Date(since), until: settledBefore(now), isGapless: since <= usual }
 }

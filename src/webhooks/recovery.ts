@@ -13,7 +13,7 @@ import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { subjectOf } from '../observability/metric-subject.ts'
-import { mendOrder } from './order.ts'
+import { mendOrder, passTurnsBehind } from './order.ts'
 import { isNotErased } from './queries.ts'
 import type { ProcessWebhookInput, RecoverWebhooksResult, ReplacedWorkflow } from './webhook-jobs.ts'
 
@@ -49,6 +49,9 @@ interface TakenUp {
   readonly status: WebhookRow['status']
   readonly error: string | null
   readonly processedAt: string | null
+  readonly orderingKey: string | null
+  /** Another row of its ordering key has the turn, or is to get it: it is not run yet. */
+  readonly waits: boolean
   readonly updatedAt: string
   readonly touchedAt: string
 }
@@ -111,16 +114,21 @@ async function replaceWedged({ workflows, logger }: Framework): Promise<Replaced
 
 /** @param count gets the number of rows of each page */
 async function wakeCrowded(
-  { db, tables, workflows }: Framework,
+  framework: Framework,
   due: Due,
   signal: AbortSignal,
   count: (rows: number) => void,
 ): Promise<void> {
+  const { db, tables, workflows } = framework
   // So many as there were: one that fails again meanwhile waits for the next run.
   for (const { id: integrationId, rows } of await crowdedIntegrations(db, tables, due, CROWD))
     for (let left = rows; left > 0; left -= CROWD_PAGE_ROWS) {
       signal.throwIfAborted()
       const taken = await takeUpDue(db, tables, due, { integrationId, limit: CROWD_PAGE_ROWS })
+      await passTurnsBehind(
+        framework,
+        taken.filter(({ waits }) => waits),
+      )
       if (taken.length > 0) workflows.wakeInbox()
       count(taken.length)
       if (taken.length < CROWD_PAGE_ROWS) break
@@ -140,9 +148,13 @@ async function startJobs(
     const limit = Math.min(JOB_PAGE_ROWS, MAX_JOBS - jobs)
     const taken = await takeUpDue(db, tables, due, { limit, afterId })
     afterId = taken.at(-1)?.id ?? afterId
-    const { started, error } = await startEach(framework, due, taken)
-    count(started)
-    jobs += started
+    const waiting = taken.filter(({ waits }) => waits)
+    // The inbox is woken for those that get a turn.
+    await passTurnsBehind(framework, waiting)
+    const runnable = taken.filter(({ waits }) => !waits)
+    const { started, error } = await startEach(framework, due, runnable)
+    count(waiting.length + started)
+    jobs += waiting.length + started
     // What was put back is due again: the next page would take the same.
     if (error !== undefined) throw error
     if (taken.length < limit) return
@@ -199,6 +211,8 @@ function jobOf(due: Due, { id, attempts }: TakenUp): ProcessWebhookInput {
  * Takes up the next due rows: their `updated_at` moves, and `failed` ones become `pending`, so that neither another run of
  * recovery nor the next page finds them due.
  *
+ * A failed row with an ordering key that has given its turn up waits for it again, behind the row that has it by now.
+ *
  * Of several runs at once each row has one winner, since rows that another one is taking are passed over. A row that was
  * settled, claimed or touched meanwhile is looked at again once its lock is had, and is not due any more.
  */
@@ -220,15 +234,19 @@ export async function takeUpDue(db: Database, tables: Tables, due: Due, page: Du
     )
     update ${webhooks} w
     set updated_at = clock_timestamp()
-        ${due.status === 'failed' ? sql`, status = 'pending', error = null, processed_at = null` : sql``}
+        ${due.status === 'failed' ? TRIED_AGAIN : sql``}
     from due d
     where w.id = d.id and w.status = d.status and w.attempts = d.attempts and w.updated_at = d.updated_at
     returning w.id, w.integration_id as "integrationId", w.attempts, d.status, d.error, d.processed_at as "processedAt",
-              d.updated_at as "updatedAt", w.updated_at as "touchedAt"`)
+              w.ordering_key as "orderingKey", w.key_turn is false as waits, d.updated_at as "updatedAt",
+              w.updated_at as "touchedAt"`)
   return rows
     .map((row) => ({ ...row, id: Number(row.id), integrationId: Number(row.integrationId) }))
     .sort((a, b) => a.id - b.id)
 }
+
+const TRIED_AGAIN = sql`, status = 'pending', error = null, processed_at = null,
+            key_turn = case when w.ordering_key is not null then coalesce(w.key_turn, false) end`
 
 /** Puts rows back as they were, unless another statement has moved them since. */
 export async function undoTakeUp(

@@ -128,6 +128,8 @@ export function routeOf<Handler>(
 
 /** In the integration's metadata: the event types that are stored; no others are. */
 export const WANTED_EVENTS = 'webhook_events'
+/** In that list: every type, as GitHub and Stripe write it when a webhook is registered. */
+const EVERY_TYPE = '*'
 const MAX_TYPES = 200
 const MAX_TYPE_LENGTH = 255
 
@@ -142,4 +144,9 @@ export function isWantedEvents(value: unknown): value is readonly string[] {
     new Set(value).size === value.length &&
     value.every((type) => typeof type === 'string' && type !== '' && [...type].length <= MAX_TYPE_LENGTH)
   )
+}
+
+/** Whether a `webhook_events` has the type. What is no list has every type. */
+export function isListed(listed: unknown, type: string): boolean {
+  return !isWantedEvents(listed) || listed.includes(type) || listed.includes(EVERY_TYPE)
 }

@@ -2,10 +2,10 @@
 import type { HandlesWebhooks } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
-import { isWantedEvents, WANTED_EVENTS } from './rules.ts'
+import { isListed, WANTED_EVENTS } from './rules.ts'
 
 /**
- * Whether an event is wanted: its type is one of the integration's list, where there is one, and the provider accepts it. A type that
+ * Whether an event is wanted: its type is in the integration's list, where there is one, and the provider accepts it. A type that
  * is not known is judged by the provider alone.
  *
  * @param request of the event
@@ -17,7 +17,6 @@ export function wants(
   type: string | null,
   request: () => WebhookRequest,
 ): boolean {
-  const listed = integration.metadata[WANTED_EVENTS]
-  if (type !== null && isWantedEvents(listed) && !listed.includes(type)) return false
+  if (type !== null && !isListed(integration.metadata[WANTED_EVENTS], type)) return false
   return provider.acceptsWebhook === undefined || provider.acceptsWebhook(integration, request()) !== false
 }

@@ -583,6 +583,22 @@ describe('a handshake', () => {
     expect(JSON.parse(text)).toEqual({ challenge: '<script>&' })
   })
 
+  it('that throws is 503, and a line a minute that has nothing of what was sent', async () => {
+    const to = await door((_integration, request) => {
+      throw new SyntaxError(`unexpected token: ${request.text()}`)
+    })
+    const before = test.lines.length
+    for (let times = 0; times < 3; times += 1) {
+      const response = await api.request(route(to), { method: 'POST', body: 'words of a stranger' })
+      expect(response.status).toBe(503)
+    }
+    const lines = test.lines.slice(before).filter(({ fields }) => fields.integration === to.id)
+    expect(lines).toMatchObject([
+      { level: 'warn', fields: { event: 'webhook.handshake_failed', error: 'SyntaxError', times: 1 } },
+    ])
+    expect(JSON.stringify(test.lines.slice(before))).not.toContain('words of a stranger')
+  })
+
   it('may repeat a secret that the request itself brought', async () => {
     const to = await door((_integration, { headers }) => ({ headers: { 'x-echo': headers.get('x-echo') ?? '' } }))
     expect((await api.request(route(to), { headers: { 'x-echo': SECRET } })).headers.get('x-echo')).toBe(SECRET)
@@ -670,6 +686,16 @@ describe('a secret that a handshake brings', () => {
     // The answer was lost, and the provider asks again.
     expect((await shake(route(to))).status).toBe(200)
     expect((await shake(route(to), 'another-secret-of-a-stranger')).status).toBe(403)
+  })
+
+  it('is answered as before when it comes again, also where a moment ago the integration was read without it', async () => {
+    const to = await shaking()
+    await test.integrations.webhooks.expectHandshake(to.id)
+    const answers = [await shake(route(to)), await shake(route(to))]
+    expect(answers.map(({ status, headers }) => [status, headers.get('x-hook-secret')])).toEqual([
+      [200, BROUGHT],
+      [200, BROUGHT],
+    ])
   })
 
   it('is refused while none is expected, on the generic route, and after the time', async () => {

@@ -30,7 +30,7 @@ type Claim = ClaimRoom & { readonly atMs: number }
 
 interface Script {
   /** What each look finds; past its end nothing. */
-  readonly looks?: (() => Partial<Looked<Row>> | Promise<Partial<Looked<Row>>>)[]
+  readonly looks?: ((room: ClaimRoom) => Partial<Looked<Row>> | Promise<Partial<Looked<Row>>>)[]
   readonly run?: (row: Row, lost: AbortSignal) => Promise<PumpedRow | null> | PumpedRow | null
   readonly settle?: () => Promise<void>
   readonly heldIds?: () => Promise<Set<number>>
@@ -58,7 +58,7 @@ function pumping({
   const source: Source<Row, PumpedRow> = {
     async claim(room) {
       claims.push({ ...room, atMs: nowMs })
-      const look = await looks[claims.length - 1]?.()
+      const look = await looks[claims.length - 1]?.(room)
       nowMs += LOOK_MS
       return { rows: [], walked: 0, upto: 0, ...look }
     },
@@ -175,6 +175,49 @@ describe('a pump', () => {
     })
     expect(await ended).toBe('empty')
     expect(claims.map(({ after }) => after)).toEqual([0, 7_000, 0])
+  })
+
+  it('goes on behind the last integration that got rows where their number has cut a look', async () => {
+    const upto = 60
+    const cut = (first: number) => (room: ClaimRoom) => {
+      const rows = Array.from({ length: room.rows }, (_, n) => queuedRow(first + (n % 10)))
+      return { rows, walked: upto - first + 1, upto }
+    }
+    const { ended, claims } = pumping({
+      looks: [cut(1), cut(11), () => ({ ...found(queuedRow(21)), walked: 40, upto }), cut(51)],
+      standing: 'none',
+    })
+    expect(await ended).toBe('empty')
+    expect(claims.map(({ after }) => after)).toEqual([0, 10, 20, 0, 0])
+  })
+
+  it('stays there while it holds so much that nothing may be claimed', async () => {
+    const first = occasion()
+    const rest = () => ({ walked: 50, upto: 60 })
+    const { claims, looked } = pumping({
+      looks: [
+        ({ rows }) => ({
+          rows: Array.from({ length: rows }, (_, n) => queuedRow(1 + (n % 10), { bytes: 64 * 1_024 * 1_024 })),
+          walked: 60,
+          upto: 60,
+        }),
+        rest,
+        rest,
+        rest,
+      ],
+      run: async (row) => {
+        await first.happened
+        return row
+      },
+      standing: 'none',
+    })
+    await looked(2)
+    expect(claims.slice(0, 3).map(({ after, rows }) => [after, rows > 0])).toEqual([
+      [0, true],
+      [10, false],
+      [10, false],
+    ])
+    first.happen()
   })
 
   it('ends after a round of looks that found nothing, however many integrations have rows that nobody may claim', async () => {

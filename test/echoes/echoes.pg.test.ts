@@ -1,5 +1,6 @@
 /** What we wrote ourselves and what is news, row by row of docs/behaviour/echoes.md, "What may come in between". */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { PumpedWork } from '../../src/claims/claimed-work.ts'
 import { closeEndedLoops } from '../../src/echoes/loops.ts'
 import type { Json } from '../../src/framework/json.ts'
 import type { RecognisesEchoes, WebhookContext } from '../../src/providers/contracts.ts'
@@ -10,6 +11,7 @@ import { pruneRows } from '../../src/retention/pruning.ts'
 import { listSyncItems } from '../../src/syncs/items/item-list.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { runSync } from '../../src/testing/sync-in-process.ts'
+import { webhookQueue } from '../../src/webhooks/webhook-queue.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -195,6 +197,32 @@ describe('a handler', () => {
     await workOff(test.framework)
     expect(await webhookOf(test, row.id)).toMatchObject({ status: 'processed', isOwn: false })
     expect(seen).toHaveLength(2)
+  })
+
+  it('that a stopping worker interrupts is given what was foreign as foreign again', async () => {
+    const row = await makeWebhook(test, integration.id, { payload: JSON.stringify(note('Y')), eventType: 'skipped' })
+    const stopping = new AbortController()
+    handles = async ({ text }, { isOwn }) => {
+      seen.push({ text, isOwn })
+      if (seen.length > 1) return
+      await write(text)
+      stopping.abort(new Error('the worker stops'))
+      await new Promise(() => {})
+    }
+    const { db, logger } = test.framework
+    const pump = new PumpedWork({ db, logger, signal: stopping.signal }, webhookQueue(test.framework), 'pump:stopped:1')
+    const claimed = await pump.claim({ after: 0, integrations: 1, rows: 1, room: 1, rooms: {} })
+    for (const { row: held } of claimed.rows) {
+      expect(await pump.run(held, stopping.signal)).toBe(null)
+      await pump.handBack([held])
+    }
+    expect(await webhookOf(test, row.id)).toMatchObject({ status: 'pending', attempts: 0, isOwn: false })
+    await workOff(test.framework)
+    expect(await webhookOf(test, row.id)).toMatchObject({ status: 'processed', attempts: 1, isOwn: false })
+    expect(seen).toEqual([
+      { text: 'Y', isOwn: false },
+      { text: 'Y', isOwn: false },
+    ])
   })
 
   it('whose worker died is given it as foreign: how far it came is not known', async () => {

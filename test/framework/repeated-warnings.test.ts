@@ -32,3 +32,32 @@ it('counts each subject for itself', () => {
   for (const subject of ['a', 'b', 'a']) warn(subject)
   expect(lines().map(({ about }) => about)).toEqual(['a', 'b'])
 })
+
+it('tells a line a minute for all subjects beyond a thousand', () => {
+  const { clock, warn, lines } = warnings()
+  for (let round = 0; round < 3; round += 1) for (let n = 0; n < 1_500; n += 1) warn(`${n}`)
+  expect(lines()).toHaveLength(1_001)
+  expect(lines().at(-1)).toEqual({
+    level: 'warn',
+    message: 'it happened',
+    event: undefined,
+    others: true,
+    times: 1,
+    total: 1,
+  })
+  clock.advance({ seconds: 60 })
+  warn('1499')
+  expect(lines()).toHaveLength(1_002)
+  expect(lines().at(-1)).toMatchObject({ about: '1499', times: 1 })
+})
+
+it('tells it again after the clock was set back by a day', () => {
+  const { clock, warn, lines } = warnings()
+  warn('a')
+  clock.set('2025-12-31T00:00:00Z')
+  warn('a')
+  expect(lines().map(({ times, total }) => [times, total])).toEqual([
+    [1, 1],
+    [1, 2],
+  ])
+})

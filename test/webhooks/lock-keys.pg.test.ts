@@ -24,7 +24,7 @@ function locksOf(...keys: OrderedKey[]): Promise<string[]> {
   })
 }
 
-it('a key of an integration has a lock of its own, and the same in each transaction', async () => {
+it('keys of an integration have locks of their own, as a rule, and the same in each transaction', async () => {
   const [one, other, elsewhere] = [
     { integrationId: 1, key: 'a' },
     { integrationId: 1, key: 'b' },
@@ -33,4 +33,22 @@ it('a key of an integration has a lock of its own, and the same in each transact
   const each = [await locksOf(one), await locksOf(other), await locksOf(elsewhere)].flat()
   expect(new Set(each).size).toBe(3)
   expect(await locksOf(elsewhere, one, other, one)).toEqual([...each].sort())
+})
+
+it('ten thousand keys share at most 1,024 locks: the table of locks is one for all sessions', async () => {
+  const keys = Array.from({ length: 10_000 }, (_, n) => ({ integrationId: 1, key: `key ${n}` }))
+  const locks = await locksOf(...keys)
+  expect(locks.length).toBeGreaterThan(1_000)
+  expect(locks.length).toBeLessThanOrEqual(1_024)
+})
+
+it('a client that freezes while it holds them loses its session after 10 s, and keeps its own setting afterwards', async () => {
+  const limit = sql`select current_setting('idle_in_transaction_session_timeout') as limit`
+  const [before] = await connection.db.execute<{ limit: string }>(limit)
+  const within = await connection.db.transaction(async (tx) => {
+    await lockKeys(tx, tables, [{ integrationId: 1, key: 'a' }])
+    return tx.execute<{ limit: string }>(limit)
+  })
+  expect(within).toMatchObject([{ limit: '10s' }])
+  expect(await connection.db.execute(limit)).toMatchObject([{ limit: before?.limit }])
 })

@@ -186,6 +186,43 @@ describe('webhooks of one key', () => {
     ])
   })
 
+  it('wait for one that comes back from its dismissal, or the other way round', async () => {
+    const [first = 0] = await deliver(...many('a', 1, 3))
+    handle = () => {
+      throw new Error('not now')
+    }
+    await work()
+    await dismissWebhook(test.framework, first)
+    await dismissWebhook(test.framework, first, { undo: true })
+    handle = () => null
+    expect(await recover()).toMatchObject({ failed: 1 })
+    expect(await statuses()).toEqual(['pending false', 'pending true', 'pending false'])
+    await work()
+    expect([handled, await statuses()]).toEqual([['a1', 'a2', 'a1', 'a3'], Array(3).fill('processed')])
+  })
+
+  it('keep waiting for one that was not dismissed when its dismissal is taken back', async () => {
+    const [first = 0] = await deliver(...many('a', 1, 2))
+    handle = () => {
+      throw new Error('not now')
+    }
+    await work()
+    await dismissWebhook(test.framework, first, { undo: true })
+    expect(await statuses()).toEqual(['failed true', 'pending false'])
+  })
+
+  // More than a hundred are the inbox's.
+  it.each([3, 101])('are tried again one after the other when more attempts are allowed: %i', async (count) => {
+    await deliver(...many('a', 1, count))
+    await test.sql`
+      update integration_webhooks set status = 'failed', attempts = 1, key_turn = null, processed_at = 'epoch'
+      where integration_id = ${to.id}`
+    expect(await recover()).toMatchObject({ failed: count })
+    expect(await statuses()).toEqual(['pending true', ...Array(count - 1).fill('pending false')])
+    await work()
+    expect(handled).toEqual(many('a', 1, count).map(({ n }) => `a${n}`))
+  })
+
   it.each<[string, () => Promise<unknown>]>([
     [
       'is pruned',

@@ -219,6 +219,20 @@ describe('a claim of the next rows', () => {
     expect(taken.map(({ rows }) => rows.length)).toEqual([4, 2])
   })
 
+  it('that its limit of rows cuts has taken of the first integrations of its walk, wherever their rows stand', async () => {
+    const all = [integration, await other(), await other(), await other()]
+    for (const to of all) for (let n = 0; n < 2; n += 1) await makeWebhook(test, to.id)
+    // Written again, they stand behind the others.
+    for (const to of all.slice(0, 2)) await setIntegration(test, to.id, { name: 'written' })
+    const [{ db }] = connections
+    const { rows } = await db.transaction(async (tx) => {
+      for (const plan of ['nestloop', 'indexscan', 'bitmapscan', 'mergejoin'])
+        await tx.execute(`set local enable_${plan} = off`)
+      return next({ rows: 3 }, 'pump:cut:1', tx as never)
+    })
+    expect(countsOf(rows)).toEqual({ [all[0]?.id ?? 0]: 2, [all[1]?.id ?? 0]: 1 })
+  })
+
   it('walks on from where the last one ended, and says how far it came', async () => {
     const ids = [integration, await other(), await other(), await other(), await other()].map(({ id }) => id)
     for (const id of ids) await makeWebhook(test, id)

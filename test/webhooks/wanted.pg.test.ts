@@ -65,6 +65,11 @@ it('is stored only if its type is in the list of the metadata; what has no type 
   expect(await idsOf(to)).toHaveLength(2)
 })
 
+it.each([[['*']], [['a', '*']]])('is stored whatever its type is if the list is %j', async (webhook_events) => {
+  const to = await makeIntegration(test, 'single', { metadata: { webhook_events } })
+  expect((await deliver(to, {}, 'c')).kind).toBe('queued')
+})
+
 it('leaves out parts that are not wanted, by type or by the provider, and keeps what it cannot judge', async () => {
   const to = await makeIntegration(test, 'picky', { metadata: { webhook_events: ['a'] } })
   const counted = vi.spyOn(test.framework.metrics, 'webhookReceived')
