@@ -104,7 +104,7 @@ export async function listItems(
 async function listedBefore({ db, tables }: Framework, { syncLogId }: ListingInput): Promise<Listing | FailedTry> {
   const log = await findLog(db, tables, syncLogId)
   if (log === null) return isGone()
-  const { enumerated, listed, duplicates_dropped: dropped, unchanged } = log.metadata as RunMetadata
+  const { enumerated, listed, duplicates_dropped: dropped, unchanged } = (log.metadata ?? {}) as Partial<RunMetadata>
   if (enumerated) return listing(Number(listed ?? 0), Number(dropped ?? 0), Number(unchanged ?? 0))
   const isFinal = log.status !== 'processing'
   return { kind: 'failed', error: new ListingSuperseded(syncLogId), secrets: [], isFinal }
