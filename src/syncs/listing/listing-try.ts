@@ -208,7 +208,10 @@ export async function listBegun(
     if (bookmark !== null) await unchanged?.resume((eventClass, id) => session.know(eventClass, id, null))
     if (lastId > 0)
       for await (const page of listedKeys(db, tables, log.id, KEYS_PAGE))
-        for (const { eventClass, externalId, checkpoint } of page) session.know(eventClass, externalId, checkpoint)
+        for (const item of page) {
+          unchanged?.noteStored(item)
+          session.know(item.eventClass, item.externalId, item.checkpoint)
+        }
     // Provider code that goes on after its listing has ended is refused by the session.
     const endsAt = begunAt + config.sync.job_timeout * 1_000
     await untilAborted(
