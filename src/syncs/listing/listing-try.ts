@@ -278,7 +278,7 @@ export async function listBegun(
 }
 
 /** Where the stream declares an overlap, the times of the cursor lie that much earlier. */
-function overlapped(cursor: Json, provider: IntegrationProvider | null, { stream }: SyncRow): Json {
+export function overlapped(cursor: Json, provider: IntegrationProvider | null, { stream }: SyncRow): Json {
   const seconds = provider === null ? undefined : declaredStream(provider, stream)?.overlapSeconds
   return seconds === undefined ? cursor : cursorBefore(cursor, seconds)
 }
