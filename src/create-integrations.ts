@@ -96,6 +96,7 @@ import {
 } from './syncs/by-hand.ts'
 import type { CursorChange } from './syncs/cursor.ts'
 import { roundSeconds } from './syncs/due.ts'
+import { prunedBetweenListings } from './syncs/listing/full-listings.ts'
 import type { ConfirmedMissing, ConfirmMissing } from './syncs/listing/missing.ts'
 import { confirmMissing } from './syncs/listing/missing.ts'
 import type { SampleOptions, SyncSample } from './syncs/listing/sample.ts'
@@ -566,6 +567,8 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const register = (key: string, source: ProviderSource, registration?: { replace?: boolean }): void => {
     providers.register(key, source, registration)
     const provider = providers.get(key)
+    for (const warning of prunedBetweenListings(key, provider, config.pruning))
+      logger.warn({ event: 'configuration.warning' }, warning)
     for (const stream of streamsOf(provider))
       for (const eventClass of syncSource(provider, stream)?.syncItemEvents?.() ?? [])
         listeners.registerItemClass(eventClass)

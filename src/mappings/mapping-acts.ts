@@ -45,8 +45,12 @@ export async function repointByHand(
   return runInTransaction(framework, async (tx) => {
     const before = await lockMapping(tx, tables, id)
     const type = internalType ?? before.internalType
-    const to = checkedModel({ type, id: internalId })
-    if (((await modelOf(framework, type).find(tx, to.id)) ?? null) === null) throw new MappedRowNotFound(type, to.id)
+    const asked = checkedModel({ type, id: internalId })
+    const model = modelOf(framework, type)
+    const row = (await model.find(tx, asked.id)) ?? null
+    if (row === null) throw new MappedRowNotFound(type, asked.id)
+    // As the row spells its key: Postgres finds 43 also by `043`, and a UUID in capitals; what resolves mappings compares texts.
+    const to = { type, id: checkedModel(model.of(row)).id }
     if (to.type === before.internalType && to.id === before.internalId) return requireMapping(tx, tables, id)
     await pointElsewhere(framework, tx, before, to)
     await note(framework, tx, before, to, { by, from, action: 'repoint-mapping' })

@@ -80,8 +80,8 @@ interface Blanking {
 
 const error = sql`error = case when t.error is null then null else ${ERASED} end`
 const hasError = sql`(t.error is not null and t.error <> ${ERASED})`
-/** The framework's own notes of its runs, cursors and operators' acts: ids, counts, positions. */
-const OWN_NOTES = sql`t.operation in ('sync', 'cursor', 'remap', 'erase', 'operator')`
+/** The framework's own notes of its runs, cursors and operators' acts: ids, counts, positions. A run's end reads them. */
+const OWN_NOTES = sql`t.operation in ('sync', 'backfill', 'cursor', 'remap', 'erase', 'operator')`
 
 const BLANKING: Readonly<Record<ErasableTable, Blanking>> = {
   // Without its payload a delivery can't be handled any more, so one that waits ends as failed.
@@ -116,14 +116,15 @@ const BLANKING: Readonly<Record<ErasableTable, Blanking>> = {
     set: sql`hash = null, is_handled = false`,
     where: sql`t.hash is not null`,
   },
+  // A bookmark is the provider's text, such as the address of its next page. No listing goes on from it: its run ends.
   logs: {
     set: sql`summary = case when ${OWN_NOTES} then t.summary end, result_data = null,
-             metadata = case when ${OWN_NOTES} then t.metadata end,
+             metadata = case when ${OWN_NOTES} then t.metadata - 'bookmark' end,
              status = case when t.status in ('processing', 'pending') then 'failed' else t.status end,
              error = case when t.status in ('processing', 'pending') or t.error is not null then ${ERASED} end`,
     where: sql`t.result_data is not null
                or ((t.summary is not null or t.metadata is not null) and not ${OWN_NOTES})
-               or t.status in ('processing', 'pending') or ${hasError}`,
+               or t.metadata ? 'bookmark' or t.status in ('processing', 'pending') or ${hasError}`,
   },
   // No listener is called with an event without its content.
   events: {

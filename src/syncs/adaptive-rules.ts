@@ -82,9 +82,11 @@ const HIGHEST_PRICE = 1e24
 /**
  * A run that lists several records has seen so many changes. One that lists a single record may have seen several changes as one:
  * it counts as the mean number of changes of a run that sees any, at the rate known so far. So the rate becomes the estimate of
- * Cho and Garcia-Molina ("Estimating frequency of change", 2003), which is free of that bias.
+ * Cho and Garcia-Molina ("Estimating frequency of change", 2003), which is free of that bias. A run without a time before it, since
+ * a clock was set back, shows no rate.
  */
 export function observed(figures: StreamFigures, run: ObservedRun, bounds: IntervalBounds): StreamFigures {
+  if (run.seconds <= 0) return figures
   const expected = changesPerSecond(figures, bounds) * run.seconds
   const changes = run.changes === 1 ? expected / -Math.expm1(-expected) : run.changes
   const seen = figures.changesSeen + changes

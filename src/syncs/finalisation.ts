@@ -131,7 +131,8 @@ class ReducerThrew extends Error {}
 async function finalise(run: LockedRun, announces: boolean): Promise<RunEnd> {
   const { framework, tx, row, log, counts } = run
   if (log.status === 'cancelled') return unchanged({ kind: 'not this time', reason: 'the run was cancelled' })
-  if (!(log.metadata as RunMetadata).enumerated)
+  // Null: an erasure by an earlier release blanked the notes of a backfill.
+  if ((log.metadata as RunMetadata | null)?.enumerated !== true)
     return unchanged({ kind: 'not this time', reason: 'the listing is not complete' })
   if (log.status !== 'processing') return finaliseLate(run)
   if (counts.pending + counts.processing > 0) {

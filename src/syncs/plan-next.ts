@@ -123,7 +123,9 @@ async function figuresAfter(
   stored: StreamRow | null,
   { declared, bounds, run: { log, cursor } }: AdaptiveStream,
 ): Promise<StreamFigures & { readonly observedAt: Date | null }> {
-  const { changesSeen, secondsSeen, callsPerRun } = stored ?? NO_FIGURES
+  // NaN, which an earlier release wrote for one change in no time, would stay for good.
+  const { changesSeen, secondsSeen, callsPerRun } =
+    stored === null || Number.isNaN(stored.changesSeen) ? NO_FIGURES : stored
   const kept = { changesSeen, secondsSeen, callsPerRun, observedAt: stored?.observedAt ?? null }
   // A full listing by `fullEvery` says nothing about what a run costs otherwise.
   if (log === undefined || (log.metadata as RunMetadata).full === true) return kept

@@ -148,11 +148,19 @@ export function runsWhere(
 async function findSyncRun(db: Database, tables: Tables, id: number): Promise<SyncRunSummary | null> {
   const { logs } = tables
   const [row] = await db
-    // A bookmark is a provider's text, such as the address of its next page.
-    .select({ ...runColumns(tables), metadata: metadataWithout(logs, 'bookmark') })
+    .select({ ...runColumns(tables), metadata: metadataWithoutPosition(logs) })
     .from(logs)
     .where(and(eq(logs.id, id), sql`${logs.operation} in ('sync', 'backfill')`))
   return row ?? null
+}
+
+/** With how far a listing is. The position of its bookmark is the provider's text, such as the address of its next page. */
+function metadataWithoutPosition(logs: Tables['logs']) {
+  const bookmark = sql`${logs.metadata} -> 'bookmark'`
+  const figures = sql`'count', ${bookmark} -> 'count', 'duplicates', ${bookmark} -> 'duplicates', 'began_at', ${bookmark} -> 'began_at'`
+  return sql<unknown>`case when jsonb_typeof(${bookmark}) = 'object'
+    then ${logs.metadata} || jsonb_build_object('bookmark', jsonb_strip_nulls(jsonb_build_object(${figures})))
+    else ${metadataWithout(logs, 'bookmark')} end`
 }
 
 function metadataWithout({ metadata }: Tables['logs'], ...keys: readonly string[]) {

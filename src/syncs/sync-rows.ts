@@ -146,6 +146,8 @@ export async function sumUp(
   integrationIds: readonly number[],
   declared: readonly string[],
 ): Promise<void> {
+  // A provider that no longer has a sync: what its streams have left does not count.
+  if (declared.length === 0) return
   const list = (values: readonly (string | number)[]) =>
     sql.join(
       values.map((value) => sql`${value}`),

@@ -22,8 +22,10 @@ export interface FakeSyncSessionOptions {
   readonly integration?: Integration
   /** The item classes that count as registered. Default: any class with a `type`. */
   readonly itemEvents?: readonly SyncItemEventClass[]
-  /** The stream that lists, which names its model in `fullListing()`. Default: a provider's one `sync()`. */
+  /** The stream that lists. Default: a provider's one `sync()`. */
   readonly stream?: string | undefined
+  /** The model that the stream declares: what `fullListing()` speaks for unless it names one. */
+  readonly model?: string | undefined
   readonly signal?: AbortSignal
   /** A bookmark that an earlier try left: what `resumeFrom()` gives. Default null. */
   readonly resumeFrom?: Json
@@ -68,6 +70,7 @@ export class FakeSyncSession extends StoringSession {
     super({
       integration,
       stream: options.stream ?? null,
+      model: options.model,
       syncLogId: 0,
       cursor,
       signal,

@@ -23,7 +23,7 @@ import type { Json } from '../framework/json.ts'
 import type { Clock } from '../framework/logger.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
-import { canSync, streamMeant, syncSource } from '../providers/streams.ts'
+import { canSync, declaredStream, streamMeant, syncSource } from '../providers/streams.ts'
 import type { FakeReply } from './fake-requests.ts'
 import { FakeRequests } from './fake-requests.ts'
 import type { FakeSyncSessionOptions } from './fake-sync-session.ts'
@@ -221,7 +221,9 @@ export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrat
       const source = provider === null ? null : syncSource(provider, named)
       const { listeners, logger } = framework
       const reducing = source === null ? {} : reducerOf(source)
-      return new FakeSyncSession(cursor, { integration, stream: named ?? undefined, listeners, logger, ...reducing })
+      const { model } = (provider === null ? null : declaredStream(provider, named)) ?? {}
+      const of = { integration, stream: named ?? undefined, model }
+      return new FakeSyncSession(cursor, { ...of, listeners, logger, ...reducing })
     },
     fakeRequests: (replies, scope) => fakes.add(replies, scope),
     async close() {

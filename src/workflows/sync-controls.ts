@@ -45,6 +45,8 @@ export class RunControls {
   onPauseChange: () => void = () => {}
   /** Starts the next attempt of an item now. False: no such item waits in this run. */
   tryNow: (itemId: number) => boolean = () => false
+  /** A pause came before the run did anything, also if it has ended since: a pause without a run starts none. */
+  readonly hasBegunPaused: boolean
   #state: ControlState
 
   constructor(carried: ControlState = { pausedAt: null, pausedMs: 0 }) {
@@ -55,6 +57,7 @@ export class RunControls {
     setHandler(pause, onPause, {
       description: 'Takes nothing new in; what runs goes on. Without a run it keeps one from starting. No input.',
     })
+    this.hasBegunPaused = this.isPaused
     setHandler(resume, onResume, { description: 'Ends a pause. No input.' })
     setHandler(cancel, () => this.work.cancel(), {
       description: "Ends the run after what it has under way, as Temporal's own cancellation does. No input.",

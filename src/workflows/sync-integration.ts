@@ -82,9 +82,13 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
   })
 
   const wholeRun = async (): Promise<SyncOutcome> => {
-    let stage: RunStage = carried?.stage ?? { kind: controls.isPaused ? 'held' : 'opening' }
+    let stage: RunStage = carried?.stage ?? { kind: controls.hasBegunPaused ? 'held' : 'opening' }
     for (;;) {
-      const end = await throughStage(stage)
+      const end = await throughStage(stage).catch(async (error: unknown) => {
+        // A run that is given up is over, too. A cancelled one ends its pause with it.
+        if (!isCancellation(error)) await heldByPause()
+        throw error
+      })
       if (end.kind === 'over') {
         await heldByPause()
         return end.outcome

@@ -15,7 +15,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../support/integrations.ts'
-import { syncProvider } from '../support/providers.ts'
+import { syncProvider, webhookProvider } from '../support/providers.ts'
 import { itemOf, itemsOf, logOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
 
 const INTERVAL_MINUTES = 10
@@ -37,6 +37,7 @@ beforeAll(async () => {
         reduceCheckpoints: (checkpoints) => reduce(checkpoints),
       }),
       ordered: syncProvider(() => {}, { listsByCheckpoint: true }),
+      former: webhookProvider(),
     },
     config: { sync: { stuck_item_after_runs: 3 } },
   })
@@ -233,6 +234,23 @@ describe('the end of a run', () => {
     expect((await timesOf()).cursor).toBe(12_000)
     // The last one holds the result against the cursor, of which there is none.
     expect(sizes).toEqual([5_000, 5_001, 2_001, 1])
+  })
+})
+
+describe('a run of a stream whose provider has no sync any more', () => {
+  const runOfStream = async () => makeRun(test, (await makeIntegration(test, 'former')).id, {}, { stream: 'contacts' })
+
+  it('is finalised', async () => {
+    const run = await runOfStream()
+    await makeItem(test, run, { status: 'success', stream: 'contacts', checkpointValue: 4 })
+    expect(await finalise(run)).toMatchObject({ kind: 'finalised', status: 'success' })
+    expect(await logOf(test, run.id)).toMatchObject({ status: 'success' })
+  })
+
+  it('is cancelled', async () => {
+    const run = await runOfStream()
+    await test.activities.cancelSyncRun({ integrationId: run.integrationId, syncLogId: run.id })
+    expect(await logOf(test, run.id)).toMatchObject({ status: 'cancelled' })
   })
 })
 

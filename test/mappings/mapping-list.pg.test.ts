@@ -137,6 +137,18 @@ describe('an act on a mapping', () => {
     ])
   })
 
+  it('stores the key as its row spells it, however it was typed', async () => {
+    const id = await mapped(ours, 'x', 'note', '1')
+    expect(await test.integrations.admin.mappings.repoint(id, { internalId: '002', ...by })).toMatchObject({
+      internalId: '2',
+    })
+    expect(await acts()).toMatchObject([{ detail: 'from note 1 to note 2' }])
+    expect(await test.integrations.admin.mappings.repoint(id, { internalId: '02', ...by })).toMatchObject({
+      internalId: '2',
+    })
+    expect(await acts()).toHaveLength(1)
+  })
+
   it('points it at a row of another model, unless it has a row there already', async () => {
     const id = await mapped(ours, 'x', 'note', '1')
     const { repoint } = test.integrations.admin.mappings

@@ -212,6 +212,32 @@ describe('a list of', () => {
     })
   })
 
+  it.each<[string, readonly (string | number)[], 'ascend' | 'unsorted']>([
+    ['numbers', [9, 10, 11], 'ascend'],
+    ['numbers that do not ascend', [9, 11, 10], 'unsorted'],
+    ['whole numbers as texts', ['49', '50', '999999', '1000000', '9007199254740993', '9007199254740994'], 'ascend'],
+    ['whole numbers as texts that do not ascend', ['49', '1000000', '999999'], 'unsorted'],
+    ['whole numbers beyond 2^53 that do not', ['9007199254740994', '9007199254740993'], 'unsorted'],
+    ['texts with a number', ['item-1', 'item-10', 'item-9'], 'ascend'],
+    ['texts in an order without regard to case', ['apple', 'Berry', 'cherry'], 'ascend'],
+    ['times of two zones', ['2031-01-01T10:00:00+02:00', '2031-01-01T09:00:00Z'], 'ascend'],
+    ['times that do not ascend', ['2031-01-01T10:00:00Z', '2031-01-01T11:00:00+02:00'], 'unsorted'],
+  ])('by key takes the order of the API, and refuses what surely does not ascend: %s', async (_, keys, order) => {
+    const limit = 2
+    const pages = eachPage({
+      first: keys[0] ?? null,
+      // The rows from the key on.
+      page: async (from: string | number | null) => {
+        const at = keys.indexOf(from as string)
+        return keys.slice(at, at + limit).map((at) => ({ at }))
+      },
+      next: byKeyset('at', { limit }),
+      items: (page) => page,
+    })
+    if (order === 'ascend') expect((await all(pages)).flat()).toHaveLength(keys.length)
+    else await expect(all(pages)).rejects.toMatchObject({ fault: 'unsorted' })
+  })
+
   it.each([
     ['a cursor', nextByCursor('has_more'), null],
     ['a number of pages', nextByPage({ pages: 'next' as never }), 1],

@@ -9,7 +9,16 @@ import { countRows, makeFullIntegration, PERSONAL } from '../support/full-integr
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
-import { itemOf, logOf, logsOf, makeIntegration, setIntegration, webhookOf } from '../support/rows.ts'
+import {
+  itemOf,
+  logOf,
+  logsOf,
+  makeIntegration,
+  makeItem,
+  makeRun,
+  setIntegration,
+  webhookOf,
+} from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
 
 let database: TestDatabase
@@ -213,6 +222,40 @@ describe('erase', () => {
     await setIntegration(test, made.id, { credentials: 'plain text' })
     await test.integrations.admin.erase(made.id)
     expect((await made.refresh()).credentialsArray()).toEqual({})
+  })
+})
+
+describe('what a run notes', () => {
+  const window = { from: '2031-01-01T00:00:00.000Z', to: '2031-01-02T00:00:00.000Z' }
+
+  it.each(['processing', 'partial'])('stays in a %s slice of a backfill, whose end reads it', async (status) => {
+    const { id: integrationId } = await makeIntegration(test, 'plain')
+    const slice = await makeRun(test, integrationId, { window }, { operation: 'backfill', status })
+    const failed = await makeItem(test, slice, { status: 'failed', externalId: 'e-1' })
+    await test.integrations.admin.erase(integrationId)
+    expect(await logOf(test, slice.id)).toMatchObject({ metadata: { window, enumerated: true } })
+
+    const run = { integrationId, syncLogId: slice.id }
+    expect(await test.activities.finaliseSyncRun(run)).toMatchObject({ kind: 'finalised', failed: 1 })
+    await test.integrations.admin.syncItems.skip(failed.id)
+    expect(await itemOf(test, failed.id)).toMatchObject({ status: 'skipped' })
+  })
+
+  it('may be gone, from an erasure by an earlier release: such a run ends, too', async () => {
+    const { id: integrationId } = await makeIntegration(test, 'plain')
+    const slice = await makeRun(test, integrationId, {}, { operation: 'backfill', status: 'failed', metadata: null })
+    const run = { integrationId, syncLogId: slice.id }
+    expect(await test.activities.finaliseSyncRun(run)).toMatchObject({ kind: 'not this time' })
+  })
+
+  it('loses the bookmark of a listing: it is the provider’s text', async () => {
+    const { id } = await makeIntegration(test, 'plain')
+    const bookmark = { position: `https://api.example.com/contacts?after=${PERSONAL}`, count: 5 }
+    const run = await makeRun(test, id, { enumerated: false, bookmark }, { status: 'failed' })
+    expect((await test.integrations.admin.erase(id)).logs).toBe(1)
+    expect((await logOf(test, run.id))?.metadata).toMatchObject({ run_id: expect.any(String) })
+    expect((await logOf(test, run.id))?.metadata).not.toHaveProperty('bookmark')
+    expect(await everything()).not.toContain(PERSONAL)
   })
 })
 

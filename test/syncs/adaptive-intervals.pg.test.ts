@@ -117,6 +117,22 @@ describe('what a run shows', () => {
     expect(secondsSeen).toBeLessThan(1_060)
   })
 
+  it.each([
+    ['after a clock was set back', 0],
+    ['of a row that an earlier release left without a number', Number.NaN],
+  ])('is a number %s', async (_, before) => {
+    const integration = await makeIntegration(test, 'crm')
+    lists = listsThings([1, 1])
+    await run(integration)
+    await elapse(integration, -60)
+    await test.sql`update integration_streams set changes_seen = ${before}, seconds_seen = ${before}
+      where integration_id = ${integration.id}`
+    lists = listsThings([2, 2])
+    await run(integration)
+    expect(await rowOf(integration)).toMatchObject({ changesSeen: 0, secondsSeen: 0, adaptiveReason: 'changes' })
+    expect(await waits(integration)).toBeLessThan(BOUNDS.most)
+  })
+
   it('lowers the rate where it found nothing, so that the interval grows', async () => {
     const integration = await makeIntegration(test, 'crm')
     lists = listsThings([1, 1])

@@ -193,6 +193,14 @@ describe('what runs show', () => {
     expect(rateOf(shownBy(runs)) * 1_000).toBeLessThan(0.8)
   })
 
+  it.each([0, -5])(
+    'is nothing in %s seconds, as after a clock was set back: one change in no time is no rate',
+    (seconds) => {
+      const figures = { changesSeen: 4, secondsSeen: 600, callsPerRun: 2 }
+      expect(observed(figures, { changes: 1, seconds, calls: 9 }, BOUNDS)).toEqual(figures)
+    },
+  )
+
   it('takes the calls of a run as they become', () => {
     const figures = shownBy([
       ...repeated(10, { changes: 0, seconds: 1, calls: 3 }),

@@ -251,3 +251,31 @@ it.each<[string, Partial<SyncStream>, string]>([
   const bad = { defaultRateLimit: () => null, streams: { things: { ...things, ...more } } }
   expect(() => test.integrations.register('bad', bad)).toThrow(message)
 })
+
+describe('full listings further apart than their rows are kept', () => {
+  const DAY = 86_400
+  const { handleMissing: _, ...untold } = things
+  const warnings = async (all: HasStreams['streams'], pruning: { sync_items_days?: number; logs_days?: number }) => {
+    const kit = testIntegrations(database.url, {
+      providers: { acme: { defaultRateLimit: () => null, streams: all } satisfies HasStreams },
+      models: { thing: { ...MODEL, type: 'thing' } as never },
+      config: { pruning },
+    })
+    await kit.close()
+    return kit.lines.filter(({ fields }) => fields.event === 'configuration.warning').map(({ message }) => message)
+  }
+
+  it.each<[string, Partial<SyncStream>, { sync_items_days?: number; logs_days?: number }, string[]]>([
+    ['items', { fullEvery: 7 * DAY }, { sync_items_days: 7, logs_days: 90 }, ['pruning.sync_items_days (7) has']],
+    ['logs', { fullEvery: 30 * DAY }, { sync_items_days: 90, logs_days: 30 }, ['pruning.logs_days (30) has']],
+    ['neither', { fullEvery: 7 * DAY - 1 }, { sync_items_days: 7, logs_days: 7 }, []],
+  ])('are warned of at the start, by stream: %s', async (_, stream, pruning, expected) => {
+    expect(await warnings({ things: { ...things, ...stream } }, pruning)).toEqual(
+      expected.map((part) => expect.stringContaining(part)),
+    )
+  })
+
+  it('are not, where no one is told of deletions', async () => {
+    expect(await warnings({ things: { ...untold, fullEvery: 7 * DAY } }, { sync_items_days: 7 })).toEqual([])
+  })
+})

@@ -251,12 +251,17 @@ describe('the list of runs', () => {
   })
 
   it('leaves out what only the run itself needs', async () => {
-    const long = await makeRun(test, integration.id, { request_ids: [1, 2], bookmark: { position: 5 }, listed: 3 })
+    const bookmark = { position: 5, count: 40, duplicates: 1, item_id: 7, unchanged: { checkpoint: 'c' } }
+    const long = await makeRun(test, integration.id, { request_ids: [1, 2], bookmark, listed: 3 })
     const [row] = await rowsOf(test.integrations.syncs.runs({ integrationId: integration.id, limit: 1 }))
     const { request_ids: _ids, bookmark: _bookmark, ...rest } = long.metadata as Record<string, unknown>
     expect(row?.metadata).toEqual(rest)
-    // A bookmark is a provider's own text, and may hold what nobody is to see.
-    expect((await test.integrations.syncs.run(long.id)).metadata).toEqual({ ...rest, request_ids: [1, 2] })
+    // A bookmark's position is a provider's own text, and may hold what nobody is to see. How far it is may be seen.
+    const figures = { count: 40, duplicates: 1 }
+    const told = { ...rest, request_ids: [1, 2], bookmark: figures }
+    expect((await test.integrations.syncs.run(long.id)).metadata).toEqual(told)
+    const ended = await makeRun(test, integration.id, { listed: 3 })
+    expect((await test.integrations.syncs.run(ended.id)).metadata).toEqual(ended.metadata)
   })
 
   it.each([

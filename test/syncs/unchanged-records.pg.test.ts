@@ -228,6 +228,28 @@ describe('a listing', () => {
     expect(await metadataOf(syncLogId)).toMatchObject({ listed: 3, unchanged: 2 })
     expect((await integration.refresh()).syncCursor).toBe('9')
   })
+
+  it.each([
+    ['another change', 3],
+    ['what was handled last', 1],
+  ])('that goes on behind a changed copy of an unchanged record takes a third one, %s, in its place', async (_, n) => {
+    lists = listing(['a', { id: 'a', n: 1 }, '1'])
+    await run()
+    lists = async (session) => {
+      if (session.resumeFrom() === null) {
+        await listing(['a', { id: 'a', n: 1 }, '1'])(session)
+        await session.bookmark('behind the unchanged one')
+        await listing(['a', { id: 'a', n: 2 }, '2'])(session)
+        await session.bookmark('behind the changed one')
+        throw new Error('the listing breaks off')
+      }
+      await listing(['a', { id: 'a', n }, '3'])(session)
+    }
+    const syncLogId = await run()
+    expect(told).toEqual([[{ id: 'a', n }, 'updated', hashOf({ id: 'a', n: 1 })]])
+    expect(await itemsOf(test, syncLogId)).toMatchObject([{ checkpointValue: '3' }])
+    expect(await metadataOf(syncLogId)).toMatchObject({ listed: 1, unchanged: 0, duplicates_dropped: 2 })
+  })
 })
 
 it.each([[false], [{}], [{ except: 'a' }], [{ except: [''] }]])(

@@ -1,8 +1,9 @@
 /** The kit itself: the framework in this process, on a Postgres in memory. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
+import { integer, pgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { NonRetryable, NotYet, RateLimitExceededException } from '../../src/index.ts'
+import { mappedTable, NonRetryable, NotYet, RateLimitExceededException } from '../../src/index.ts'
 import type { HandlesWebhooks, HasScheduledSync, SyncStream } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
@@ -29,6 +30,7 @@ beforeAll(async () => {
   const { reduceCheckpoints: greatest, ...sync } = syncProvider((session) => lists(session))
   kit = await createTestIntegrations({
     now: START,
+    models: { contact: mappedTable(pgTable('contact', { id: integer().primaryKey() })) },
     config: { sync: { item_tries: 3, item_backoff: [10, 600] }, webhook: { max_attempts: 2 } },
     providers: {
       acme: {
@@ -443,7 +445,7 @@ describe('a sync', () => {
 
   it('of a provider with streams is of the one that is named', async () => {
     const stream: SyncStream = { sync: async (_, session) => lists(session), reduceCheckpoints: () => null }
-    const streams = { contacts: stream, deals: stream }
+    const streams = { contacts: { ...stream, model: 'contact' }, deals: stream }
     kit.integrations.register('crm', { defaultRateLimit: () => null, streams })
     const ofCrm = await kit.integrations.create({ provider: 'crm', name: 'crm', credentials: {} })
     lists = dispatches(1)
@@ -452,6 +454,9 @@ describe('a sync', () => {
     await expect(kit.sync(ofCrm)).rejects.toThrow('one of contacts, deals is allowed')
     const session = kit.syncSession(ofCrm, null, { stream: 'deals' })
     expect(() => session.fullListing()).toThrow('the model that the stream "deals" is mapped to')
+    const ofContacts = kit.syncSession(ofCrm, null, { stream: 'contacts' })
+    ofContacts.fullListing()
+    expect(ofContacts.fullListingOf).toEqual({ internalType: 'contact' })
     expect(() => kit.syncSession(ofCrm, null, { stream: 'invoices' })).toThrow('contacts, deals')
   })
 

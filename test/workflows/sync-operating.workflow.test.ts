@@ -1,5 +1,6 @@
 import { ApplicationFailure, Context } from '@temporalio/activity'
 import type { WorkflowFailedError } from '@temporalio/client'
+import { Worker } from '@temporalio/worker'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
 import type { Finalisation } from '../../src/syncs/finalisation.ts'
@@ -9,7 +10,7 @@ import { occasion } from '../support/integrations.ts'
 import { SOON } from '../support/soon.ts'
 import { ScriptedSync } from './scripted-sync.ts'
 import type { Scene, Stage } from './stage.ts'
-import { countEvents, handleOf, lifetimeMs, openStage, seen, startSync } from './stage.ts'
+import { countEvents, handleOf, lifetimeMs, openStage, SHUTDOWN_FORCE_TIME, seen, startSync } from './stage.ts'
 
 const BATCH = 200
 
@@ -44,7 +45,7 @@ async function untilStopped(): Promise<void> {
 }
 
 describe('a pause without a run', () => {
-  const paused = (scene: Scene) =>
+  const paused = (scene: Pick<Scene, 'client' | 'taskQueue' | 'workflowId'>) =>
     scene.client.signalWithStart(WORKFLOW.syncIntegration, {
       workflowId: scene.workflowId,
       taskQueue: scene.taskQueue,
@@ -64,6 +65,24 @@ describe('a pause without a run', () => {
       expect(await held.result()).toMatchObject({ kind: 'not this time', reason: expect.stringContaining('pause') })
       expect(await lifetimeMs(handleOf(scene))).toBeGreaterThan(48 * 3_600_000)
     })
+    expect(sync.calls).toEqual([])
+  })
+
+  it('that has ended before a worker took the first task starts no run', async () => {
+    const sync = new ScriptedSync(1)
+    const taskQueue = 'paused-without-a-worker'
+    const workflowId = `${taskQueue}:sync:7`
+    const held = await paused({ client: stage.env.client.workflow, taskQueue, workflowId })
+    await held.signal(resume)
+    const worker = await Worker.create({
+      connection: stage.env.nativeConnection,
+      taskQueue,
+      workflowBundle: stage.bundle,
+      activities: sync.activities(),
+      shutdownForceTime: SHUTDOWN_FORCE_TIME,
+    })
+    const end = await worker.runUntil(held.result())
+    expect(end).toMatchObject({ kind: 'not this time', reason: expect.stringContaining('pause') })
     expect(sync.calls).toEqual([])
   })
 
@@ -266,6 +285,48 @@ describe('a pause that comes while the run tells of its end', () => {
       },
       { announceSyncRun },
     )
+  })
+})
+
+describe('a pause that comes while the run is given up', () => {
+  type GivenUp = (pausing: () => Promise<void>) => Partial<Activities>
+  const byListing: GivenUp = (pausing) => ({
+    async listSyncItems() {
+      await pausing()
+      throw ApplicationFailure.nonRetryable('no such list')
+    },
+  })
+  const byReducer: GivenUp = (pausing) => {
+    let tries = 0
+    return {
+      async finaliseSyncRun() {
+        tries += 1
+        if (tries === 10) await pausing()
+        return { kind: 'reducer threw', reason: 'Error: no order' }
+      },
+    }
+  }
+
+  it.each([
+    ['for its listing', byListing, 'resume', { ending: resume, first: 'open', type: 'ListingFailed' }],
+    ['for its listing', byListing, 'cancel', { ending: cancel, first: 'open', type: 'ListingFailed' }],
+    ['for its reducer', byReducer, 'resume', { ending: resume, first: 'pending', type: 'ReducerThrew' }],
+  ])('$0 holds the id: none starts until $2', async (_, givenUp, _name, { ending, first, type }) => {
+    const sync: ScriptedSync = new ScriptedSync(1)
+    const pausing = () => handleOf(sync.scene as Scene).signal(pause)
+    await withRun(
+      sync,
+      async (run, scene) => {
+        await until(async () => sync.calls.includes(first))
+        await stage.env.sleep('1 hour')
+        expect(await seen(scene, ({ phase }) => phase === 'held')).toMatchObject({ isPaused: true })
+        await expect(startSync(scene)).rejects.toThrow('already started')
+        await run.signal(ending)
+        await expect(run.result()).rejects.toMatchObject({ cause: { type } })
+      },
+      givenUp(pausing),
+    )
+    expect(sync.calls.filter((call) => call === 'cancel')).toEqual([])
   })
 })
 

@@ -242,7 +242,8 @@ export function nextByOffset({
  * By the key of the last row, such as its id: the API gives the rows behind it. The list ends with an empty page.
  *
  * With `limit`, the most rows that a page holds, the API gives the rows **from** the key on, in its order. Only so a key that
- * several rows share, such as a time, loses none of them; what is given twice is taken once.
+ * several rows share, such as a time, loses none of them; what is given twice is taken once. Rows that do not ascend are refused
+ * where the keys are numbers, whole numbers as texts, or ISO 8601 times with a zone.
  *
  * @param key path of the key in a row
  *
@@ -290,9 +291,13 @@ function tied(key: string, remedy: string): PaginationFailed {
   )
 }
 
-/** Instants as such, since texts of one instant may differ; numbers as numbers; else by code unit. */
+const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})$/
+const WHOLE_NUMBER = /^\d+$/
+
+/** The order of other texts is the API's own, such as without regard to case: of them this can't be told. */
 function isBefore(a: string | number, b: string | number): boolean {
   if (typeof a === 'number' && typeof b === 'number') return a < b
-  const [left, right] = [Date.parse(String(a)), Date.parse(String(b))]
-  return Number.isNaN(left) || Number.isNaN(right) ? String(a) < String(b) : left < right
+  const [left, right] = [String(a), String(b)]
+  if (WHOLE_NUMBER.test(left) && WHOLE_NUMBER.test(right)) return BigInt(left) < BigInt(right)
+  return INSTANT.test(left) && INSTANT.test(right) && Date.parse(left) < Date.parse(right)
 }

@@ -3,6 +3,8 @@ import { sql } from 'drizzle-orm'
 import type { Transaction } from '../../db/client.ts'
 import { clockNow } from '../../db/schema/columns.ts'
 import type { Tables } from '../../db/schema/tables.ts'
+import type { IntegrationProvider } from '../../providers/contracts.ts'
+import { hasStreams } from '../../providers/contracts.ts'
 import type { SyncOf } from '../sync-jobs.ts'
 
 /** One that did not end clean is tried again after this part of `fullEvery`. Ordinary runs go on meanwhile. */
@@ -39,4 +41,28 @@ export async function noteFullEnd(
   await tx.execute(sql`
     update ${streams} set last_full_at = clock_timestamp(), updated_at = clock_timestamp()
     where integration_id = ${integrationId} and stream = ${stream}`)
+}
+
+const DAY_SECONDS = 86_400
+
+/** Which streams of a provider never learn of a deletion, in words: the rows of a full listing are pruned before the next one. */
+export function prunedBetweenListings(
+  key: string,
+  provider: IntegrationProvider,
+  pruning: { readonly sync_items_days: number | null; readonly logs_days: number | null },
+): string[] {
+  if (!hasStreams(provider)) return []
+  const kept = (['sync_items_days', 'logs_days'] as const).flatMap((name) => {
+    const days = pruning[name]
+    return days === null ? [] : [{ name, days }]
+  })
+  return Object.entries(provider.streams).flatMap(([stream, { fullEvery, handleMissing }]) => {
+    if (fullEvery === undefined || handleMissing === undefined) return []
+    const tooShort = kept.filter(({ days }) => days * DAY_SECONDS <= fullEvery)
+    if (tooShort.length === 0) return []
+    const options = tooShort.map(({ name, days }) => `pruning.${name} (${days})`).join(' and ')
+    return [
+      `No deletion is found in the stream ${stream} of "${key}": it lists in full each ${fullEvery} s, and ${options} has the rows of one full listing pruned before the next. Keep them for longer than that, or lower fullEvery.`,
+    ]
+  })
 }

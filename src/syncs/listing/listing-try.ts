@@ -104,7 +104,7 @@ export async function listItems(
 async function listedBefore({ db, tables }: Framework, { syncLogId }: ListingInput): Promise<Listing | FailedTry> {
   const log = await findLog(db, tables, syncLogId)
   if (log === null) return isGone()
-  const { enumerated, listed, duplicates_dropped: dropped, unchanged } = log.metadata as RunMetadata
+  const { enumerated, listed, duplicates_dropped: dropped, unchanged } = (log.metadata ?? {}) as Partial<RunMetadata>
   if (enumerated) return listing(Number(listed ?? 0), Number(dropped ?? 0), Number(unchanged ?? 0))
   const isFinal = log.status !== 'processing'
   return { kind: 'failed', error: new ListingSuperseded(syncLogId), secrets: [], isFinal }
@@ -208,7 +208,10 @@ export async function listBegun(
     if (bookmark !== null) await unchanged?.resume((eventClass, id) => session.know(eventClass, id, null))
     if (lastId > 0)
       for await (const page of listedKeys(db, tables, log.id, KEYS_PAGE))
-        for (const { eventClass, externalId, checkpoint } of page) session.know(eventClass, externalId, checkpoint)
+        for (const item of page) {
+          unchanged?.noteStored(item)
+          session.know(item.eventClass, item.externalId, item.checkpoint)
+        }
     // Provider code that goes on after its listing has ended is refused by the session.
     const endsAt = begunAt + config.sync.job_timeout * 1_000
     await untilAborted(
@@ -275,7 +278,7 @@ export async function listBegun(
 }
 
 /** Where the stream declares an overlap, the times of the cursor lie that much earlier. */
-function overlapped(cursor: Json, provider: IntegrationProvider | null, { stream }: SyncRow): Json {
+export function overlapped(cursor: Json, provider: IntegrationProvider | null, { stream }: SyncRow): Json {
   const seconds = provider === null ? undefined : declaredStream(provider, stream)?.overlapSeconds
   return seconds === undefined ? cursor : cursorBefore(cursor, seconds)
 }

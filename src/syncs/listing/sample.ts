@@ -16,7 +16,7 @@ import { integrationHandle } from '../../integrations/handle.ts'
 import { requireIntegration } from '../../integrations/queries.ts'
 import type { ExternalId } from '../../providers/integration.ts'
 import type { SyncItemEvent } from '../../providers/provider-events.ts'
-import { streamMeant, syncSource } from '../../providers/streams.ts'
+import { declaredStream, streamMeant, syncSource } from '../../providers/streams.ts'
 import type { SyncSession } from '../../providers/sync-session.ts'
 import { cursorOf } from '../cursor.ts'
 import { findSyncRow } from '../sync-rows.ts'
@@ -24,7 +24,7 @@ import { warnOfListing } from './listed-item.ts'
 import type { ListedItem } from './listing-queries.ts'
 import type { SessionOptions } from './listing-session.ts'
 import { StoringSession } from './listing-session.ts'
-import { listWhole } from './listing-try.ts'
+import { listWhole, overlapped } from './listing-try.ts'
 
 const DEFAULT_LIMIT = 10
 const MAX_LIMIT = 100
@@ -84,8 +84,9 @@ export async function sampleSync(
   const logger = integrationLogger(framework, row)
   const session = new SamplingSession({
     integration: integrationHandle(framework, row),
-    cursor: cursorOf(row),
+    cursor: overlapped(cursorOf(row), registered, row),
     stream: named,
+    model: declaredStream(registered, named)?.model,
     listeners: framework.listeners,
     logger,
     reduce: (checkpoints) => provider.reduceCheckpoints(checkpoints),
@@ -119,7 +120,7 @@ export async function sampleSync(
 
 type SamplingOptions = Pick<
   SessionOptions,
-  'integration' | 'cursor' | 'stream' | 'listeners' | 'logger' | 'reduce' | 'models'
+  'integration' | 'cursor' | 'stream' | 'model' | 'listeners' | 'logger' | 'reduce' | 'models'
 > & {
   readonly limit: number
 }

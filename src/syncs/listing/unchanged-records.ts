@@ -62,6 +62,11 @@ export class UnchangedRecords {
     }
   }
 
+  /** A changed copy has a row, which outranks the note of an earlier copy: a newer one takes its place. */
+  noteStored(item: Pick<ListedItem, 'eventClass' | 'externalId'>): void {
+    this.#keys.delete(keyOf(item))
+  }
+
   /** @returns the items that are to be stored, with their hashes */
   async without(items: readonly ListedItem[]): Promise<ListedItem[]> {
     const { skip, compares, reduce } = this.#options

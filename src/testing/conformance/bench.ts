@@ -7,7 +7,7 @@ import { errorLine } from '../../framework/logger.ts'
 import type { HandlesWebhooks, IntegrationProvider } from '../../providers/contracts.ts'
 import { declaresRateLimit, sharesRateLimit } from '../../providers/contracts.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
-import { syncSource } from '../../providers/streams.ts'
+import { declaredStream, syncSource } from '../../providers/streams.ts'
 import type { WebhookRequest } from '../../providers/webhook-request.ts'
 import { WebhookVerifier } from '../../webhooks/verifier.ts'
 import type { PlayedApi } from '../played-transport.ts'
@@ -79,6 +79,8 @@ export class Bench {
   readonly beganAt: Date
   /** Of which the listing is; null: a provider's one `sync()`. */
   readonly stream: string | null
+  /** The model that the stream declares. */
+  readonly model: string | undefined
   readonly #wire: Wire
   readonly #streams = new Map<string, Bench>()
   readonly #verifier: WebhookVerifier
@@ -90,12 +92,14 @@ export class Bench {
     wire: Wire,
     beganAt: Date,
     stream: string | null = null,
+    model?: string,
   ) {
     this.subject = subject
     this.provider = provider
     this.kit = kit
     this.beganAt = beganAt
     this.stream = stream
+    this.model = model
     this.#wire = wire
     this.#verifier = new WebhookVerifier(partsOf(kit.integrations).framework)
   }
@@ -115,7 +119,8 @@ export class Bench {
     const { subject, provider, kit, beganAt } = this
     const fixtures = { ...subject.fixtures, ...listingFixtures(subject.fixtures, stream) }
     const source = syncSource(provider, stream) ?? provider
-    const made = new Bench({ ...subject, fixtures }, source, kit, this.#wire, beganAt, stream)
+    const { model } = declaredStream(provider, stream) ?? {}
+    const made = new Bench({ ...subject, fixtures }, source, kit, this.#wire, beganAt, stream, model)
     this.#streams.set(stream, made)
     return made
   }

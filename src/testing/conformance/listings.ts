@@ -15,12 +15,12 @@ import { outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 
 /** A session that takes items of any class: which ones are declared is another check's. */
 export function sessionOf(
-  { stream }: Bench,
+  { stream, model }: Bench,
   integration: Integration,
   cursor: Json = null,
   signal?: AbortSignal,
 ): FakeSyncSession {
-  const options = { integration, stream: stream ?? undefined, ...(signal === undefined ? {} : { signal }) }
+  const options = { integration, stream: stream ?? undefined, model, ...(signal === undefined ? {} : { signal }) }
   return new FakeSyncSession(cursor, options)
 }
 

@@ -186,6 +186,17 @@ describe('a detail page', () => {
     expect(page).toContain(`<a href="/operator/sync-items?run=${run.id}&amp;waiting=true">1 waiting</a>`)
   })
 
+  it('of a run shows how far its listing is, without the provider’s text', async () => {
+    const { test } = dashboard
+    const bookmark = { position: 'https://api.example.com/?after=secret', count: 4_321 }
+    const run = await makeRun(test, plain.integrations, { enumerated: false, bookmark })
+    const page = await dashboard.page(`/sync-runs/${run.id}`)
+    await test.sql`delete from integration_logs where id = ${run.id}`
+    expect(page).toContain('How far the listing is')
+    expect(page).toContain('4321')
+    expect(page).not.toContain('after=secret')
+  })
+
   it.each([
     ['that runs', { status: 'processing', isPaused: false }, ['pause', 'cancel'], false],
     ['that is paused', { status: 'processing', isPaused: true }, ['resume', 'cancel'], false],

@@ -1,7 +1,10 @@
 /** A look at what a run would list: validated, stopped in time, and nothing stored. */
+import { integer, pgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { mappedTable } from '../../../src/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { SyncSession } from '../../../src/providers/sync-session.ts'
+import { reduceCheckpointsByMax } from '../../../src/syncs/checkpoint-rules.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
@@ -18,12 +21,24 @@ beforeAll(async () => {
   database = await createTestDatabase()
   const byTest = (session: SyncSession) => lists(session)
   test = testIntegrations(database.url, {
+    models: { contact: mappedTable(pgTable('contact', { id: integer().primaryKey() })) },
     providers: {
       acme: syncProvider(byTest),
       incremental: incrementalProvider(() => {
         throw new Error('sync() was called')
       }, byTest),
       unscheduled: {},
+      crm: {
+        defaultRateLimit: () => null,
+        streams: {
+          contacts: {
+            model: 'contact',
+            overlapSeconds: 3_600,
+            sync: async (_, session) => byTest(session),
+            reduceCheckpoints: reduceCheckpointsByMax,
+          },
+        },
+      },
     },
   })
 })
@@ -63,6 +78,19 @@ describe('a sample', () => {
       more: false,
       duplicatesDropped: 0,
     })
+  })
+
+  it('of a stream lists as its run does: from the overlapped cursor, and for the model that it declares', async () => {
+    const { id } = await makeIntegration(test, 'crm')
+    await test.integrations.syncs.setCursor(id, '2031-01-01T12:00:00Z', { stream: 'contacts' })
+    let from: unknown
+    lists = async (session) => {
+      from = session.cursor()
+      session.fullListing()
+      await thing(session, 1)
+    }
+    expect((await test.integrations.syncs.sample(id, { stream: 'contacts' })).items).toHaveLength(1)
+    expect(from).toBe('2031-01-01T11:00:00Z')
   })
 
   it('shows ten items unless told otherwise', async () => {

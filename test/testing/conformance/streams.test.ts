@@ -1,5 +1,7 @@
 /** The conformance suite on a provider with several streams: each is put through the checks of a listing, by its name. */
+import { integer, pgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { mappedTable } from '../../../src/index.ts'
 import type { Integration, SyncSession } from '../../../src/provider.ts'
 import type { HasStreams, SyncStream } from '../../../src/providers/contracts.ts'
 import { describeProvider } from '../../../src/testing/index.ts'
@@ -32,6 +34,16 @@ const listing = { checkpoints, cursor, ...(window && { window }) }
 const FIXTURES = { ...rest, streams: { tickets: listing, archive: listing } }
 
 describeProvider('tickets', helpDesk, FIXTURES, { describe, it, afterAll })
+
+/** Declares its model, and calls `fullListing()` without naming it, as in a run. */
+function modelled(): HasStreams {
+  const { tickets, archive } = helpDesk().streams as { tickets: SyncStream; archive: SyncStream }
+  const sound = new SoundProvider()
+  return { ...helpDesk(), streams: { tickets: { ...tickets, sync: sound.sync.bind(sound), model: 'ticket' }, archive } }
+}
+
+const ticket = mappedTable(pgTable('tickets', { id: integer().primaryKey() }), { type: 'ticket' })
+describeProvider('modelled', modelled, { ...FIXTURES, kit: { models: { ticket } } }, { describe, it, afterAll })
 
 describe('a provider with streams', () => {
   let suite: Suite

@@ -130,7 +130,7 @@ ${tableOf({
         ? NOTHING
         : part(
             'Bookmark',
-            html`<p class="quiet">Where the listing goes on after a lost worker.</p>${json(metadata.bookmark, 'Bookmark')}`,
+            html`<p class="quiet">How far the listing is: it goes on from here after a lost worker.</p>${json(metadata.bookmark, 'Bookmark')}`,
           ),
       part('Metadata', json(run.metadata ?? null, 'Metadata')),
     ],
