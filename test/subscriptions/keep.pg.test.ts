@@ -9,7 +9,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { SECRET } from '../support/providers.ts'
-import { makeIntegration } from '../support/rows.ts'
+import { makeIntegration, setIntegration } from '../support/rows.ts'
 import { subscribingProvider } from '../support/subscribing-provider.ts'
 import type { SubscriptionServer } from '../support/subscription-server.ts'
 import { startSubscriptionServer } from '../support/subscription-server.ts'
@@ -322,6 +322,24 @@ describe('switching off', () => {
         fields: expect.objectContaining({ event: 'webhook.subscription_left', url: door(other) }),
       }),
     )
+  })
+
+  it.each(['gone', 'silent'])('by deletion asks no provider that can not be asked any more (%s)', async (provider) => {
+    const nothingLeft = await make()
+    await test.integrations.webhooks.register(nothingLeft.id)
+    await test.integrations.webhooks.unregister(nothingLeft.id)
+    // The second look after a removal forgets the URL: from then on the provider has none.
+    await look(nothingLeft)
+    await setIntegration(test, nothingLeft.id, { provider })
+    await test.integrations.delete(nothingLeft.id)
+    expect(await test.integrations.find(nothingLeft.id)).toBeNull()
+
+    const left = await make()
+    await test.integrations.webhooks.register(left.id)
+    await setIntegration(test, left.id, { provider })
+    await expect(test.integrations.delete(left.id)).rejects.toMatchObject({ code: 'webhook_subscription_failed' })
+    await test.integrations.delete(left.id, { force: true })
+    expect(await test.integrations.find(left.id)).toBeNull()
   })
 })
 
