@@ -88,7 +88,7 @@ export async function deleteIntegration(
  */
 export async function changeAll(
   { db, tables }: Framework,
-  name: OwnedTable,
+  name: OwnedTable | 'writtenRecords',
   integrationId: number,
   { which = sql`true`, lock, change }: { readonly which?: SQL; readonly lock: SQL; readonly change: SQL },
 ): Promise<number> {

@@ -324,6 +324,16 @@ describe('switching off', () => {
     )
   })
 
+  it('by erasure, when it is forced, leaves no word of what the provider said', async () => {
+    const integration = await make()
+    await test.integrations.webhooks.register(integration.id)
+    server.faults.push({ method: 'DELETE', fault: { status: 403 } })
+    const erased = await test.integrations.admin.erase(integration.id, { force: true })
+    expect(erased).toMatchObject({ webhookSubscriptions: 1 })
+    const { lastError, url } = await test.integrations.webhooks.subscription(integration.id)
+    expect({ lastError, url }).toEqual({ lastError: 'erased', url: door(integration) })
+  })
+
   it.each(['gone', 'silent'])('by deletion asks no provider that can not be asked any more (%s)', async (provider) => {
     const nothingLeft = await make()
     await test.integrations.webhooks.register(nothingLeft.id)
