@@ -271,6 +271,8 @@ describe('an act on all that a filter finds', () => {
     ['kind=item&rows=0&ids=1&since=2031-01-01T00:00:00Z', 'rows'],
     ['kind=item&rows=1&ids=1;drop&since=2031-01-01T00:00:00Z', 'ids'],
     ['kind=item&rows=1&ids=1&since=later', 'since'],
+    // A date of JavaScript's, and none of Postgres'.
+    ['kind=item&rows=1&ids=1&since=%2B275760-09-13T00:00:00.000Z', 'since'],
   ])('refuses the progress of %s', async (query, field) => {
     const answer = await get(`/progress?${query}`)
     expect([answer.status, (await answer.text()).includes(`<li>${field}:`)]).toEqual([422, true])
