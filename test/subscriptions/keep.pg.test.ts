@@ -156,6 +156,31 @@ describe('a look', () => {
     expect(live()).toHaveLength(1)
   })
 
+  it.each(['acme', 'theirs'])(
+    'outlives the removal of an encryption key: nothing is told again (%s)',
+    async (provider) => {
+      const peer = await startSubscriptionServer({
+        makesSecret: provider === 'theirs',
+        now: () => clock.now().getTime(),
+      })
+      const credentials = { token: 't' }
+      const { id } = await makeIntegration(test, provider, { metadata: { server: peer.url }, credentials })
+      await test.integrations.webhooks.register(id)
+      const registered = [...peer.subscriptions.values()].map((one) => ({ ...one }))
+      const fresh = encryptionKey('fresh')
+      for (const encryptionKeys of [`${fresh},${options.encryptionKeys}`, fresh]) {
+        const restarted = testIntegrations(database.url, { ...options, encryptionKeys })
+        const sight = await keepSubscription(restarted.framework, id, new AbortController().signal)
+        expect(sight?.sight).toMatchObject({ standing: 'registered', did: 'nothing' })
+        if (encryptionKeys !== fresh) await restarted.integrations.admin.keys.rotate()
+        await restarted.close()
+      }
+      expect([...peer.subscriptions.values()]).toEqual(registered)
+      await test.sql`delete from integrations where id = ${id}`
+      await peer.close()
+    },
+  )
+
   it('creates another one first where it can not be renewed', async () => {
     const integration = await make('fixed')
     await test.integrations.webhooks.register(integration.id)
