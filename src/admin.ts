@@ -16,6 +16,7 @@ import type { ListRequests, RequestDetail, RequestSummary } from './calls/reques
 import { getRequest, listRequests } from './calls/request-list.ts'
 import type { ConfigEntry, LoadedConfig } from './config/load.ts'
 import { describeConfig } from './config/load.ts'
+import { credentialsVersion } from './credentials/credentials-version.ts'
 import type { KeyStatus } from './credentials/encryption-keys.ts'
 import { keyStatus, verifyKeys } from './credentials/encryption-keys.ts'
 import type { KeyRotation, RotateOptions } from './credentials/key-rotation.ts'
@@ -362,6 +363,8 @@ export interface IntegrationsAdmin {
   }
   /** What the operator API shows and writes down. */
   readonly operator: OperatorView
+  /** Tells changed credentials by a keyed digest; null: they can't be read. @throws IntegrationNotFound */
+  credentialsVersion(id: number): Promise<string | null>
   readonly logger: Logger
   /** What `migrate()` would apply, in order. */
   pendingMigrations(): Promise<string[]>
@@ -527,6 +530,7 @@ export function createAdmin(
     findOrphans: (input, search) => findOrphans(framework, input, search),
     access,
     operator: operatorView(framework),
+    credentialsVersion: (id) => credentialsVersion(framework, id),
     logger,
     readiness: createReadiness(framework, {
       postgres: () => checkConnection(connection),

@@ -107,6 +107,9 @@ export function originOf(url: string | null): string | null {
   return url !== null && URL.canParse(url) ? new URL(url).origin : null
 }
 
+/** Whether browsers reach us over TLS, so that a cookie may be `Secure`. The case of a scheme does not matter (RFC 3986, 3.1). */
+export const isHttps = (url: string | null): boolean => originOf(url)?.startsWith('https:') ?? false
+
 /** The path under which the API is reached from outside, without a trailing slash: empty in most deployments. */
 export function basePathOf(baseUrl: string | null): string {
   return baseUrl !== null && URL.canParse(baseUrl) ? new URL(baseUrl).pathname.replace(/\/+$/, '') : ''

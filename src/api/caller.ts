@@ -2,7 +2,7 @@
 import type { Context } from 'hono'
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
 import type { Principal } from '../access/rules.ts'
-import { isSameOrigin, originOf, parseAuthorization } from '../access/rules.ts'
+import { isHttps, isSameOrigin, originOf, parseAuthorization } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 
 type Session = NonNullable<Awaited<ReturnType<Integrations['admin']['access']['bySession']>>>
@@ -67,7 +67,7 @@ export interface Cookie {
 const SESSION: Cookie = { name: 'operator', sameSite: 'Strict' }
 
 function cookieOf({ config, admin: { access } }: Integrations, { name, sameSite }: Cookie) {
-  const secure = access.baseUrl?.startsWith('https:') ?? false
+  const secure = isHttps(access.baseUrl)
   const attributes = { path: '/', httpOnly: true, sameSite, secure, ...(secure ? { prefix: 'host' as const } : {}) }
   return { name: `${config.cache_prefix}_${name}`, attributes }
 }

@@ -60,6 +60,10 @@ function shownBy({ path }: Operation, all: readonly Operation[]): Operation | un
   return all.find((other) => other.method === 'get' && other.path === path && other.route.version !== undefined)
 }
 
+/** The record that an operation is about: the same name at both doors, for each of its methods. */
+export const recordPath = ({ path }: Pick<Operation, 'path'>, values: Values<Fields>): string =>
+  path.replaceAll(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(values[name])))
+
 /** Whether the changes of its record are made one after the other. */
 export const isChangeOfVersioned = (operation: Operation, all = operations()): boolean =>
   operation.method !== 'get' && shownBy(operation, all) !== undefined
@@ -82,7 +86,11 @@ async function answer(
     return run()
   }
   const { inTurn } = integrations.admin.operator
-  const result = await (operation.method === 'get' ? run() : shown ? inTurn(context.req.path, change) : change())
+  const result = await (operation.method === 'get'
+    ? run()
+    : shown
+      ? inTurn(recordPath(operation, values), change)
+      : change())
   const location = route.location?.(values, result)
   if (location !== undefined) context.header('Location', rooted(integrations, context, operation, location))
   linkNext(integrations, context, result)

@@ -12,13 +12,18 @@ export interface DashboardApp extends Pick<Hono, 'fetch'> {
   readonly login: string
 }
 
-/** @param options `url`: where it is reached, whatever the host's base URL is; `token`: one that is known as an operator's */
+/**
+ * Reached at any address: through a tunnel, a published port, another name of this machine. So a page's own origin is that of its
+ * request, as in `dev`, and the host's base URL does not count. Rule: docs/behaviour/access.md, "Same origin".
+ *
+ * @param options `token`: one that is known as an operator's
+ */
 export function dashboardApp(
   integrations: Integrations,
-  { url, token, signal }: { readonly url: string; readonly token: string; readonly signal: AbortSignal },
+  { token, signal }: { readonly token: string; readonly signal: AbortSignal },
 ): DashboardApp {
   const { admin } = integrations
-  const access = { ...admin.access, baseUrl: url, dev: true, devToken: token }
+  const access = { ...admin.access, baseUrl: null, dev: true, devToken: token }
   const own: Integrations = Object.assign(Object.create(integrations), {
     admin: Object.assign(Object.create(admin), { access }),
   })

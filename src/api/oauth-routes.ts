@@ -2,7 +2,7 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
-import { basePathOf, routePathOf } from '../access/rules.ts'
+import { basePathOf, isHttps, routePathOf } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { InvalidArgumentException, isIntegrationsError, OAuthFailure } from '../framework/errors.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
@@ -113,7 +113,7 @@ function cookieAttributes(integrations: Integrations, baseUrl: string | null) {
     path: callbackPathOf(integrations, baseUrl),
     httpOnly: true,
     sameSite: 'Lax', // The provider's page leads back by a navigation from another site.
-    secure: baseUrl?.startsWith('https:') ?? false,
+    secure: isHttps(baseUrl),
   } as const
 }
 

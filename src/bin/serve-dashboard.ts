@@ -17,7 +17,7 @@ export const serveDashboard: ServeDashboard = (integrations, { host, port, token
       },
       (info) => {
         url = `http://${host.includes(':') ? `[${host}]` : host}:${info.port}`
-        app = dashboardApp(integrations, { url, token, signal })
+        app = dashboardApp(integrations, { token, signal })
         onReady(`${url}${app.root}`, `${url}${app.login}`)
       },
     ) as Server

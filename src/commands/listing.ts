@@ -30,6 +30,8 @@ export interface Listing<F extends Fields, Row extends { readonly id: number }> 
   readonly workflow?: NonNullable<Command['workflow']>
   readonly fields: F
   readonly path: string
+  /** Of the command; over HTTP a page has 50 rows. Default 50. */
+  readonly defaultLimit?: number
   /** Of a row, as {@link columns} writes it. */
   readonly row: z.ZodType
   /** What a person sees of a row: the heads of the table, and the column of each. */
@@ -75,11 +77,12 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
   outlivesIntegrations,
   fields,
   one,
+  defaultLimit = DEFAULT_LIMIT,
   ...described
 }: Listing<F, Row>): Command<F & Paging, Listed | { readonly one: object }> {
   const after = optional(id('only ids below this one: the next page'))
   const chosen = one === undefined ? {} : { id: optional(id('of one; without it the options choose')) }
-  const paged = { ...chosen, ...fields, after, limit: withDefault(whole('the most rows to list'), DEFAULT_LIMIT) }
+  const paged = { ...chosen, ...fields, after, limit: withDefault(whole('the most rows to list'), defaultLimit) }
   const pageLimit = withDefault(whole('the most rows to list', { max: MAX_PAGE }), DEFAULT_LIMIT)
   const checked = (input: Values<F & Paging>): void => {
     inOrder(input)

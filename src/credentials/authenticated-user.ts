@@ -15,7 +15,7 @@ import type { Credentials, Integration } from '../providers/integration.ts'
 const MAX_CACHE_SECONDS = 2 ** 31 - 1
 
 /** What a refresh replaces: whose they are stays the same. */
-const TOKEN_KEYS: readonly string[] = ['access_token', 'refresh_token', 'token_expires_at']
+export const TOKEN_KEYS: readonly string[] = ['access_token', 'refresh_token', 'token_expires_at']
 
 const text = z
   .string()

@@ -141,6 +141,8 @@ async function applyFiles(
   files: readonly SqlFile[],
   release: string,
 ): Promise<string[]> {
+  // A role's own limit, often set for ordinary statements, would end a long migration each time it is tried.
+  await transaction.unsafe('set local statement_timeout = 0')
   await transaction.unsafe('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK])
   await transaction.unsafe(`set local lock_timeout = ${LOCK_WAIT_MS}`)
   // Looked at again under the lock: another process may have been faster.

@@ -144,12 +144,15 @@ function remedyFor(error: unknown): string {
   }
 }
 
+/** How Postgres writes dates, whatever the default of the role or the database: the driver reads ISO 8601. PgBouncer tracks it. */
+const READABLE_DATES = { DateStyle: 'ISO' }
+
 function fromUrl(
   text: string,
   options: Options<Record<string, never>>,
 ): { readonly sql: Sql; readonly names: boolean | undefined } {
   const { url, options: read, prepare: names } = readDatabaseUrl(text)
-  const connection = { application_name: 'durable-integrations' } // in pg_stat_activity; the URL may say another
+  const connection = { application_name: 'durable-integrations', ...READABLE_DATES } // in pg_stat_activity; the URL may say another
   return { sql: postgres(url, { ...options, ...read, connection, prepare: names ?? false }), names }
 }
 
@@ -158,7 +161,8 @@ function settingsOf({ options }: Sql): Options<Record<string, never>> {
   // The driver understands what it has read once; its types are those of what a caller may write.
   const { host, port, path, database, user, pass, ssl, connection, target_session_attrs, socket } =
     options as unknown as Record<string, unknown>
-  const settings = { host, port, database, user, pass, ssl, connection, target_session_attrs, socket }
+  const readable = { ...(connection as object), ...READABLE_DATES }
+  const settings = { host, port, database, user, pass, ssl, connection: readable, target_session_attrs, socket }
   return (path ? { ...settings, path } : settings) as Options<Record<string, never>>
 }
 

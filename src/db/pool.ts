@@ -80,7 +80,8 @@ export class Pool implements Statements {
 
   begin<T>(work: (transaction: TransactionStatements) => Promise<T>): Promise<T> {
     return this.#use(async (link) => {
-      await link.run((client) => client.unsafe('begin'))
+      // Whatever the role's or the database's default: our claims wait for a row and read it again, where another level fails.
+      await link.run((client) => client.unsafe('begin isolation level read committed'))
       let savepoints = 0
       const name = (): string => `s${savepoints++}`
       const result = await inScope({ link, name, undo: 'rollback' }, work)
@@ -264,13 +265,16 @@ class Link {
 
   /**
    * Whether a server process is ours alone: it told its number when the connection was made, where a pooler tells one that it
-   * has made up. From then on Postgres plans a named statement each time, for its parameters, as one without a name.
+   * has made up. From then on Postgres plans a named statement each time, for its parameters, as one without a name. A statement
+   * outside of a transaction has the isolation that the claims count on, too: behind a pooler only the server's setting says so.
    */
   async #isDirect(): Promise<boolean> {
     const result = await this.#client.unsafe<{ pid: number }[]>('select pg_backend_pid() as pid')
     const isDirect = result[0]?.pid === result.state?.pid
     const lock = this.#lockSeconds === undefined ? '' : `; set lock_timeout = '${this.#lockSeconds}s'`
-    if (isDirect && this.isOpen) await this.#client.unsafe(`set plan_cache_mode = force_custom_plan${lock}`)
+    const isolation = `set default_transaction_isolation = 'read committed'`
+    if (isDirect && this.isOpen)
+      await this.#client.unsafe(`set plan_cache_mode = force_custom_plan; ${isolation}${lock}`)
     return isDirect
   }
 

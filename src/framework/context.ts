@@ -152,6 +152,10 @@ export interface WorkflowStarters {
   isSyncRunning(of: SyncOf): Promise<boolean>
   /** Ends a living run and waits until it is over; does nothing without a run. @throws BackendUnreachable */
   cancelSync(of: SyncOf): Promise<void>
+  /** Whether a backfill of this stream lives. @throws BackendUnreachable */
+  isBackfillRunning(of: SyncOf): Promise<boolean>
+  /** As {@link cancelSync}, a backfill. @throws BackendUnreachable */
+  cancelBackfill(of: SyncOf): Promise<void>
   close(): Promise<void>
 }
 

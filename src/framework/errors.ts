@@ -117,8 +117,13 @@ export class IntegrationNotFound extends IntegrationsError {
 /** A run of the integration lives, and what was asked for must not happen beneath it. */
 export class IntegrationBusy extends IntegrationsError {
   override readonly code = 'integration_busy'
-  constructor(readonly integrationId: number) {
-    super(`A sync run of integration ${integrationId} lives. Wait for its end, or use force: it ends the run first.`)
+  constructor(
+    readonly integrationId: number,
+    readonly busyWith: 'sync run' | 'backfill' = 'sync run',
+  ) {
+    super(
+      `A ${busyWith} of integration ${integrationId} lives. Wait for its end, or use force: it ends the ${busyWith === 'backfill' ? 'backfill' : 'run'} first.`,
+    )
   }
 }
 

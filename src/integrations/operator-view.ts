@@ -139,9 +139,10 @@ export function operatorView(framework: Framework) {
       return secrets === null ? REDACTED : redactBody(JSON.stringify(metadata ?? null), secrets)
     },
 
-    /** Where its webhooks go: an address, or the path where no base URL is configured; null: its provider takes none. */
+    /** Where its webhooks go: an address, or the path without a base URL; null: its provider takes none, or is not registered. */
     webhookAddress(of: Pick<IntegrationDetail, 'id' | 'provider'>): string | null {
-      return handlesWebhooks(framework.providers.get(of.provider)) ? webhookAddress(framework, of) : null
+      const provider = framework.providers.find(of.provider)
+      return provider !== null && handlesWebhooks(provider) ? webhookAddress(framework, of) : null
     },
 
     /** Where each of its streams stands; none where its provider has one `sync()`. @throws IntegrationNotFound */

@@ -88,7 +88,7 @@ export async function deleteIntegration(
  */
 export async function changeAll(
   { db, tables }: Framework,
-  name: OwnedTable,
+  name: OwnedTable | 'writtenRecords',
   integrationId: number,
   { which = sql`true`, lock, change }: { readonly which?: SQL; readonly lock: SQL; readonly change: SQL },
 ): Promise<number> {
@@ -131,8 +131,8 @@ function cachePrefix(config: Framework['config'], id: number): string {
 /**
  * Brings an integration to rest before its rows are deleted or erased. Rule: docs/behaviour/integrations.md, "Deletion" and "Erasure".
  *
- * Switches it off, so that no delivery is taken and no run opens, and ends a living run; also one that begins just before the
- * switch.
+ * Switches it off, so that no delivery is taken and no run opens, and ends a living run or backfill; also one that begins just
+ * before the switch.
  *
  * Its webhook subscription is removed at the provider, which needs the credentials.
  *
@@ -156,12 +156,19 @@ export async function bringToRest(
     ...(await storedStreams(db, tables, id)),
   ])
   // Also when forced: if Temporal is away, this must be known before anything changes.
-  for (const stream of streams)
-    if ((await workflows.isSyncRunning({ integrationId: id, stream })) && !force) throw new IntegrationBusy(id)
+  for (const stream of streams) {
+    const of = { integrationId: id, stream }
+    const runs = await workflows.isSyncRunning(of)
+    const backfills = await workflows.isBackfillRunning(of)
+    if ((runs || backfills) && !force) throw new IntegrationBusy(id, runs ? 'sync run' : 'backfill')
+  }
   await endSubscription(framework, before, { force })
   const row = await updateIntegration(db, tables, id, { ...switchedOff(tables), ...more() })
   if (row === null) throw new IntegrationNotFound(id)
-  for (const stream of streams) await workflows.cancelSync({ integrationId: id, stream })
+  for (const stream of streams) {
+    await workflows.cancelSync({ integrationId: id, stream })
+    await workflows.cancelBackfill({ integrationId: id, stream })
+  }
   return row
 }
 

@@ -19,6 +19,7 @@ const ERASABLE = [
   'requests',
   'syncItems',
   'recordHashes',
+  'writtenRecords',
   'logs',
   'events',
 ] as const satisfies readonly (keyof Tables)[]
@@ -28,7 +29,7 @@ export type ErasableTable = (typeof ERASABLE)[number]
 export type EraseIntegration = DeleteIntegration
 
 /** Rows that were blanked, by table; of the cache, entries that went. */
-export type ErasedRows = Readonly<Record<ErasableTable | 'cache', number>>
+export type ErasedRows = Readonly<Record<ErasableTable | 'webhookSubscriptions' | 'cache', number>>
 
 /**
  * Off and without credentials first, then chunk by chunk. A second erasure resumes one that broke off.
@@ -44,7 +45,7 @@ export async function eraseIntegration(
   const { db, tables, encryption } = framework
   const row = await bringToRest(framework, id, { force, more: () => ({ credentials: encryption.encrypt(id, {}) }) })
 
-  const counts: Partial<Record<ErasableTable | 'cache', number>> = {}
+  const counts: { -readonly [table in keyof ErasedRows]?: number } = {}
   for (const table of ERASABLE) {
     const { set, where } = BLANKING[table]
     counts[table] = await changeAll(framework, table, id, {
@@ -53,9 +54,10 @@ export async function eraseIntegration(
       change: sql`update ${tables[table]} t set ${set}, updated_at = clock_timestamp() from chunk where t.id = chunk.id`,
     })
   }
+  counts.webhookSubscriptions = await eraseSubscriptionError(framework, id)
   // A lock stays its owner's: work under it must not run twice.
   counts.cache = await clearCache(framework, id, { keepLocks: true })
-  const erased = counts as Record<ErasableTable | 'cache', number>
+  const erased = counts as ErasedRows
   await insertLog(db, tables, {
     integrationId: id,
     operation: 'erase',
@@ -69,6 +71,14 @@ export async function eraseIntegration(
     'an integration was erased',
   )
   return erased
+}
+
+/** What the last failed look was answered: one row at most. */
+async function eraseSubscriptionError({ db, tables }: Framework, id: number): Promise<number> {
+  const rows = await db.execute(sql`
+    update ${tables.webhookSubscriptions} set last_error = ${ERASED}, updated_at = clock_timestamp()
+    where integration_id = ${id} and last_error <> ${ERASED} returning 1`)
+  return rows.length
 }
 
 interface Blanking {
@@ -114,6 +124,11 @@ const BLANKING: Readonly<Record<ErasableTable, Blanking>> = {
   // A hash tells a guessed payload from another. Which listing named the record stays: it is not gone.
   recordHashes: {
     set: sql`hash = null, is_handled = false`,
+    where: sql`t.hash is not null`,
+  },
+  // The same; the next echo counts as foreign. One that is under way is another's business: its write ends it.
+  writtenRecords: {
+    set: sql`hash = null`,
     where: sql`t.hash is not null`,
   },
   // A bookmark is the provider's text, such as the address of its next page. No listing goes on from it: its run ends.

@@ -88,7 +88,7 @@ export async function endSubscription(
   if (known === null) return
   await setWanted(db, tables, row.id, { isWanted: false, now: clock.now() })
   try {
-    await lookNow(framework, row)
+    await lookOnce(framework, row)
   } catch (error) {
     if (!force || !isIntegrationsError(error, 'webhook_subscription_failed')) throw error
     logger.warn(
@@ -111,8 +111,16 @@ async function requireManaging(framework: Framework, id: number): Promise<Integr
   return row
 }
 
-/** In this process: the caller learns at once what the provider says. The workflow goes on from there. */
 async function lookNow(framework: Framework, row: IntegrationRow): Promise<SubscriptionView> {
+  await lookOnce(framework, row)
+  return showSubscription(framework, row.id)
+}
+
+/**
+ * In this process: the caller learns at once what the provider says. The workflow goes on from there. A provider that is not
+ * registered is asked for only where it has something to remove.
+ */
+async function lookOnce(framework: Framework, row: IntegrationRow): Promise<void> {
   const { id } = row
   const look = await keepSubscription(framework, id, new AbortController().signal)
   framework.workflows.keepWebhookSubscription(id)
@@ -122,5 +130,4 @@ async function lookNow(framework: Framework, row: IntegrationRow): Promise<Subsc
     const secrets = secretsIn(integrationHandle(framework, row))
     throw new WebhookSubscriptionFailed(id, redactedErrorLine(failure, secrets, 500), { cause: failure })
   }
-  return showSubscription(framework, id)
 }

@@ -104,6 +104,7 @@ class LookAt {
     })
     let { todo } = plan
     let surplus = plan.surplus
+    if (todo === 'nothing') await this.#markAgain(integration)
     const { subscription } = plan
     if (
       todo === 'renew' &&
@@ -201,20 +202,26 @@ class LookAt {
   }
 
   #known({ id, expiresAt = null }: WebhookSubscription, url: string, secret: string | null) {
-    const { encryption, clock } = this.#framework
-    return {
-      subscriptionId: id,
-      url,
-      expiresAt,
-      renewedAt: clock.now(),
-      secretMark: secret === null ? null : encryption.sign(markOf(this.#row.integrationId), secret),
-    }
+    const { clock } = this.#framework
+    return { subscriptionId: id, url, expiresAt, renewedAt: clock.now(), secretMark: this.#marked(secret) }
+  }
+
+  #marked(secret: string | null): string | null {
+    const { encryption } = this.#framework
+    return secret === null ? null : encryption.sign(markOf(this.#row.integrationId), secret)
   }
 
   #isMarked(secret: string | null): boolean {
     const { secretMark, integrationId } = this.#row
     if (secret === null || secretMark === null) return false
     return this.#framework.encryption.isSigned(markOf(integrationId), secret, secretMark)
+  }
+
+  /** A mark that a former key made is lost with that key, and its secret would count as changed. */
+  async #markAgain(integration: Integration): Promise<void> {
+    if (this.#row.secretMark === null) return
+    const secretMark = this.#marked(presentSecret(integration.credentialsArray()))
+    if (secretMark !== this.#row.secretMark) await this.#store({ secretMark })
   }
 
   /** Before the provider is asked to change something. @throws ClaimLost; the reason of the signal */

@@ -85,6 +85,7 @@ export function temporalStarters(
 ): WorkflowStarters {
   const prefix = config.cache_prefix
   const syncHandle = (of: SyncOf) => client().workflow.getHandle(workflowId.syncIntegration(prefix, of))
+  const backfillHandle = (of: SyncOf) => client().workflow.getHandle(workflowId.backfillSync(prefix, of))
   const webhookQueue = taskQueue(prefix, config.webhook.queue)
   const syncQueueOf = (provider: string) => taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue)
   const syncStart = (of: SyncOf, provider: string) => ({
@@ -96,6 +97,21 @@ export function temporalStarters(
     [WEBHOOK_INBOX]: sharedStart(config, 'webhookInbox'),
     [EVENT_OUTBOX]: sharedStart(config, 'eventOutbox'),
   } as const
+  const ended = async (handle: WorkflowHandle, { integrationId }: SyncOf, what: string): Promise<void> => {
+    if (!(await isRunning(client(), handle))) return
+    await unlessGone(answered(client(), () => handle.cancel()))
+    if (await isOverWithin(client(), handle, cancelTimeoutMs)) return
+    // No worker is there, or one does not listen. It has been asked, and what it would do next is not wanted any more.
+    const reason = `cancelled; it did not end within ${cancelTimeoutMs} ms`
+    await unlessGone(answered(client(), () => handle.terminate(reason)))
+    // Not awaited: the caller does not wait for a word in a log line.
+    void providerOf(integrationId).then((provider) =>
+      logger.warn(
+        { event: 'sync.terminated', integration: integrationId, provider },
+        `a ${what} was ${reason}: terminated`,
+      ),
+    )
+  }
   const worksFor = async (integrationId: number): Promise<WorksFor> => {
     const provider = await providerOf(integrationId)
     return { integrationId, provider: provider === UNKNOWN_PROVIDER ? null : provider }
@@ -401,23 +417,11 @@ export function temporalStarters(
 
     isSyncRunning: (of) => isRunning(client(), syncHandle(of)),
 
-    async cancelSync(of) {
-      const { integrationId } = of
-      const handle = syncHandle(of)
-      if (!(await isRunning(client(), handle))) return
-      await unlessGone(answered(client(), () => handle.cancel()))
-      if (await isOverWithin(client(), handle, cancelTimeoutMs)) return
-      // No worker is there, or one does not listen. It has been asked, and what it would do next is not wanted any more.
-      const reason = `cancelled; it did not end within ${cancelTimeoutMs} ms`
-      await unlessGone(answered(client(), () => handle.terminate(reason)))
-      // Not awaited: the caller does not wait for a word in a log line.
-      void providerOf(integrationId).then((provider) =>
-        logger.warn(
-          { event: 'sync.terminated', integration: integrationId, provider },
-          `a sync run was ${reason}: terminated`,
-        ),
-      )
-    },
+    cancelSync: (of) => ended(syncHandle(of), of, 'sync run'),
+
+    isBackfillRunning: (of) => isRunning(client(), backfillHandle(of)),
+
+    cancelBackfill: (of) => ended(backfillHandle(of), of, 'backfill'),
 
     async close() {
       // A command that ends right after its wake-up was asked for must not take it along.

@@ -91,6 +91,8 @@ export function recordingStarters(
       const at = started.startedSyncs.indexOf(of.integrationId)
       if (at >= 0) started.startedSyncs.splice(at, 1)
     },
+    isBackfillRunning: async () => false,
+    cancelBackfill: async () => {},
     close: async () => {},
   }
 }

@@ -4,6 +4,7 @@ import type { Claims, Limits, Scope } from '../../src/access/rules.ts'
 import {
   basePathOf,
   hasScope,
+  isHttps,
   isLimited,
   isLocalHost,
   isLoopback,
@@ -377,4 +378,14 @@ describe('a person from an OpenID provider', () => {
 
 it('signs a method in capitals, however it is written', () => {
   expect(signedLinkText('Post', '/x', 1)).toBe(signedLinkText('POST', '/x', 1))
+})
+
+it.each([
+  ['https://api.example.com/tools', true],
+  ['HTTPS://api.example.com', true],
+  ['http://api.example.com', false],
+  ['https', false],
+  [null, false],
+])('cookies are for TLS alone below the base URL %s: %s', (baseUrl, isTls) => {
+  expect(isHttps(baseUrl)).toBe(isTls)
 })

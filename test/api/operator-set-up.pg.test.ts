@@ -66,12 +66,15 @@ const acts = async () => (await logsOf(test, integration.id, 'operator')).map(({
 describe('the rate limit', () => {
   it('is shown, overridden until a moment, and given back; each change says who asked', async () => {
     const plain = { integration_id: integration.id, source: 'provider', limit: 60, window_seconds: 60 }
-    expect(await ask('GET', of('/rate-limit'), undefined, READ_TOKEN)).toMatchObject({ status: 200, body: plain })
+    expect(await ask('GET', of('/rate-limit-override'), undefined, READ_TOKEN)).toMatchObject({
+      status: 200,
+      body: plain,
+    })
     const given = { limit: 5, window_seconds: 1, window: 'sliding', until: LATER }
-    const set = await ask('PUT', of('/rate-limit'), given)
+    const set = await ask('PUT', of('/rate-limit-override'), given)
     const { until: _, ...limit } = given
     expect(set).toMatchObject({ status: 200, body: { ...limit, source: 'override', override_until: LATER } })
-    expect(await ask('DELETE', of('/rate-limit'))).toMatchObject({ status: 200, body: plain })
+    expect(await ask('DELETE', of('/rate-limit-override'))).toMatchObject({ status: 200, body: plain })
     expect(await acts()).toMatchObject([
       { token: 'operator', action: 'rate-limit set 5 in 1 s, sliding' },
       { token: 'operator', action: 'rate-limit clear' },
@@ -84,9 +87,9 @@ describe('the rate limit', () => {
     ['of another kind of window', { limit: 5, window_seconds: 1, window: 'rolling' }, 'window'],
     ['until a moment that was', { limit: 5, window_seconds: 1, until: '2001-01-01T00:00:00Z' }, 'until'],
   ])('%s is a 422 that names the field, and nothing changes', async (_, body, path) => {
-    const { status, body: problem } = await ask('PUT', of('/rate-limit'), body)
+    const { status, body: problem } = await ask('PUT', of('/rate-limit-override'), body)
     expect([status, problem]).toMatchObject([422, { fields: [{ path }] }])
-    expect((await ask('GET', of('/rate-limit'))).body).toMatchObject({ source: 'provider' })
+    expect((await ask('GET', of('/rate-limit-override'))).body).toMatchObject({ source: 'provider' })
     expect(await acts()).toEqual([])
   })
 })
@@ -189,8 +192,8 @@ describe('a token that is limited to an owner', () => {
       ['POST', '/test'],
       ['POST', '/erase'],
       ['POST', '/enable'],
-      ['GET', '/rate-limit'],
-      ['DELETE', '/rate-limit'],
+      ['GET', '/rate-limit-override'],
+      ['DELETE', '/rate-limit-override'],
       ['GET', '/health'],
     ] as const) {
       const at = `/integrations/${foreign.id}${path}`

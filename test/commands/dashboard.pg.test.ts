@@ -87,6 +87,19 @@ it('prints an address that signs in, shows and acts by a name of its own, and re
   })
   expect(act.status).toBe(303)
   expect((await test.integrations.get(id)).isActive).toBe(false)
+  // As through a tunnel or a published port: the browser knows it by another name than the printed one.
+  const elsewhere = origin.replace('127.0.0.1', 'localhost')
+  const enable = (from: string) =>
+    fetch(`${elsewhere}/operator/do/post/integrations/${id}/enable`, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { cookie, origin: from, 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({ csrf_token: csrf }).toString(),
+    })
+  expect((await enable(origin)).status).toBe(403)
+  expect((await test.integrations.get(id)).isActive).toBe(false)
+  expect((await enable(elsewhere)).status).toBe(303)
+  expect((await test.integrations.get(id)).isActive).toBe(true)
   for await (const { by } of test.integrations.admin.audit.list({ limit: 1 }))
     expect(by).toMatch(new RegExp(`^cli-${userInfo().username}-[0-9a-f]{6}$`))
   const unknown = await fetch(`${origin}/operator/integrations`, {

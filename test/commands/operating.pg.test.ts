@@ -185,6 +185,15 @@ describe('show', () => {
     for (const made of [integration, plain]) await test.integrations.delete(made.id)
   })
 
+  it('shows one whose provider is not registered', async () => {
+    const { id } = await makeIntegration(test, 'demo')
+    await setIntegration(test, id, { provider: 'gone' })
+    const { exitCode, json } = await run(['show', String(id), '--json'])
+    expect(exitCode).toBe(0)
+    expect(json()).toMatchObject({ id, provider: 'gone', registered: false, contracts: [], webhook_address: null })
+    await test.integrations.delete(id)
+  })
+
   it('says when the credentials can not be read', async () => {
     const { id } = await makeIntegration(test, 'demo')
     await setIntegration(test, id, { credentials: 'plain' })

@@ -92,7 +92,7 @@ describe('by keyboard alone', () => {
     ['enables', async () => `/do/post/integrations/${site.rows.healthy}/enable`, () => tabTo('Enable'), /enabled|on/i],
     [
       'overrides a limit',
-      async () => `/do/put/integrations/${site.rows.healthy}/rate-limit`,
+      async () => `/do/put/integrations/${site.rows.healthy}/rate-limit-override`,
       async () => {
         await tabTo('limit')
         await page.keyboard.type('7')

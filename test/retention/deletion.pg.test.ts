@@ -39,6 +39,8 @@ beforeEach(() => {
   test.lines.length = 0
   test.starts.running.clear()
   test.starts.cancelled.length = 0
+  test.starts.runningBackfills.clear()
+  test.starts.cancelledBackfills.length = 0
 })
 
 afterAll(async () => {
@@ -137,6 +139,20 @@ describe('while a run lives', () => {
     await test.integrations.delete(integration.id, { force: true })
     expect(test.starts.cancelled).toEqual([integration.id])
     expect(await countRows(test, integration.id)).toEqual(NOTHING)
+  })
+
+  it('minds a backfill as well: its slices go on listing and storing items', async () => {
+    const { integration } = await makeFullIntegration(test)
+    const { id } = integration
+    test.starts.runningBackfills.add(id)
+    for (const remove of [test.integrations.delete, test.integrations.admin.erase])
+      await expect(remove(id)).rejects.toMatchObject({ code: 'integration_busy', busyWith: 'backfill' })
+    expect(await integration.refresh()).toMatchObject({ isActive: true })
+    await test.integrations.admin.erase(id, { force: true })
+    expect(test.starts.cancelledBackfills).toEqual([id])
+    test.starts.runningBackfills.add(id)
+    await test.integrations.delete(id, { force: true })
+    expect(test.starts.cancelledBackfills).toEqual([id, id])
   })
 
   it.each([true, false])('changes nothing when Temporal can not be asked (force: %s)', async (force) => {

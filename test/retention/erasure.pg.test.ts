@@ -60,8 +60,10 @@ describe('erase', () => {
       requests: 2,
       syncItems: 3,
       recordHashes: 1,
+      writtenRecords: 1,
       logs: 3,
       events: 1,
+      webhookSubscriptions: 0,
       cache: 1,
     })
     expect(await everything()).not.toContain(PERSONAL)
@@ -183,8 +185,10 @@ describe('erase', () => {
       requests: 0,
       syncItems: 0,
       recordHashes: 0,
+      writtenRecords: 0,
       logs: 0,
       events: 0,
+      webhookSubscriptions: 0,
       cache: 0,
     })
     await test.integrations.delete(other.integration.id)

@@ -9,7 +9,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { SECRET } from '../support/providers.ts'
-import { makeIntegration } from '../support/rows.ts'
+import { makeIntegration, setIntegration } from '../support/rows.ts'
 import { subscribingProvider } from '../support/subscribing-provider.ts'
 import type { SubscriptionServer } from '../support/subscription-server.ts'
 import { startSubscriptionServer } from '../support/subscription-server.ts'
@@ -155,6 +155,31 @@ describe('a look', () => {
     expect(await look(integration)).toMatchObject({ did: 'renewed', nextLookInSeconds: 45 })
     expect(live()).toHaveLength(1)
   })
+
+  it.each(['acme', 'theirs'])(
+    'outlives the removal of an encryption key: nothing is told again (%s)',
+    async (provider) => {
+      const peer = await startSubscriptionServer({
+        makesSecret: provider === 'theirs',
+        now: () => clock.now().getTime(),
+      })
+      const credentials = { token: 't' }
+      const { id } = await makeIntegration(test, provider, { metadata: { server: peer.url }, credentials })
+      await test.integrations.webhooks.register(id)
+      const registered = [...peer.subscriptions.values()].map((one) => ({ ...one }))
+      const fresh = encryptionKey('fresh')
+      for (const encryptionKeys of [`${fresh},${options.encryptionKeys}`, fresh]) {
+        const restarted = testIntegrations(database.url, { ...options, encryptionKeys })
+        const sight = await keepSubscription(restarted.framework, id, new AbortController().signal)
+        expect(sight?.sight).toMatchObject({ standing: 'registered', did: 'nothing' })
+        if (encryptionKeys !== fresh) await restarted.integrations.admin.keys.rotate()
+        await restarted.close()
+      }
+      expect([...peer.subscriptions.values()]).toEqual(registered)
+      await test.sql`delete from integrations where id = ${id}`
+      await peer.close()
+    },
+  )
 
   it('creates another one first where it can not be renewed', async () => {
     const integration = await make('fixed')
@@ -322,6 +347,34 @@ describe('switching off', () => {
         fields: expect.objectContaining({ event: 'webhook.subscription_left', url: door(other) }),
       }),
     )
+  })
+
+  it('by erasure, when it is forced, leaves no word of what the provider said', async () => {
+    const integration = await make()
+    await test.integrations.webhooks.register(integration.id)
+    server.faults.push({ method: 'DELETE', fault: { status: 403 } })
+    const erased = await test.integrations.admin.erase(integration.id, { force: true })
+    expect(erased).toMatchObject({ webhookSubscriptions: 1 })
+    const { lastError, url } = await test.integrations.webhooks.subscription(integration.id)
+    expect({ lastError, url }).toEqual({ lastError: 'erased', url: door(integration) })
+  })
+
+  it.each(['gone', 'silent'])('by deletion asks no provider that can not be asked any more (%s)', async (provider) => {
+    const nothingLeft = await make()
+    await test.integrations.webhooks.register(nothingLeft.id)
+    await test.integrations.webhooks.unregister(nothingLeft.id)
+    // The second look after a removal forgets the URL: from then on the provider has none.
+    await look(nothingLeft)
+    await setIntegration(test, nothingLeft.id, { provider })
+    await test.integrations.delete(nothingLeft.id)
+    expect(await test.integrations.find(nothingLeft.id)).toBeNull()
+
+    const left = await make()
+    await test.integrations.webhooks.register(left.id)
+    await setIntegration(test, left.id, { provider })
+    await expect(test.integrations.delete(left.id)).rejects.toMatchObject({ code: 'webhook_subscription_failed' })
+    await test.integrations.delete(left.id, { force: true })
+    expect(await test.integrations.find(left.id)).toBeNull()
   })
 })
 

@@ -81,6 +81,7 @@ export async function makeFullIntegration(test: TestIntegrations): Promise<FullI
   await db
     .insert(tables.recordHashes)
     .values({ integrationId, eventClass: 'test.thing', externalId: 'e-1', hash: PERSONAL })
+  await db.insert(tables.writtenRecords).values({ integrationId, key: 'thing:e-1', hash: PERSONAL })
   await db
     .insert(tables.rollups)
     .values({ integrationId, seconds: 60, startsAt: new Date(0), calls: 1, failures: 0, counters: [0], counts: [1] })

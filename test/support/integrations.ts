@@ -55,6 +55,10 @@ export interface RecordedStarts {
   readonly running: Set<number>
   /** Runs that were ended. */
   readonly cancelled: number[]
+  /** Integrations whose backfill lives. */
+  readonly runningBackfills: Set<number>
+  /** Backfills that were ended. */
+  readonly cancelledBackfills: number[]
   /** Signals to the runs of integrations. */
   readonly signals: { readonly signal: 'pause' | 'resume' | 'itemsChanged'; readonly integrationId: number }[]
   /** Retries of one item, started or run. */
@@ -108,6 +112,8 @@ export function testIntegrations(
     runningItems: new Set(),
     backfills: [],
     cancelled: [],
+    runningBackfills: new Set(),
+    cancelledBackfills: [],
     outboxWakes: { count: 0 },
     subscriptions: [],
     followed: [],
@@ -217,6 +223,10 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     cancelSync: async ({ integrationId }) => {
       starts.cancelled.push(integrationId)
       starts.running.delete(integrationId)
+    },
+    isBackfillRunning: async ({ integrationId }) => starts.runningBackfills.has(integrationId),
+    cancelBackfill: async ({ integrationId }) => {
+      if (starts.runningBackfills.delete(integrationId)) starts.cancelledBackfills.push(integrationId)
     },
     close: async () => {},
   }

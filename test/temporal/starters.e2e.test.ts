@@ -316,6 +316,22 @@ describe('ending a run', () => {
   })
 })
 
+describe('ending a backfill', () => {
+  it('is done as with a run, and leaves a run of the same stream alone', async () => {
+    const { prefix, starters, warnings } = deployment(server.address, { cancelTimeoutMs: 500 })
+    const of = { integrationId: INTEGRATION }
+    await starters.cancelBackfill(of)
+    expect(await starters.isBackfillRunning(of)).toBe(false)
+    await starters.startSync(INTEGRATION, 'github')
+    await starters.startBackfill(WINDOW, 'github')
+    expect(await starters.isBackfillRunning(of)).toBe(true)
+    await starters.cancelBackfill(of)
+    expect([await starters.isBackfillRunning(of), await starters.isSyncRunning(of)]).toEqual([false, true])
+    expect(warnings).toEqual(['sync.terminated'])
+    await client.workflow.getHandle(workflowId.syncIntegration(prefix, of)).terminate()
+  })
+})
+
 describe('holding and asking a run', () => {
   it('without one, a pause keeps one from starting until it is ended', async () => {
     const { prefix, starters } = deployment()

@@ -29,6 +29,7 @@ export const list = listing({
     traffic: yesOrNo('false: the request log is not read, and the figures of 24 hours are null'),
   },
   path: '/integrations',
+  defaultLimit: 100,
   row: IntegrationShape.extend(StandingShape.shape),
   shows: {
     ID: 'id',

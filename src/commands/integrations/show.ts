@@ -24,6 +24,12 @@ export const show = command({
   reach: 'integration',
   output: IntegrationShape.extend({
     streams,
+    credentials_version: z
+      .string()
+      .nullable()
+      .describe(
+        'A keyed digest of the credentials: another one when a person has changed them, the same after a refresh of OAuth tokens. Null: they can not be read.',
+      ),
     registered: z.boolean().describe('Whether this process knows the provider.'),
     contracts: z.array(z.string()).describe('What its provider can do.'),
     owner: z.string().nullable().describe('Its type, a colon and its id.'),
@@ -45,7 +51,10 @@ export const show = command({
     {
       method: 'get',
       path: '/integrations/:id',
-      version: ['name', 'credentials', 'metadata', 'owner', 'sync_interval_minutes', 'is_active'],
+      version: [
+        ...(['name', 'credentials_version', 'metadata', 'owner', 'sync_interval_minutes'] as const),
+        ...(['is_active', 'switched_off_at'] as const),
+      ],
     },
   ],
   async run({ integrations, warn }, { id }) {
@@ -56,6 +65,7 @@ export const show = command({
     const { owner_type, owner_id } = detail
     return {
       ...detail,
+      credentials_version: await integrations.admin.credentialsVersion(id),
       streams: (await integrations.admin.operator.streams(id)).map(columns),
       remembered: (await integrations.admin.operator.remembered(id)).map(columns),
       former_webhook_secrets: (await integrations.admin.operator.formerWebhookSecrets(id)).map(columns),

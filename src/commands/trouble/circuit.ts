@@ -31,7 +31,7 @@ export const circuit = command({
   routes: [
     route({
       method: 'get',
-      path: '/integrations/:id/circuit',
+      path: '/integrations/:id/circuit-override',
       summary: 'Shows the circuit breaker of an integration.',
       version: ['override', 'override_until'],
       fields: { id: id('of the integration') },
@@ -40,7 +40,7 @@ export const circuit = command({
     }),
     route({
       method: 'put',
-      path: '/integrations/:id/circuit',
+      path: '/integrations/:id/circuit-override',
       summary: 'Overrides the circuit breaker of an integration.',
       fields: {
         id: id('of the integration'),
@@ -61,7 +61,7 @@ export const circuit = command({
     }),
     route({
       method: 'delete',
-      path: '/integrations/:id/circuit',
+      path: '/integrations/:id/circuit-override',
       summary: 'Gives the circuit breaker of an integration back to itself.',
       fields: { id: id('of the integration') },
       output: CircuitState,

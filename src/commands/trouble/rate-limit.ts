@@ -59,7 +59,7 @@ export const rateLimit = command({
   routes: [
     route({
       method: 'get',
-      path: '/integrations/:id/rate-limit',
+      path: '/integrations/:id/rate-limit-override',
       summary: 'Shows the rate limit of an integration.',
       version: ['source', 'limit', 'window_seconds', 'window', 'override_until'],
       fields: { id: ofIntegration },
@@ -67,7 +67,7 @@ export const rateLimit = command({
     }),
     route({
       method: 'put',
-      path: '/integrations/:id/rate-limit',
+      path: '/integrations/:id/rate-limit-override',
       summary: 'Overrides the rate limit of an integration.',
       fields: {
         id: ofIntegration,
@@ -84,7 +84,7 @@ export const rateLimit = command({
     }),
     route({
       method: 'delete',
-      path: '/integrations/:id/rate-limit',
+      path: '/integrations/:id/rate-limit-override',
       summary: "Gives an integration the provider's rate limit again.",
       fields: { id: ofIntegration },
       run: (context, { id }) => overridden(context, id, null),

@@ -1,6 +1,6 @@
 /** What a person changes in the dashboard. Rule: docs/behaviour/dashboard.md, "Acts". */
 import type { Hono } from 'hono'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { operations } from '../../../src/api/command-routes.ts'
 import { spansOf } from '../../../src/api/dashboard/acts/act-progress-page.ts'
 import { ACT_WORDS } from '../../../src/api/dashboard/acts/act-words.ts'
@@ -9,7 +9,7 @@ import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import type { SignedIn } from '../../support/operators.ts'
-import { BASE_URL, from } from '../../support/operators.ts'
+import { BASE_URL, from, OPERATE_TOKEN } from '../../support/operators.ts'
 import { CREDENTIALS, incrementalProvider, webhookProvider } from '../../support/providers.ts'
 import { makeIntegration, makeWebhook, webhookOf } from '../../support/rows.ts'
 
@@ -161,8 +161,26 @@ describe('an act on one record', () => {
     },
   )
 
+  it('on one record are made in turn with those over the API, whatever the method', async () => {
+    const { operator: view } = test.integrations.admin
+    const inTurn = vi.spyOn(view, 'inTurn')
+    onTestFinished(() => inTurn.mockRestore())
+    const path = `integrations/${integration.id}/rate-limit-override`
+    const headers = { authorization: `Bearer ${OPERATE_TOKEN}`, 'content-type': 'application/json' }
+    const limit = { limit: 7, window_seconds: 60 }
+    const overApi = { headers, body: JSON.stringify(limit) }
+    const answers = [
+      await post(`/do/put/${path}`, { limit: '7', window_seconds: '60' }),
+      await api.request(`/operator/api/v1/${path}`, { method: 'PUT', ...overApi }),
+      await api.request(`/operator/api/v1/${path}`, { method: 'DELETE', headers }),
+      await post(`/do/delete/${path}`),
+    ]
+    expect(answers.map(({ status }) => status)).toEqual([303, 200, 200, 303])
+    expect(inTurn.mock.calls.map(([record]) => record)).toEqual(Array.from({ length: 4 }, () => `/${path}`))
+  })
+
   it('that is refused keeps what was typed and says why', async () => {
-    const answer = await post(`/do/put/integrations/${integration.id}/rate-limit`, {
+    const answer = await post(`/do/put/integrations/${integration.id}/rate-limit-override`, {
       limit: '7',
       window_seconds: 'soon',
     })
@@ -271,6 +289,8 @@ describe('an act on all that a filter finds', () => {
     ['kind=item&rows=0&ids=1&since=2031-01-01T00:00:00Z', 'rows'],
     ['kind=item&rows=1&ids=1;drop&since=2031-01-01T00:00:00Z', 'ids'],
     ['kind=item&rows=1&ids=1&since=later', 'since'],
+    // A date of JavaScript's, and none of Postgres'.
+    ['kind=item&rows=1&ids=1&since=%2B275760-09-13T00:00:00.000Z', 'since'],
   ])('refuses the progress of %s', async (query, field) => {
     const answer = await get(`/progress?${query}`)
     expect([answer.status, (await answer.text()).includes(`<li>${field}:`)]).toEqual([422, true])

@@ -4,6 +4,7 @@ import { html } from 'hono/html'
 import { safeNextPath } from '../../../access/rules.ts'
 import type { Integrations } from '../../../create-integrations.ts'
 import { MAX_SPANS } from '../../../failures/failure-rules.ts'
+import { INSTANT, isInstant } from '../../../framework/instant.ts'
 import { invalid, queryGiven } from '../../body.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import type { Operation } from '../../command-routes.ts'
@@ -113,8 +114,7 @@ function asked(given: Readonly<Record<string, string>>) {
   if (!/^\d{1,16}(-\d{1,16})?(,\d{1,16}(-\d{1,16})?)*$/.test(ids))
     throw invalid('The query does not fit.', [{ path: 'ids', message: 'ids such as 3-7,12 are allowed' }])
   const at = new Date(since)
-  if (Number.isNaN(at.getTime()))
-    throw invalid('The query does not fit.', [{ path: 'since', message: 'a moment is allowed' }])
+  if (!isInstant(at)) throw invalid('The query does not fit.', [{ path: 'since', message: `${INSTANT} is allowed` }])
   const spans = ids.split(',').map((each): [number, number] => {
     const [from = '', to = from] = each.split('-')
     return [Number(from), Number(to)]

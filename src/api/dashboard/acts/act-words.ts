@@ -132,23 +132,23 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     isOneClick: true,
     said: () => "The interval is the provider's own again.",
   },
-  'put /integrations/:id/circuit': {
+  'put /integrations/:id/circuit-override': {
     title: 'Override the circuit breaker',
     label: 'Override breaker',
     said: ({ override }) => `The breaker is overridden: ${override}.`,
   },
-  'delete /integrations/:id/circuit': {
+  'delete /integrations/:id/circuit-override': {
     title: 'Give the breaker back to itself',
     label: 'End the override of the breaker',
     isOneClick: true,
     said: ({ state }) => `The breaker decides for itself again; it is ${state}.`,
   },
-  'put /integrations/:id/rate-limit': {
+  'put /integrations/:id/rate-limit-override': {
     title: 'Override the rate limit',
     label: 'Override limit',
     said: ({ limit, window_seconds: seconds }) => `The limit is ${limit} calls in ${seconds} s now.`,
   },
-  'delete /integrations/:id/rate-limit': {
+  'delete /integrations/:id/rate-limit-override': {
     title: "Go by the provider's own rate limit",
     label: 'End the override of the limit',
     isOneClick: true,

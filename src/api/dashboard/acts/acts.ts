@@ -16,7 +16,7 @@ import type { Integrations } from '../../../create-integrations.ts'
 import { invalid, queryGiven } from '../../body.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import type { Operation } from '../../command-routes.ts'
-import { contextOf, isChangeOfVersioned, parametersOf } from '../../command-routes.ts'
+import { contextOf, isChangeOfVersioned, parametersOf, recordPath } from '../../command-routes.ts'
 import { CSRF_FIELD } from '../../middleware.ts'
 import { ProblemError } from '../../problem.ts'
 import type { Reader } from '../frame/frame.ts'
@@ -251,8 +251,8 @@ async function done(
   const run = () => runOf(operation)(caller, values)
   // As over the API: changes of one record are made one after the other.
   const isVersioned = isChangeOfVersioned(operation)
-  const path = pathOf({ root: '' }, operation, given.words)
-  const result = (await (isVersioned ? integrations.admin.operator.inTurn(path, run) : run())) as object
+  const record = recordPath(operation, values)
+  const result = (await (isVersioned ? integrations.admin.operator.inTurn(record, run) : run())) as object
   if (wordsOf(operation).isShownHere)
     return dashboardPage(integrations, context, {
       title: `${wordsOf(operation).title}: done`,

@@ -49,8 +49,8 @@ const MENDINGS: Readonly<Record<string, Mending>> = {
   'circuits.open': {
     title: 'Circuit breakers that let no call through, or are forced',
     acts: (_, id) => [
-      { operation: 'put /integrations/:id/circuit', label: 'Override the breaker', words: { id } },
-      { operation: 'delete /integrations/:id/circuit', label: 'Give it back to itself', words: { id } },
+      { operation: 'put /integrations/:id/circuit-override', label: 'Override the breaker', words: { id } },
+      { operation: 'delete /integrations/:id/circuit-override', label: 'Give it back to itself', words: { id } },
     ],
   },
   'oauth.reauthorization': {

@@ -78,8 +78,8 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
     of<Health>('get /integrations/:id/health', { identity: 'false', traffic: 'false' }),
     integrations.admin.charts.series({ window: '24h', integrationId: id }),
     ask<Failures>(integrations, context, 'get /failures', { integration: String(id), kind: 'request', limit: ERRORS }),
-    of<Circuit>('get /integrations/:id/circuit'),
-    of<RateLimit>('get /integrations/:id/rate-limit'),
+    of<Circuit>('get /integrations/:id/circuit-override'),
+    of<RateLimit>('get /integrations/:id/rate-limit-override'),
     integrations.admin.operator.pauseActs([id]),
     integrations.admin.operator.schedulePause(),
     Promise.all(LISTS.map((list) => newest(asking, list))),
@@ -156,8 +156,10 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
           Opened: circuit.opened_at === null ? undefined : time(circuit.opened_at),
           'Next probe': circuit.retry_at === null ? undefined : time(circuit.retry_at),
         })}${acts(
-          act('put /integrations/:id/circuit', 'Override the breaker'),
-          ...(circuit.override === null ? [] : [act('delete /integrations/:id/circuit', 'Give it back to itself')]),
+          act('put /integrations/:id/circuit-override', 'Override the breaker'),
+          ...(circuit.override === null
+            ? []
+            : [act('delete /integrations/:id/circuit-override', 'Give it back to itself')]),
         )}`,
       ),
       part(
@@ -172,9 +174,9 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
           'Override until': limit.override_until === null ? undefined : time(limit.override_until),
           'Held back until': limit.suppressed_until === null ? undefined : time(limit.suppressed_until),
         })}${acts(
-          act('put /integrations/:id/rate-limit', 'Override the limit'),
+          act('put /integrations/:id/rate-limit-override', 'Override the limit'),
           ...(limit.source === 'override'
-            ? [act('delete /integrations/:id/rate-limit', "Give the provider's back")]
+            ? [act('delete /integrations/:id/rate-limit-override', "Give the provider's back")]
             : []),
         )}`,
       ),
