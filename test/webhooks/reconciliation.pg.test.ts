@@ -287,13 +287,18 @@ describe('the window', () => {
     expect(asked().map(([since]) => since)).toEqual([LOOKBACK_SECONDS, 2 * DAY_SECONDS, 900])
   })
 
-  it('that is empty asks nobody, and writes nothing', async () => {
-    const { spy } = windowsOf()
+  it('goes back as far as the first one after a run whose clock was fast, and then on from its own end', async () => {
+    const { asked } = windowsOf()
     await reconcile()
     clock.set(ago(3_600))
-    expect(await reconcile()).toEqual(NOTHING)
-    expect(spy).toHaveBeenCalledTimes(1)
-    expect(await logs()).toHaveLength(1)
+    await reconcile()
+    clock.advance({ minutes: 10 })
+    await reconcile()
+    expect(asked()).toEqual([
+      [LOOKBACK_SECONDS, 300],
+      [LOOKBACK_SECONDS, 300],
+      [600 + 300 + 600, 300],
+    ])
   })
 })
 
