@@ -57,27 +57,51 @@ export async function startDueSyncs(
   return counts
 }
 
-/** Page by page: each row is read once, even if it is planned again meanwhile. */
+/** Never planned ones first, then the longest overdue; read page by page, each row once, even if it is planned again meanwhile. */
 async function* dueRows(framework: Framework, pace: Pace): AsyncGenerator<DueIntegration> {
   const { db, tables, logger } = framework
   const rule = dueRule(framework)
   const declared = declaredStreams(framework)
   await ensureStreams(db, tables, declared)
   const { backoff } = rule
-  const lists = [
-    (after: DueIntegration | null) => dueIntegrations(db, tables, rule, PAGE, after),
-    (after: DueIntegration | null) => dueStreams(db, tables, { declared, backoff }, PAGE, after),
-  ]
   const end = pace.now() + MAX_SECONDS * 1_000
-  for (const list of lists) {
+  let isCut = false
+  async function* rowsOf(
+    list: (after: DueIntegration | null) => Promise<DueIntegration[]>,
+  ): AsyncGenerator<DueIntegration> {
     let page: DueIntegration[] = []
     do {
-      if (pace.now() >= end) return warnOfCut(logger)
+      isCut ||= pace.now() >= end
+      if (isCut) return
       page = await list(page.at(-1) ?? null)
       yield* page
     } while (page.length === PAGE)
   }
+  yield* oldestFirst([
+    rowsOf((after) => dueIntegrations(db, tables, rule, PAGE, after)),
+    rowsOf((after) => dueStreams(db, tables, { declared, backoff }, PAGE, after)),
+  ])
+  if (isCut) warnOfCut(logger)
 }
+
+/** Merges lists in this order, so that many integrations with one sync leave streams their turn. */
+async function* oldestFirst(lists: readonly AsyncGenerator<DueIntegration>[]): AsyncGenerator<DueIntegration> {
+  const heads: { readonly list: AsyncGenerator<DueIntegration>; row: DueIntegration }[] = []
+  for (const list of lists) {
+    const { value, done } = await list.next()
+    if (done !== true) heads.push({ list, row: value })
+  }
+  for (;;) {
+    const [head] = heads.toSorted((a, b) => plannedMs(a.row) - plannedMs(b.row))
+    if (head === undefined) return
+    yield head.row
+    const { value, done } = await head.list.next()
+    if (done === true) heads.splice(heads.indexOf(head), 1)
+    else head.row = value
+  }
+}
+
+const plannedMs = ({ nextSyncAt }: DueIntegration): number => nextSyncAt?.getTime() ?? Number.MIN_SAFE_INTEGER
 
 function warnOfCut(logger: Framework['logger']): void {
   logger.warn(

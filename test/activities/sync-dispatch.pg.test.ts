@@ -38,6 +38,10 @@ beforeAll(async () => {
       ),
       'by-hand': syncProvider(() => {}, { defaultSyncInterval: () => null }),
       unscheduled: {},
+      crm: {
+        defaultRateLimit: () => null,
+        streams: { contacts: { sync: async () => {}, reduceCheckpoints: () => null, everySeconds: 600 } },
+      },
     },
     config: { health: { degraded_backoff: 2, failing_backoff: 10 } },
   })
@@ -369,6 +373,22 @@ describe('starting', () => {
     expect(test.starts.syncs.slice(-1)).toEqual(last)
     expect(new Set(test.starts.syncs).size).toBe(3_101)
     expect(asleep).toBeLessThanOrEqual(3_101)
+  })
+
+  it('is done in the order of their times for streams, too: 3,000 integrations with one sync leave them their turn', async () => {
+    const [early, late, never] = [
+      await makeIntegration(test, 'crm'),
+      await makeIntegration(test, 'crm'),
+      await makeIntegration(test, 'crm'),
+    ]
+    await test.sql`insert into integration_streams (integration_id, stream, next_sync_at)
+      values (${early.id}, 'contacts', ${minutesAgo(50)}), (${late.id}, 'contacts', ${minutesAgo(0.5)})`
+    await test.sql`
+      insert into integrations (provider, name, credentials, next_sync_at)
+      select 'acme', 'due', 'sealed', now() - interval '1 minute' from generate_series(1, 3000) n`
+    expect(await startDue()).toMatchObject({ started: 3_000 })
+    expect(test.starts.syncs.slice(0, 2)).toEqual([never.id, early.id])
+    expect(test.starts.syncs).not.toContain(late.id)
   })
 
   it('is done for three thousand at most; those that have a run are none of them', async () => {

@@ -241,7 +241,8 @@ describe('what a run notes', () => {
 
     const run = { integrationId, syncLogId: slice.id }
     expect(await test.activities.finaliseSyncRun(run)).toMatchObject({ kind: 'finalised', failed: 1 })
-    await test.integrations.admin.syncItems.skip(failed.id)
+    const { skip } = test.integrations.admin.syncItems
+    await skip(failed.id)
     expect(await itemOf(test, failed.id)).toMatchObject({ status: 'skipped' })
   })
 
