@@ -101,6 +101,23 @@ describe('statements through PgBouncer', () => {
     for (const { db } of connections) expect(await db.execute(sql`select name from pg_prepared_statements`)).toEqual([])
   })
 
+  it('write dates as the driver reads them, whatever the default of the database', async () => {
+    const [{ name }] = (await direct`select current_database() as name`) as unknown as [{ name: string }]
+    await direct.unsafe(`alter database ${name} set datestyle = 'SQL, DMY'`)
+    const strange = postgres(pgbouncer.url, { max: 1, fetch_types: false, prepare: false })
+    const ours = connect({ database: pgbouncer.url })
+    onTestFinished(async () => void (await Promise.all([strange.end(), ours.close()])))
+    const date = sql`select '2031-02-03T04:05:06Z'::timestamptz::text as date`
+    // By turns: each has its own style, also where they share a connection to the server.
+    for (let turn = 0; turn < 5; turn += 1) {
+      expect(await strange`select '2031-02-03T04:05:06Z'::timestamptz::text as date`).toMatchObject([
+        { date: expect.stringMatching(/^03.02.2031/) },
+      ])
+      expect(await ours.db.execute(date)).toMatchObject([{ date: expect.stringMatching(/^2031-02-03/) }])
+    }
+    expect(complaints()).toEqual([])
+  })
+
   it('migrate, ten processes at the same moment', async () => {
     const processes = Array.from({ length: 10 }, () => connect({ database: pgbouncer.url, pool: { max: 1 } }))
     const applied = await Promise.all(processes.map(({ sql }) => migrate({ sql, tablePrefix: 'integration' })))
