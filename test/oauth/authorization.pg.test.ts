@@ -10,6 +10,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { BASE_URL } from '../support/operators.ts'
 import { logsOf, makeIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 import { scriptedOAuth } from './scripted-oauth.ts'
 
 const OLD = { access_token: 'old-access-of-the-tests', refresh_token: 'old-refresh-of-the-tests' }
@@ -49,22 +50,24 @@ describe('an authorization that comes in', () => {
     const test = deployment(scriptedOAuth(refresh, { exchangeCode: async () => NEW }))
     const integration = await authorized(test, { token_expires_at: '2000-01-01T00:00:00Z' })
     const { cache } = test.framework
-    const { add, delete: remove } = cache
-    const [marking, saved] = [occasion(), occasion()]
-    // The refresh has found the old pair still there, and sets its mark only once the new one is stored.
-    cache.add = async (...entry) => {
-      marking.happen()
-      await saved.happened
-      return add(...entry)
-    }
-    // What the callback does first after its save.
-    cache.delete = async (key) => {
-      saved.happen()
-      return remove(key)
-    }
-    const refreshing = expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'reauth_required' })
-    await marking.happened
-    await Promise.all([test.integrations.oauth.complete(await answered(test, integration.id)), refreshing])
+    const { within } = cache
+    const callback = await answered(test, integration.id)
+    let completing: Promise<unknown> | undefined
+    // The refresh has found the old pair still there. The new one is saved once the mark is set, under the lock of the row.
+    cache.within = (tx) => ({
+      ...within(tx),
+      async add(...entry) {
+        completing ??= test.integrations.oauth.complete(callback)
+        await vi.waitFor(async () => {
+          const waiting = await test.sql`
+            select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+          expect(waiting).toHaveLength(1)
+        }, SOON)
+        return within(tx).add(...entry)
+      },
+    })
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'reauth_required' })
+    await completing
     expect(await reauthMark(test.framework, integration.id)).toBeNull()
     expect(await (await integration.refresh()).getAccessToken()).toBe(NEW.access_token)
   })
