@@ -166,6 +166,7 @@ export type {
   FailedItem,
   LastFailure,
   ListFailedItemsInput,
+  ListingFailure,
   ProcessSyncItemResult,
   SkipSyncItemResult,
   StaleSync,

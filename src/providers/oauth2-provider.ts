@@ -85,8 +85,8 @@ export abstract class OAuth2Provider implements HasOAuth2 {
 
   readonly #discovered = new DiscoveredServers()
   #checkedGrant: OAuth2Grant | undefined
-  /** Of the tokens that this process has been given. */
-  #shortestLifeSeconds = Number.POSITIVE_INFINITY
+  /** Of the tokens that this process was given last. */
+  #lifeSeconds = Number.POSITIVE_INFINITY
   /** Of each client the proof that the server took last. */
   readonly #taken = new Map<string, string>()
 
@@ -119,7 +119,7 @@ export abstract class OAuth2Provider implements HasOAuth2 {
 
   /** 300 s, or half the life of the server's tokens: else each call would refresh a token that lives no longer than that. */
   refreshThreshold(): number {
-    return Math.min(DEFAULT_REFRESH_THRESHOLD_SECONDS, this.#shortestLifeSeconds / 2)
+    return Math.min(DEFAULT_REFRESH_THRESHOLD_SECONDS, this.#lifeSeconds / 2)
   }
 
   refreshTokenMaxIdle(): number | null {
@@ -306,7 +306,7 @@ export abstract class OAuth2Provider implements HasOAuth2 {
     if (granted === undefined) throw new TypeError('the call ended well without an answer')
     const { answer, answeredAt } = granted
     const { expires_in: lifeSeconds = 0 } = answer
-    if (lifeSeconds > 0) this.#shortestLifeSeconds = Math.min(this.#shortestLifeSeconds, lifeSeconds)
+    if (lifeSeconds > 0) this.#lifeSeconds = lifeSeconds
     return { ...this.extraCredentials(answer, integration), ...credentialsOf(answer, answeredAt) }
   }
 

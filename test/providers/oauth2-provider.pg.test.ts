@@ -198,14 +198,19 @@ describe('within the framework', () => {
       await test.integrations.oauth.complete({ query, cookie: () => undefined })
     }
     const token = async (): Promise<string | null> => (await test.integrations.get(integration.id)).getAccessToken()
-    strict.behaviour.answer = (body) => ({ ...body, expires_in: 299 })
+    const nearTheEnd = async (): Promise<void> => {
+      const soon = new Date(Date.now() + 60_000).toISOString()
+      await (await test.integrations.get(integration.id)).updateCredentials({ token_expires_at: soon })
+    }
     await authorize()
+    await nearTheEnd()
     const first = (await test.integrations.get(integration.id)).credentialsArray().access_token
     const second = await token()
     expect(second).not.toBe(first)
     expect(strict.good).toContain(second)
 
     strict.good.clear()
+    await nearTheEnd()
     const handle = await test.integrations.get(integration.id)
     await expect(handle.refreshTokenIfNeeded()).rejects.toMatchObject({
       code: 'reauth_required',
@@ -214,7 +219,6 @@ describe('within the framework', () => {
     expect(await test.integrations.oauth.status(integration.id)).toMatchObject({
       reauth: { reason: 'invalid_grant' },
     })
-    strict.behaviour.answer = (body) => body
     await authorize()
     expect(strict.good).toContain(await token())
     expect(await test.integrations.oauth.status(integration.id)).toMatchObject({ reauth: null })
