@@ -242,6 +242,18 @@ it.each<[name: string, model: string, verdict: 'legal' | 'illegal', steps: reado
     ],
   ],
   [
+    'a repeat may be quicker than the caller that spends the key, and does not give it back',
+    'turns',
+    'legal',
+    [
+      [0, 9, reserve('a'), { prior: 'unknown' }],
+      [1, 2, { kind: 'record' }, { prior: 'unknown' }],
+      [3, 4, reserve('b'), did],
+      [5, 10, ends('b', 'refused')],
+      [11, 12, { kind: 'record' }, { prior: 'unknown' }],
+    ],
+  ],
+  [
     'but not two calls at once',
     'turns',
     'illegal',

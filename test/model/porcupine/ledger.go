@@ -99,6 +99,12 @@ func stepTurns(state any, made operation) []any {
 	}
 	isFree := !key.answered && key.turn == ""
 	if !made.isPending() && !made.Output.Done {
+		if !key.isSpent && made.Output.Prior == "unknown" {
+			// It has spent the key, and a repeat was quicker to take the turn.
+			next := key
+			next.isSpent, next.owner, next.answered = true, given.Owner, false
+			return only(next)
+		}
 		return allowedIf(key.isSpent && !isFree && made.Output.Prior == key.prior(), key)
 	}
 	if !key.isSpent {
