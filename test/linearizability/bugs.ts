@@ -29,7 +29,6 @@ const EXTEND = 'update "public"."integration_cache" set "expires_at"'
 const RELEASE = 'delete from "public"."integration_cache"'
 const LEDGER_ENTRY = 'left join "public"."integration_requests"'
 const NEW_END = 'clock_timestamp()::timestamptz(3) + make_interval(secs => least(($1)::double precision, 3155760000))'
-const UNIQUE_KEY = 'integration_idempotency_keys_key_key'
 
 const TAKES_A_HELD_LOCK: StatementEdit = { where: ACQUIRE, replace: 'where not (', by: 'where true or not (' }
 const LOCK_IS_OVER_AT_ONCE: readonly StatementEdit[] = ['$4', '$7'].map((life) => ({
@@ -136,15 +135,12 @@ const LEDGER: readonly Bug[] = [
     edits: [
       {
         where: 'insert into "public"."integration_idempotency_keys"',
-        replace: 'on conflict ("integration_id","key") do nothing',
-        by: '',
+        replace: 'do nothing',
+        // Answered ones apart: their callers would begin again and again.
+        by: `do update set "key" = excluded."key" where not exists (select from integration_requests r
+          where r.integration_id = excluded.integration_id and r.idempotency_key = excluded.key and r.status_code between 200 and 299)`,
       },
     ],
-    schema: {
-      plant: `alter table integration_idempotency_keys drop constraint ${UNIQUE_KEY}`,
-      remove: `truncate integration_idempotency_keys;
-        alter table integration_idempotency_keys add constraint ${UNIQUE_KEY} unique (integration_id, key)`,
-    },
   },
   {
     name: 'a key is given back although its effect is not known',
