@@ -25,7 +25,7 @@ import type { Ending } from './request.ts'
 
 /** Beyond the call's own time: writing its outcome, and giving the turn back. */
 const LEASE_MARGIN_MS = 1_000
-/** Tries go on for so long while Postgres is away; the caller waits for its call's outcome meanwhile. */
+/** How long tries go on while Postgres is away. The caller waits for its call's outcome meanwhile. */
 const AWAY_MS = 5_000
 /** A turn younger than this needs no renewal before the call. */
 const FRESH_MS = 250

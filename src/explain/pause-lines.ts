@@ -1,8 +1,7 @@
 /** Pauses that last, as lines of a life. Rule: docs/behaviour/explain.md, "The life of a record". */
 import type { Framework } from '../framework/context.ts'
 import { pauseOf, schedulePauseText } from '../syncs/pause-rules.ts'
-import { findSchedulePause } from '../syncs/schedule-pause.ts'
-import { pauseActs } from '../syncs/standing-queries.ts'
+import { findSchedulePause, pauseActs } from '../syncs/standing-queries.ts'
 import type { LifeLine } from './life-lines.ts'
 import { line, short } from './life-lines.ts'
 

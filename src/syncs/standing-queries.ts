@@ -2,7 +2,8 @@
 import { sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
-import type { PauseAct } from './pause-rules.ts'
+import type { Framework } from '../framework/context.ts'
+import type { PauseAct, SchedulePause } from './pause-rules.ts'
 
 export interface SyncStanding {
   /** Items that failed, and that no later run made up for. */
@@ -146,4 +147,36 @@ export async function pauseActs(
     acts.set(Number(id), [...of, { ...act, at: new Date(Number(at)) }])
   }
   return acts
+}
+
+/** Whether the Schedule that starts due syncs is paused. Temporal alone knows it; workers note it, so that pages and `explain` ask Postgres. */
+const SCHEDULE_PAUSE_KEY = 'schedule-pause'
+
+/** Kept as JSON. */
+interface NotedPause {
+  readonly id: string
+  readonly note: string | null
+  /** ISO 8601. */
+  readonly since: string
+}
+
+/** Null: it is not paused, or no worker has looked since it was. */
+export async function findSchedulePause({ cache }: Pick<Framework, 'cache'>): Promise<SchedulePause | null> {
+  const noted = ((await cache.get(SCHEDULE_PAUSE_KEY)) ?? null) as NotedPause | null
+  return noted === null ? null : { ...noted, since: new Date(noted.since) }
+}
+
+/**
+ * Asks Temporal and notes the answer. Temporal does not say since when: the first look that sees a pause stamps it. Workers that
+ * look at the same moment note the same. @throws BackendUnreachable
+ */
+export async function noteSchedulePause({ temporal, cache, clock }: Framework): Promise<void> {
+  const [pause, noted] = await Promise.all([temporal.dispatchPause(), findSchedulePause({ cache })])
+  if (pause === null) {
+    if (noted !== null) await cache.delete(SCHEDULE_PAUSE_KEY)
+    return
+  }
+  if (noted?.id === pause.id && noted.note === pause.note) return
+  const since = noted?.id === pause.id ? noted.since : clock.now()
+  await cache.set(SCHEDULE_PAUSE_KEY, { ...pause, since: since.toISOString() }, null)
 }

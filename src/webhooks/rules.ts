@@ -150,3 +150,9 @@ export function isWantedEvents(value: unknown): value is readonly string[] {
 export function isListed(listed: unknown, type: string): boolean {
   return !isWantedEvents(listed) || listed.includes(type) || listed.includes(EVERY_TYPE)
 }
+
+/** What is shown of a former webhook secret. Rule: docs/behaviour/webhook-signatures.md, "Rotation". @param at null: no match is noted */
+export function matchText(at: Date | null, isWatched: boolean): string {
+  if (!isWatched) return 'whether it still matches is not known: its provider checks signatures itself'
+  return at === null ? 'no delivery has matched it' : `last matched at ${at.toISOString()}`
+}

@@ -1,6 +1,6 @@
 /** Rule: docs/behaviour/sync-scheduling.md, "Due". */
 import { expect, it } from 'vitest'
-import { intervalText } from '../../src/syncs/interval-rules.ts'
+import { intervalText } from '../../src/syncs/stream-rules.ts'
 
 it.each([
   [1, 'a minute after the end of a run, with the next dispatch: every other minute, if dispatches come each minute'],

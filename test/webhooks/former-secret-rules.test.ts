@@ -1,6 +1,6 @@
 /** Rule: docs/behaviour/webhook-signatures.md, "Rotation". */
 import { expect, it } from 'vitest'
-import { matchText } from '../../src/webhooks/former-secret-rules.ts'
+import { matchText } from '../../src/webhooks/rules.ts'
 
 const AT = new Date('2031-06-01T12:00:00Z')
 

@@ -1,5 +1,4 @@
-import { intervalText } from '../../syncs/interval-rules.ts'
-import { LEAST_SECONDS, MOST_SECONDS, streamOption } from '../../syncs/stream-rules.ts'
+import { intervalText, LEAST_SECONDS, MOST_SECONDS, streamOption } from '../../syncs/stream-rules.ts'
 import { streamLines } from '../cli/stream-lines.ts'
 import { table } from '../cli/table.ts'
 import type { CommandContext } from '../command.ts'

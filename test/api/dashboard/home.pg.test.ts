@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { markReauthRequired } from '../../../src/oauth/reauth.ts'
 import type { HasOAuth2 } from '../../../src/providers/contracts.ts'
-import { noteSchedulePause } from '../../../src/syncs/schedule-pause.ts'
+import { noteSchedulePause } from '../../../src/syncs/standing-queries.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
 import { occasion } from '../../support/integrations.ts'
