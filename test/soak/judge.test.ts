@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { seeded } from '../chaos/seeded-kills.ts'
 import type { Bound } from './judge.ts'
 import { judgeQuantity } from './judge.ts'
-import type { Measurement } from './slope.ts'
+import type { BlockValue, Measurement } from './slope.ts'
 import { slopeOf } from './slope.ts'
 
 const LEVEL = 100
@@ -39,8 +39,8 @@ function series(growthADay: number, noise: Noise, seed: number): Measurement[] {
   })
 }
 
-const judge = (measurements: readonly Measurement[], bound = DAY) =>
-  judgeQuantity({ name: 'heap', unit: 'bytes', bound, series: measurements }, WARM_UP_SECONDS)
+const judge = (measurements: readonly Measurement[], bound = DAY, blockValue: BlockValue = 'median') =>
+  judgeQuantity({ name: 'heap', unit: 'bytes', bound, blockValue, series: measurements }, WARM_UP_SECONDS)
 
 const SEEDS = Array.from({ length: 40 }, (_, index) => index + 1)
 
@@ -64,7 +64,7 @@ describe.each(Object.entries(NOISES))('with noise: %s', (_name, noise) => {
   it('has the true slope within its interval nine times in ten', () => {
     const growthADay = 2 * LEVEL
     const held = SEEDS.filter((seed) => {
-      const slope = slopeOf(series(growthADay, noise, seed))
+      const slope = slopeOf(series(growthADay, noise, seed), 'median')
       const tolerance = 1e-9
       return (
         slope !== null &&
@@ -117,6 +117,22 @@ describe('the judge', () => {
       verdict: 'grows',
       allowed: expect.any(Number),
     })
+  })
+
+  it('judges what comes and goes with the work by the lowest of each block: a load that swells is flat, a leak under it is found', () => {
+    const bound: Bound = { share: 0.1, amount: 2, per: 'hour' }
+    const held = (leaksAnHour: number, seed: number): Measurement[] => {
+      const random = seeded(seed)
+      return series(0, NOISES.none as Noise, seed).map(({ atSeconds }) => ({
+        atSeconds,
+        value: 20 + Math.floor(random() ** 3 * (5 + atSeconds / 60)) + Math.floor((leaksAnHour * atSeconds) / HOUR_SECONDS),
+      }))
+    }
+    for (const seed of SEEDS) {
+      expect(judge(held(0, seed), bound).verdict).not.toBe('flat')
+      expect(judge(held(0, seed), bound, 'lowest').verdict).toBe('flat')
+      expect(judge(held(8, seed), bound, 'lowest').verdict).toBe('grows')
+    }
   })
 
   it('allows the amount where that is more than the share', () => {

@@ -1,5 +1,5 @@
 /** Whether a quantity stays flat. The bounds are stated here, before any soak has run. */
-import type { Measurement, Slope } from './slope.ts'
+import type { BlockValue, Measurement, Slope } from './slope.ts'
 import { slopeOf } from './slope.ts'
 
 const PER_SECONDS = { hour: 3_600, day: 86_400 } as const
@@ -17,6 +17,7 @@ export interface Quantity {
   readonly name: string
   readonly unit: Unit
   readonly bound: Bound
+  readonly blockValue: BlockValue
   readonly series: readonly Measurement[]
 }
 
@@ -36,7 +37,7 @@ export interface Judged extends Omit<Quantity, 'series'> {
 /** @param fromSeconds what was measured before was the warm-up */
 export function judgeQuantity({ series, ...quantity }: Quantity, fromSeconds: number): Judged {
   const judged = series.filter(({ atSeconds }) => atSeconds >= fromSeconds)
-  const slope = slopeOf(judged)
+  const slope = slopeOf(judged, quantity.blockValue)
   const measurements = judged.length
   if (slope === null)
     return { ...quantity, verdict: 'undecided', measurements, slope: null, growth: null, allowed: null }

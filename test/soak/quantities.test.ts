@@ -35,6 +35,20 @@ describe('quantities', () => {
     ])
   })
 
+  it('of what comes and goes with the work count by the lowest of each block', () => {
+    const samples = [
+      {
+        atSeconds: 10,
+        readings: [
+          { kind: 'heap', of: 'api', value: 1 },
+          { kind: 'sockets', of: 'api', value: 1 },
+          { kind: 'connections', of: 'Postgres', value: 1 },
+        ] as const,
+      },
+    ]
+    expect(quantitiesOf(samples).map(({ blockValue }) => blockValue)).toEqual(['median', 'lowest', 'lowest'])
+  })
+
   it('miss what a sample has not', () => {
     const samples = [
       { atSeconds: 10, readings: [] },

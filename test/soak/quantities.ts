@@ -1,5 +1,6 @@
 /** What a soak measures, and how much each may grow: the bounds are stated here, before any soak has run. Why these: docs/soak.md. */
 import type { Bound, Quantity, Unit } from './judge.ts'
+import type { BlockValue } from './slope.ts'
 
 /** A leak that doubles a process in a day needs a restart each day. */
 const DOUBLES_IN_A_DAY: Bound = { share: 1, amount: 0, per: 'day' }
@@ -10,13 +11,21 @@ const UNDER_WAY: Bound = { share: 0.1, amount: 2, per: 'hour' }
 /** A table of some pages grows by pages. */
 const TABLE: Bound = { share: 1, amount: 2 ** 20, per: 'day' }
 
+interface Words {
+  readonly words: string
+  readonly unit: Unit
+  readonly bound: Bound
+  /** Default: `median`. */
+  readonly blockValue?: BlockValue
+}
+
 const KINDS = {
   heap: { words: 'heap after a collection', unit: 'bytes', bound: DOUBLES_IN_A_DAY },
   resident: { words: 'resident memory', unit: 'bytes', bound: DOUBLES_IN_A_DAY },
-  handles: { words: 'active handles', unit: 'count', bound: UNDER_WAY },
-  descriptors: { words: 'open descriptors', unit: 'count', bound: UNDER_WAY },
-  sockets: { words: 'open sockets', unit: 'count', bound: UNDER_WAY },
-  connections: { words: 'connections', unit: 'count', bound: ONE_AN_HOUR },
+  handles: { words: 'active handles', unit: 'count', bound: UNDER_WAY, blockValue: 'lowest' },
+  descriptors: { words: 'open descriptors', unit: 'count', bound: UNDER_WAY, blockValue: 'lowest' },
+  sockets: { words: 'open sockets', unit: 'count', bound: UNDER_WAY, blockValue: 'lowest' },
+  connections: { words: 'connections', unit: 'count', bound: ONE_AN_HOUR, blockValue: 'lowest' },
   table: { words: 'table', unit: 'bytes', bound: TABLE },
   indexes: { words: 'indexes', unit: 'bytes', bound: TABLE },
   row: { words: 'table and indexes, per row', unit: 'bytes', bound: DOUBLES_IN_A_DAY },
@@ -24,7 +33,7 @@ const KINDS = {
   // A neighbour on the machine shows here first. What leaks, shows within the hour by more.
   p50: { words: 'median time', unit: 'ms', bound: { share: 0.25, amount: 2, per: 'hour' } },
   p95: { words: 'p95 time', unit: 'ms', bound: { share: 0.5, amount: 5, per: 'hour' } },
-} as const satisfies Record<string, { readonly words: string; readonly unit: Unit; readonly bound: Bound }>
+} as const satisfies Record<string, Words>
 
 export type Kind = keyof typeof KINDS
 
@@ -52,9 +61,9 @@ export function quantitiesOf(samples: readonly Sample[]): Quantity[] {
   const byName = new Map<string, Omit<Quantity, 'series'> & { readonly series: Mutable[] }>()
   for (const { atSeconds, readings } of samples)
     for (const { kind, of, value } of readings) {
-      const { words, unit, bound } = KINDS[kind]
+      const { words, unit, bound, blockValue = 'median' }: Words = KINDS[kind]
       const name = `${isSize(kind) && !large.has(of) ? 'all other tables' : of}: ${words}`
-      const quantity = byName.get(name) ?? { name, unit, bound, series: [] }
+      const quantity = byName.get(name) ?? { name, unit, bound, blockValue, series: [] }
       byName.set(name, quantity)
       const last = quantity.series.at(-1)
       // Of the same sample: a small table beside another one.

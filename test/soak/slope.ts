@@ -2,7 +2,8 @@
  * How fast a series of measurements grows, with an interval.
  *
  * - The span is cut into ten blocks of equal length, and each block is its median: a collection of garbage, a vacuum or a busy
- *   neighbour moves a few samples and not the block, and what is left of one block in the next is little.
+ *   neighbour moves a few samples and not the block, and what is left of one block in the next is little. What comes and goes
+ *   with the work is counted by each block's lowest value: what leaks is there in quiet moments, too.
  * - The slope is Theil and Sen's: the median of the slopes between all pairs of blocks.
  * - The interval is Sen's: as many of these slopes lie below it and above it as Kendall's test allows. It assumes no form of the noise,
  *   only that blocks are not alike because they are neighbours. Noise that lasts for a block makes it too narrow.
@@ -31,15 +32,18 @@ export interface Slope {
   readonly level: number
 }
 
+/** The value that a block of measurements counts by. */
+export type BlockValue = 'median' | 'lowest'
+
 /** @returns null when there are fewer measurements than blocks */
-export function slopeOf(series: readonly Measurement[]): Slope | null {
+export function slopeOf(series: readonly Measurement[], blockValue: BlockValue): Slope | null {
   if (series.length < BLOCKS) return null
   const blocks = Array.from({ length: BLOCKS }, (_, index) => {
     const from = Math.floor((index * series.length) / BLOCKS)
     const block = series.slice(from, Math.floor(((index + 1) * series.length) / BLOCKS))
     return {
       atSeconds: median(block.map(({ atSeconds }) => atSeconds)),
-      value: median(block.map(({ value }) => value)),
+      value: VALUE_OF[blockValue](block.map(({ value }) => value)),
     }
   })
   const slopes = blocks
@@ -55,6 +59,11 @@ export function slopeOf(series: readonly Measurement[]): Slope | null {
     highest: slopes[slopes.length - 1 - OUTSIDE] as number,
     level: median(blocks.map(({ atSeconds, value }) => value - perSecond * (atSeconds - beginsAt))),
   }
+}
+
+const VALUE_OF: Readonly<Record<BlockValue, (values: number[]) => number>> = {
+  median,
+  lowest: (values) => Math.min(...values),
 }
 
 /** How many slopes lie below the interval, and as many above it. */

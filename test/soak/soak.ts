@@ -15,9 +15,9 @@ import { startSoakStack } from './stack.ts'
 
 /** Of capacity. */
 const SHARE = 1 / 3
-/** Of the time: until tables, pools and caches have their size. It is three and more retentions long. */
+/** Of the time: until tables, pools and caches have their size. It is ten retentions long: indexes of keys in no order need that many to come to rest. */
 const WARM_UP_SHARE = 1 / 3
-const RETENTION_SHARE = 1 / 10
+const RETENTION_SHARE = 1 / 30
 const SAMPLES = 360
 const MOST_SAMPLE_SECONDS = 10
 const SETTLED_SECONDS = 120
