@@ -155,6 +155,7 @@ export type { ItemStanding, ListSyncItems, SyncItemDetail, SyncItemSummary } fro
 export type { ConfirmedMissing, ConfirmMissing } from './syncs/listing/missing.ts'
 export type { SampledItem, SampleOptions, SyncSample } from './syncs/listing/sample.ts'
 export type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './syncs/run-list.ts'
+export type { SyncPause } from './syncs/pause-rules.ts'
 export type { RunStatus } from './syncs/run-rules.ts'
 export type { LastRun, OpenRun, SyncStanding } from './syncs/standing-queries.ts'
 export type { StreamStanding } from './syncs/stream-list.ts'

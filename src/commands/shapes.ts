@@ -182,6 +182,11 @@ const openRun = z
   .object({ id: rowId, stream: z.string().nullable(), since: moment })
   .describe('The run that is under way.')
 
+const pause = z
+  .object({ by: z.string(), since: moment })
+  .nullable()
+  .describe('Who has paused its syncs, and since when; null: no pause that the audit knows.')
+
 /** An integration; of its credentials only the names. */
 export const IntegrationShape = open({
   id: rowId,
@@ -198,6 +203,7 @@ export const IntegrationShape = open({
   ...all(z.int(), 'failed_items', 'waiting_items'),
   last_run: lastRun.nullable(),
   open_run: openRun.nullable(),
+  pause,
 })
 
 /** Where one stream of an integration stands. */
@@ -217,6 +223,7 @@ export const StreamShape = z.object({
   sync_interval_seconds: z.int().nullable().describe('Of its own; null: as its integration or its provider says.'),
   waits_for: z.string().nullable().describe('The stream whose first run has to end before its first one.'),
   ...all(z.int(), 'consecutive_sync_failures', 'failed_items', 'waiting_items'),
+  pause,
 })
 
 /** The streams of an integration; none where its provider has one `sync()`. */
@@ -235,6 +242,7 @@ export const StandingShape = z.object({
   requests_24h: z.int().nullable().describe('Null with `traffic=false`.'),
   last_run: lastRun.nullable(),
   open_run: openRun.nullable(),
+  pause,
   error_rate_24h: z.number().nullable().describe('Percent; null without traffic.'),
 })
 

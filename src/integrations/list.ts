@@ -136,6 +136,6 @@ export async function openWork(
   const marks = await neededReauthMarks(framework, ids)
   const standings = await syncStandings(framework.db, framework.tables, ids)
   // An integration that was made since then has no standing.
-  const none: SyncStanding = { failedItems: 0, waitingItems: 0, lastRun: null, openRun: null }
+  const none: SyncStanding = { failedItems: 0, waitingItems: 0, lastRun: null, openRun: null, pause: null }
   return (id) => ({ reauthRequired: marks.has(id), ...(standings.get(id) ?? none) })
 }

@@ -18,9 +18,9 @@ import { trafficOfLastDay } from '../observability/traffic-queries.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { SyncItemDetail } from '../syncs/items/item-list.ts'
 import { showSyncItem } from '../syncs/items/item-list.ts'
-import type { PauseAct, SchedulePause } from '../syncs/pause-rules.ts'
+import type { SchedulePause } from '../syncs/pause-rules.ts'
 import type { SyncStanding } from '../syncs/standing-queries.ts'
-import { findSchedulePause, pauseActs } from '../syncs/standing-queries.ts'
+import { findSchedulePause } from '../syncs/standing-queries.ts'
 import type { StreamStanding } from '../syncs/stream-list.ts'
 import { streamStandings } from '../syncs/stream-list.ts'
 import { webhookAddress } from '../webhooks/address.ts'
@@ -147,9 +147,6 @@ export function operatorView(framework: Framework) {
     /** Where each of its streams stands; none where its provider has one `sync()`. @throws IntegrationNotFound */
     streams: async (id: number): Promise<readonly StreamStanding[]> =>
       streamStandings(framework, await requireIntegration(framework, id)),
-
-    /** Pauses, resumptions and cancellations of their syncs, by integration, newest first. */
-    pauseActs: (ids: readonly number[]): Promise<Map<number, PauseAct[]>> => pauseActs(db, tables, ids),
 
     /** Of the Schedule that starts due syncs, as a worker has noted it. */
     schedulePause: (): Promise<SchedulePause | null> => findSchedulePause(framework),

@@ -6,6 +6,10 @@ export interface SyncPause {
   readonly since: Date
 }
 
+/** Such as `by cli:ada since 2026-01-31T08:00:00.000Z`; null: not paused. */
+export const pauseText = (pause: SyncPause | null): string | null =>
+  pause === null ? null : `by ${pause.by} since ${pause.since.toISOString()}`
+
 /** `pause`, `resume` or `cancel` of one stream, or of all (null). */
 export interface PauseAct {
   readonly verb: string

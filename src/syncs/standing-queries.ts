@@ -3,7 +3,8 @@ import { sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import type { PauseAct, SchedulePause } from './pause-rules.ts'
+import type { PauseAct, SchedulePause, SyncPause } from './pause-rules.ts'
+import { pauseOf } from './pause-rules.ts'
 
 export interface SyncStanding {
   /** Items that failed, and that no later run made up for. */
@@ -14,6 +15,8 @@ export interface SyncStanding {
   readonly lastRun: LastRun | null
   /** The sync run whose row says `processing`; of several streams the one that began first. Null: none does. */
   readonly openRun: OpenRun | null
+  /** Of all its syncs; a stream's own is with the stream. Null: none that the audit knows. */
+  readonly pause: SyncPause | null
 }
 
 export interface OpenRun {
@@ -43,10 +46,10 @@ type Row = Pick<SyncStanding, 'failedItems' | 'waitingItems'> & {
   openRun: (Omit<OpenRun, 'since'> & { sinceMs: number }) | null
 }
 
-/** One statement for all of them; those of a page are asked for together. */
+/** Two statements for all of them; those of a page are asked for together. */
 export async function syncStandings(
   db: Database,
-  { syncItems, logs }: Tables,
+  tables: Tables,
   integrationIds: readonly number[],
 ): Promise<Map<number, SyncStanding>> {
   if (integrationIds.length === 0) return new Map()
@@ -54,7 +57,8 @@ export async function syncStandings(
     integrationIds.map((id) => sql`(${id}::bigint)`),
     sql`, `,
   )
-  const rows = await db.execute<Row>(sql`
+  const { syncItems, logs } = tables
+  const standings = db.execute<Row>(sql`
     select i.id, failed.items as "failedItems", waiting.items as "waitingItems", last_run.run as "lastRun",
            open_run.run as "openRun"
     from (values ${ids}) as i (id)
@@ -92,10 +96,11 @@ export async function syncStandings(
       where newest.status = 'processing'
       order by newest.id limit 1
     ) open_run on true`)
+  const [rows, acts] = await Promise.all([standings, pauseActs(db, tables, integrationIds)])
   return new Map(
     rows.map(({ id, openRun: run, ...standing }) => {
       const openRun = run === null ? null : { id: run.id, stream: run.stream, since: new Date(run.sinceMs) }
-      return [Number(id), { ...standing, openRun }]
+      return [Number(id), { ...standing, openRun, pause: pauseOf(acts.get(Number(id)) ?? []) }]
     }),
   )
 }

@@ -11,7 +11,10 @@ import { shownInterval } from './adaptive-rules.ts'
 import { cursorOf } from './cursor.ts'
 import { roundSeconds } from './due.ts'
 import { madeUpForBy } from './items/item-queries.ts'
+import type { SyncPause } from './pause-rules.ts'
+import { pauseOf } from './pause-rules.ts'
 import { intervalMultiplier } from './run-rules.ts'
+import { pauseActs } from './standing-queries.ts'
 import { LEAST_SECONDS, MOST_SECONDS } from './stream-rules.ts'
 import { ofLocked, overlaid } from './sync-rows.ts'
 
@@ -37,6 +40,8 @@ export interface StreamStanding {
   readonly failedItems: number
   /** Items between two attempts. */
   readonly waitingItems: number
+  /** Its own, or one of all syncs of the integration; null: none that the audit knows. */
+  readonly pause: SyncPause | null
 }
 
 /** In the provider's order; none where it has one `sync()`, or is not registered. */
@@ -68,6 +73,7 @@ export async function streamStandings(
     )
     .groupBy(syncItems.stream)
   const items = new Map(counted.map((each) => [each.stream, each]))
+  const acts = (await pauseActs(db, tables, [row.id])).get(row.id) ?? []
   return names.map((stream) => {
     const place = found.get(stream) ?? null
     const seen = overlaid(row, stream, place)
@@ -94,6 +100,7 @@ export async function streamStandings(
       waitsFor: after !== undefined && (found.get(after)?.lastRunAt ?? null) === null ? after : null,
       failedItems: items.get(stream)?.failed ?? 0,
       waitingItems: items.get(stream)?.waiting ?? 0,
+      pause: pauseOf(acts, stream),
     }
   })
 }

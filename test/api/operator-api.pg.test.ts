@@ -128,7 +128,7 @@ describe('a new integration', () => {
       last_synced_at: null,
     })
     const columns = await test.sql`select * from integrations where id = ${made.id}`
-    const more = ['failed_items', 'last_run', 'open_run', 'reauth_required', 'waiting_items']
+    const more = ['failed_items', 'last_run', 'open_run', 'pause', 'reauth_required', 'waiting_items']
     expect(Object.keys(made).sort()).toEqual([...Object.keys(columns[0] ?? {}), ...more].sort())
     expect((await test.integrations.get(made.id)).credentialsArray()).toEqual(body.credentials)
   })

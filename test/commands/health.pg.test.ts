@@ -70,6 +70,7 @@ describe('health of one', () => {
       waiting_items: 0,
       last_run: null,
       open_run: null,
+      pause: null,
       error_rate_24h: 100,
       consecutive_failures: 21,
       consecutive_sync_failures: 0,

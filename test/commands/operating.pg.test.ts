@@ -71,6 +71,7 @@ describe('list', () => {
         waiting_items: 0,
         last_run: null,
         open_run: null,
+        pause: null,
         requests_24h: 0,
         error_rate_24h: null,
         credentials: Object.keys(CREDENTIALS).sort(),

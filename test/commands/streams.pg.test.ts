@@ -234,6 +234,7 @@ describe('what is shown', () => {
       next_sync_at: null,
       sync_interval_seconds: null,
       waiting_items: 0,
+      pause: null,
     }
     expect(streams).toEqual([
       {
@@ -271,6 +272,24 @@ describe('what is shown', () => {
       )
     await test.sql`update integration_streams set last_run_at = now() where integration_id = ${id}`
     expect((await run('show', id)).out).not.toContain('waits for')
+  })
+
+  it('has who has paused a stream, or all of them', async () => {
+    const { note } = test.integrations.admin.operator
+    const act = { token: 'mara', target: `integration:${id}` }
+    await note(Number(id), { ...act, action: 'pause --stream deals' })
+    const { out } = await run('show', id)
+    expect(out).toMatch(/streams\.deals +.*paused by mara since \d{4}-/)
+    expect(out).not.toMatch(/streams\.contacts +.*paused/)
+    expect(out).not.toMatch(/^paused +by/m)
+    await note(Number(id), { ...act, action: 'pause' })
+    const shown = await run('show', id)
+    expect(shown.out).toMatch(/streams\.contacts +.*paused by mara since \d{4}-/)
+    expect(shown.out).toMatch(/^paused +by mara since \d{4}-/m)
+    const pause = { by: 'mara', since: expect.stringMatching(/^\d{4}-/) }
+    expect((await run('list', '--json')).json()).toContainEqual(expect.objectContaining({ id: Number(id), pause }))
+    await note(Number(id), { ...act, action: 'resume' })
+    expect((await run('show', id)).out).not.toContain('paused by')
   })
 
   it('are the runs and the items of a stream', async () => {

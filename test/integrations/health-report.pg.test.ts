@@ -76,6 +76,7 @@ describe('a report', () => {
       waitingItems: 0,
       lastRun: null,
       openRun: null,
+      pause: null,
       errorRate24h: null,
       consecutiveFailures: 0,
       consecutiveSyncFailures: 0,

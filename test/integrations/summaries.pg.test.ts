@@ -61,6 +61,7 @@ describe('a summary', () => {
         waitingItems: 0,
         lastRun: null,
         openRun: null,
+        pause: null,
         requests24h: 9,
         errorRate24h: 44.4,
       },

@@ -1,4 +1,5 @@
 /** The streams of an integration for a person: a line each. Rule: docs/behaviour/sync-streams.md, "By hand". */
+import { pauseText } from '../../syncs/pause-rules.ts'
 import type { StreamStanding } from '../../syncs/stream-list.ts'
 import type { Columns } from '../command.ts'
 
@@ -13,6 +14,7 @@ function wordsOf(each: Columns<StreamStanding>): string {
     `last clean ${at(each.last_synced_at)}`,
     interval === null && each.next_sync_at === null ? null : `next ${each.next_sync_at?.toISOString() ?? 'now'}`,
     each.waits_for === null ? null : `waits for the first run of ${each.waits_for}`,
+    each.pause === null ? null : `paused ${pauseText(each.pause)}`,
     stale === null ? null : `stale since ${at(stale)}`,
     failures === 0 ? null : `${failures} runs in a row with failures`,
     each.failed_items === 0 ? null : `${each.failed_items} failed items`,

@@ -1,4 +1,6 @@
 import { activeText } from '../../integrations/rules.ts'
+import type { SyncPause } from '../../syncs/pause-rules.ts'
+import { pauseText } from '../../syncs/pause-rules.ts'
 import { runUnderWay } from '../../syncs/run-rules.ts'
 import type { OpenRun } from '../../syncs/standing-queries.ts'
 import type { CommandContext } from '../command.ts'
@@ -46,6 +48,7 @@ export const list = listing({
     Waiting: 'waiting_items',
     'Last run': ({ last_run }) => (last_run as { status: string } | null)?.status,
     'Under way': (row) => underWay(row as unknown as Runs),
+    Paused: ({ pause }) => pauseText(pause as SyncPause | null),
     'Requests 24 h': 'requests_24h',
     'Errors %': 'error_rate_24h',
   },

@@ -3,6 +3,7 @@ import type { Integrations } from '../../create-integrations.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import type { RememberedStart } from '../../integrations/operator-view.ts'
 import { oauthStatusColumns } from '../../oauth/status-rules.ts'
+import { pauseText } from '../../syncs/pause-rules.ts'
 import { matchText } from '../../webhooks/rules.ts'
 import type { FormerSecret } from '../../webhooks/secrets.ts'
 import { abilityWords } from '../ability-words.ts'
@@ -87,6 +88,7 @@ export const show = command({
           return Object.entries(value as object).map(([part, each]) => [`oauth.${part}`, each])
         if (field === 'last_run') return [[field, shown.last_run?.status ?? null]]
         if (field === 'open_run') return [['under way', underWay(shown)]]
+        if (field === 'pause') return [['paused', pauseText(shown.pause)]]
         if (field === 'former_webhook_secrets') return formerSecrets(shown.former_webhook_secrets)
         if (field === 'remembered') return shown.remembered.flatMap(willRun)
         return [[field, Array.isArray(value) ? value.join(', ') : value]]
@@ -99,7 +101,7 @@ const SHOWN = [
   ...(['id', 'name', 'provider', 'registered', 'contracts', 'owner', 'webhook_address'] as const),
   ...(['is_active', 'switched_off_at', 'health_status', 'reauth_required', 'oauth', 'credentials'] as const),
   ...(['former_webhook_secrets', 'metadata', 'sync_interval_minutes', 'sync_cursor', 'last_synced_at'] as const),
-  ...(['next_sync_at', 'last_run', 'open_run', 'streams', 'remembered', 'created_at'] as const),
+  ...(['next_sync_at', 'pause', 'last_run', 'open_run', 'streams', 'remembered', 'created_at'] as const),
 ]
 
 function formerSecrets(former: readonly Columns<FormerSecret>[]): [string, unknown][] {

@@ -5,8 +5,7 @@ import { abilityWords } from '../../../commands/ability-words.ts'
 import type { CircuitState, IntegrationShape, StreamShape } from '../../../commands/shapes.ts'
 import { percentOf } from '../../../integrations/rules.ts'
 import type { Figures } from '../../../rollups/series.ts'
-import type { PauseAct, SchedulePause } from '../../../syncs/pause-rules.ts'
-import { pauseOf } from '../../../syncs/pause-rules.ts'
+import type { SchedulePause } from '../../../syncs/pause-rules.ts'
 import { runUnderWay } from '../../../syncs/run-rules.ts'
 import { intervalText } from '../../../syncs/stream-rules.ts'
 import { matchText } from '../../../webhooks/rules.ts'
@@ -72,7 +71,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
   const words = { id: String(id) }
   const of = <Answer>(key: string, more: Readonly<Record<string, string>> = {}) =>
     ask<Answer>(integrations, context, key, { ...words, ...more })
-  const [integration, health, day, failures, circuit, limit, pauses, schedulePause, lists] = await Promise.all([
+  const [integration, health, day, failures, circuit, limit, schedulePause, lists] = await Promise.all([
     of<Integration>('get /integrations/:id'),
     // Its day comes from the sums behind the charts: a busy one has tens of thousands of rows in it.
     of<Health>('get /integrations/:id/health', { identity: 'false', traffic: 'false' }),
@@ -80,12 +79,10 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
     ask<Failures>(integrations, context, 'get /failures', { integration: String(id), kind: 'request', limit: ERRORS }),
     of<Circuit>('get /integrations/:id/circuit-override'),
     of<RateLimit>('get /integrations/:id/rate-limit-override'),
-    integrations.admin.operator.pauseActs([id]),
     integrations.admin.operator.schedulePause(),
     Promise.all(LISTS.map((list) => newest(asking, list))),
   ])
   const { contracts, oauth } = integration
-  const pauseActs = pauses.get(id) ?? []
   const can = (contract: string): boolean => contracts.includes(contract)
   const act = (operation: string, label: string, more: Readonly<Record<string, string>> = {}): Act => ({
     operation,
@@ -118,7 +115,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
           ? undefined
           : html`${rowLink(reader.root, 'incidents', health.incident.id, health.incident.reason)} open since ${time(health.incident.opened_at)}`,
       'Next sync': isSynced
-        ? nextSync({ ...integration, circuit: circuit.override ?? circuit.state }, pauseOf(pauseActs), schedulePause)
+        ? nextSync({ ...integration, circuit: circuit.override ?? circuit.state }, schedulePause)
         : undefined,
       Streams:
         integration.streams.length === 0
@@ -202,7 +199,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
         ? [
             part(
               'Syncs',
-              html`${syncsOf(asking, integration, pauseActs, schedulePause)}${acts(
+              html`${syncsOf(asking, integration, schedulePause)}${acts(
                 act('post /integrations/:id/sync', 'Sync now'),
                 act('post /integrations/:id/pause', 'Pause'),
                 act('post /integrations/:id/resume', 'Resume'),
@@ -295,7 +292,6 @@ function healthOf(
 function syncsOf(
   { reader }: Asking,
   integration: Integration,
-  pauseActs: readonly PauseAct[],
   schedulePause: SchedulePause | null,
 ): Markup {
   const minutes = integration.sync_interval_minutes
@@ -334,8 +330,7 @@ function syncsOf(
             },
             {
               head: 'Next',
-              cell: ({ stream, next_sync_at: at, waits_for: first }) => {
-                const pause = pauseOf(pauseActs, stream)
+              cell: ({ pause, next_sync_at: at, waits_for: first }) => {
                 if (pause !== null) return pausedText(pause)
                 if (schedulePause !== null && at !== null) return notStarted(schedulePause)
                 return html`${first === null ? '' : `after the first run of ${first} `}${at === null ? '' : time(at)}`

@@ -4,7 +4,7 @@ import { basePathOf } from '../../../access/rules.ts'
 import type { Integrations } from '../../../create-integrations.ts'
 import { activeText, percentOf, switchedOffBy } from '../../../integrations/rules.ts'
 import type { SchedulePause, SyncPause } from '../../../syncs/pause-rules.ts'
-import { pauseOf, schedulePauseText } from '../../../syncs/pause-rules.ts'
+import { schedulePauseText } from '../../../syncs/pause-rules.ts'
 import { runUnderWay } from '../../../syncs/run-rules.ts'
 import { sparkline } from '../charts/charts.ts'
 import type { Reader } from '../frame/frame.ts'
@@ -36,6 +36,7 @@ export interface Standing {
     readonly failed: number
   } | null
   readonly open_run: { readonly id: number; readonly stream: string | null; readonly since: Date } | null
+  readonly pause: SyncPause | null
 }
 
 type Switch = Pick<Standing, 'is_active' | 'health_status' | 'switched_off_at'>
@@ -62,14 +63,13 @@ export function reauthorize(
 
 /** When the next sync begins, and what it waits for. */
 export function nextSync(
-  row: Switch & Pick<Standing, 'reauth_required' | 'circuit' | 'next_sync_at' | 'consecutive_sync_failures'>,
-  pause: SyncPause | null,
+  row: Switch & Pick<Standing, 'reauth_required' | 'circuit' | 'next_sync_at' | 'consecutive_sync_failures' | 'pause'>,
   schedulePause: SchedulePause | null,
 ): Markup {
   const off = switchedOffBy(onOff(row))
   if (off !== null) return html`none: switched off by ${off}`
   if (row.reauth_required) return html`none works until a person authorizes it again`
-  if (pause !== null) return pausedText(pause)
+  if (row.pause !== null) return pausedText(row.pause)
   const { next_sync_at: at, consecutive_sync_failures: failures } = row
   const held = row.circuit === 'open' || row.circuit === 'forced_open' ? ', its circuit is open' : ''
   const backsOff = failures === 0 ? '' : `, ${failures} in a row had failures`
@@ -108,9 +108,8 @@ export async function standingColumns(
   const { root } = reader
   // From the sums behind the charts: the rows of a busy integration's day take longer to count than the rest of the page.
   const ids = rows.map(({ id }) => id)
-  const [lines, acts, schedulePause] = await Promise.all([
+  const [lines, schedulePause] = await Promise.all([
     integrations.admin.charts.sparklines(ids),
-    integrations.admin.operator.pauseActs(ids),
     integrations.admin.operator.schedulePause(),
   ])
   const day = (id: number) => lines.get(id) ?? { calls: [], failures: [] }
@@ -137,7 +136,7 @@ export async function standingColumns(
           : html`${sparkline(day(id))} <a href="${root}/requests?integration=${id}">${sum(calls)}</a>${rate ? html`, <span class="bad">${rate} % failed</span>` : ''}`
       },
     },
-    { head: 'Next sync', cell: (row) => nextSync(row, pauseOf(acts.get(row.id) ?? []), schedulePause) },
+    { head: 'Next sync', cell: (row) => nextSync(row, schedulePause) },
     { head: 'Last clean sync', cell: (row) => time(row.last_synced_at) },
     { head: 'Last run', cell: (row) => lastRun(root, row) },
     {
