@@ -7,6 +7,7 @@ import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { requireIntegration } from '../integrations/queries.ts'
 import { managesWebhooks, requireContract } from '../providers/contracts.ts'
+import type { Look } from './keep.ts'
 import { doorOf, keepSubscription } from './keep.ts'
 import { findSubscription, setWanted } from './queries.ts'
 
@@ -116,15 +117,25 @@ async function lookNow(framework: Framework, row: IntegrationRow): Promise<Subsc
   return showSubscription(framework, row.id)
 }
 
+/** A change of ours wakes the worker, whose look takes over from ours. The second look of ours is usually the last. */
+const LOOKS = 3
+
 /**
- * In this process: the caller learns at once what the provider says. The workflow goes on from there. A provider that is not
- * registered is asked for only where it has something to remove.
+ * In this process: the caller learns at once what the provider says. The workflow goes on from there. A look that another one has
+ * taken over says nothing of the provider, so it is done again. A provider that is not registered is asked for only where it has
+ * something to remove.
  */
 async function lookOnce(framework: Framework, row: IntegrationRow): Promise<void> {
   const { id } = row
-  const look = await keepSubscription(framework, id, new AbortController().signal)
+  let look: Look | null = null
+  for (let looks = 0; look === null && looks < LOOKS; looks++) {
+    look = await keepSubscription(framework, id, new AbortController().signal)
+    if (look === null && (await findSubscription(framework.db, framework.tables, id)) === null) return
+  }
   framework.workflows.keepWebhookSubscription(id)
-  if (look !== null && 'failure' in look) {
+  if (look === null)
+    throw new WebhookSubscriptionFailed(id, `other looks have taken over ${LOOKS} times; its workflow looks again`)
+  if ('failure' in look) {
     const { failure } = look
     if (isIntegrationsError(failure, 'base_url_missing')) throw failure
     const secrets = secretsIn(integrationHandle(framework, row))

@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Integration } from '../../src/providers/integration.ts'
 import { keepSubscription } from '../../src/subscriptions/keep.ts'
+import { claimSubscription } from '../../src/subscriptions/queries.ts'
 import type { SubscriptionSight } from '../../src/subscriptions/subscription-jobs.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -22,6 +23,9 @@ let test: TestIntegrations
 let server: SubscriptionServer
 const clock = new ManualClock('2026-03-10T12:00:00Z')
 
+/** What happens between a look's claim and the provider's list, of the provider `overtaken`. */
+let whileListing: (integration: Integration) => Promise<unknown>
+
 const options = {
   clock,
   baseUrl: BASE,
@@ -34,6 +38,12 @@ const options = {
     theirs: subscribingProvider({ webhookSecretFrom: 'provider' }),
     fixed: subscribingProvider({}, { canRenew: false }),
     listless: subscribingProvider({ webhookSubscriptions: async () => null }),
+    overtaken: subscribingProvider({
+      async webhookSubscriptions(integration, options) {
+        await whileListing(integration)
+        return subscribingProvider().webhookSubscriptions(integration, options)
+      },
+    }),
     silent: {},
   },
 }
@@ -47,6 +57,7 @@ afterAll(async () => {
   await database.drop()
 })
 beforeEach(async () => {
+  whileListing = async () => {}
   server = await startSubscriptionServer({ lifeSeconds: LIFE_SECONDS, now: () => clock.now().getTime() })
 })
 afterEach(() => server.close())
@@ -142,6 +153,51 @@ describe('registering', () => {
     await look(integration)
     expect(live()).toHaveLength(1)
     expect(await look(integration)).toMatchObject({ did: 'nothing' })
+  })
+})
+
+describe('a command whose look is taken over', () => {
+  /** Once: the worker was woken, and its look has the row. */
+  const takeOverOnce = (how: (integration: Integration) => Promise<unknown>) => {
+    whileListing = async (integration) => {
+      whileListing = async () => {}
+      await how(integration)
+    }
+  }
+
+  it('looks again, and says what there is then', async () => {
+    const integration = await make('overtaken')
+    takeOverOnce(look)
+    const view = await test.integrations.webhooks.register(integration.id)
+    expect(live()).toMatchObject([{ id: view.subscriptionId, url: door(integration) }])
+  })
+
+  it('says that the provider refuses', async () => {
+    const integration = await make('overtaken')
+    takeOverOnce(look)
+    for (let tries = 0; tries < 2; tries++) server.faults.push({ method: 'POST', fault: { status: 403 } })
+    await expect(test.integrations.webhooks.register(integration.id)).rejects.toMatchObject({
+      code: 'webhook_subscription_failed',
+      message: expect.stringContaining('403'),
+    })
+  })
+
+  it('removes before it deletes, though the worker has claimed and not yet asked', async () => {
+    const integration = await make('overtaken')
+    await test.integrations.webhooks.register(integration.id)
+    takeOverOnce(({ id }) => claimSubscription(test.framework.db, test.framework.tables, id))
+    await test.integrations.delete(integration.id)
+    expect(live()).toEqual([])
+  })
+
+  it('fails where that happens each time, and so does a deletion, unless it is forced', async () => {
+    const integration = await make('overtaken')
+    await test.integrations.webhooks.register(integration.id)
+    whileListing = ({ id }) => claimSubscription(test.framework.db, test.framework.tables, id)
+    const refused = { code: 'webhook_subscription_failed', message: expect.stringContaining('taken over 3 times') }
+    await expect(test.integrations.webhooks.checkSubscription(integration.id)).rejects.toMatchObject(refused)
+    await expect(test.integrations.delete(integration.id)).rejects.toMatchObject(refused)
+    expect(await test.integrations.find(integration.id)).not.toBeNull()
   })
 })
 
