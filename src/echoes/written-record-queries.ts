@@ -66,16 +66,18 @@ export async function noteWrite(
       where integration_id = ${integrationId} and key = ${key} and writing = ${id}::uuid`)
     return
   }
-  // A row of that key is there already where something came of the record in between.
+  // A row of that key is there already where something came of the record in between, or where it was no creation: the provider has
+  // updated a record that we had written before. What that write has left is no longer what the record says.
   await db.execute(sql`
     with begun as (
       delete from ${writtenRecords} where integration_id = ${integrationId} and key = ${id}
       returning arrival, created_at
     )
-    insert into ${writtenRecords} (integration_id, key, hash, request_id, arrival, updated_at)
+    insert into ${writtenRecords} as r (integration_id, key, hash, request_id, arrival, updated_at)
     select ${integrationId}, ${told.key}, ${told.hash}, ${requestId}, arrival, ${now} from begun
     where created_at > ${now} - ${LONGEST_CREATION}
-    on conflict (integration_id, key) do nothing`)
+    on conflict (integration_id, key) do update set hash = null, writing = null, updated_at = excluded.updated_at
+    where r.hash is not null or r.writing is not null`)
 }
 
 /** The write is over, and what it has left is not known. */

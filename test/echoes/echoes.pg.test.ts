@@ -164,6 +164,19 @@ describe('an arrival', () => {
     expect(rows).toHaveLength(0)
   })
 
+  it('of an older write is foreign after a creation that the provider took as an update', async () => {
+    await write('X1')
+    await write('X2', { key: null })
+    expect([await arrives('X1'), await arrives('X2')]).toEqual([false, false])
+    await write('X3')
+    expect(await arrives('X3')).toBe(true)
+  })
+
+  it('of a write under way is foreign after such a creation', async () => {
+    await write('X1', { answered: async () => void (await write('X2', { key: null })) })
+    expect(await arrives('X1')).toBe(false)
+  })
+
   it('of another key than the write named is foreign', async () => {
     await write('X', { key: 'note:b' })
     expect([await arrives('X'), await arrives('X', { id: 'b' })]).toEqual([false, false])
