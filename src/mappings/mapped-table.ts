@@ -1,5 +1,6 @@
 /** Any Drizzle table of the host as a mapped model, and whether the tables of the models fit. Rule: docs/behaviour/mappings.md. */
 
+import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, getTableName, gt, inArray, isNotNull, sql } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { getTableConfig } from 'drizzle-orm/pg-core'
@@ -33,9 +34,11 @@ export function mappedTable<Table extends PgTable>(
   // Drizzle's builders are typed by the concrete table; here any table will do.
   const on = (tx: unknown): Database => options.db ?? (tx as Database)
   const anyTable = table as PgTable
-  const keyValue = (id: string): string | number => {
+  /** Null: no row has it. Postgres would refuse the statement, and with it the other ids. */
+  const keyValue = (id: string): string | number | null => {
     if (column.dataType !== 'number') return id
-    const key = Number(id)
+    const key = id.trim() === '' ? Number.NaN : Number(id)
+    if (Number.isNaN(key)) return null
     // Rounded, it would be another row's.
     if (Number.isInteger(key) && !Number.isSafeInteger(key))
       throw new InvalidArgumentException(
@@ -44,31 +47,30 @@ export function mappedTable<Table extends PgTable>(
       )
     return key
   }
+  const isRow = (id: string): SQL => {
+    const key = keyValue(id)
+    return key === null ? sql`false` : eq(column, key)
+  }
   const first = (rows: readonly unknown[]): Row => rows[0] as Row
 
   return {
     type,
     of(rowOrId) {
-      const isRow = typeof rowOrId === 'object' && rowOrId !== null
-      const key = isRow ? (rowOrId as Record<string, unknown>)[property] : rowOrId
+      const isWhole = typeof rowOrId === 'object' && rowOrId !== null
+      const key = isWhole ? (rowOrId as Record<string, unknown>)[property] : rowOrId
       if (key === undefined || key === null)
         throw new InvalidArgumentException('model', `a row with "${property}", or its key, is allowed; it is missing`)
       return { type, id: String(key) }
     },
     find: async (tx, id) => {
-      const [row] = await on(tx)
-        .select()
-        .from(anyTable)
-        .where(eq(column, keyValue(id)))
+      const [row] = await on(tx).select().from(anyTable).where(isRow(id))
       return (row as Row | undefined) ?? null
     },
-    findMany: async (tx, ids) =>
-      ids.length === 0
-        ? []
-        : ((await on(tx)
-            .select()
-            .from(anyTable)
-            .where(inArray(column, ids.map(keyValue)))) as Row[]),
+    findMany: async (tx, ids) => {
+      const keys = ids.map(keyValue).filter((key) => key !== null)
+      if (keys.length === 0) return []
+      return (await on(tx).select().from(anyTable).where(inArray(column, keys))) as Row[]
+    },
     create: async (tx, attributes) =>
       first(
         await on(tx)
@@ -77,15 +79,14 @@ export function mappedTable<Table extends PgTable>(
           .returning(),
       ),
     update: async (tx, id, attributes) => {
-      const isRow = eq(column, keyValue(id))
       const isChange = Object.values(attributes).some((value) => value !== undefined)
       // Drizzle refuses an update that sets nothing.
-      if (!isChange) return first(await on(tx).select().from(anyTable).where(isRow))
+      if (!isChange) return first(await on(tx).select().from(anyTable).where(isRow(id)))
       return first(
         await on(tx)
           .update(anyTable)
           .set(attributes as never)
-          .where(isRow)
+          .where(isRow(id))
           .returning(),
       )
     },
@@ -107,7 +108,7 @@ export function mappedTable<Table extends PgTable>(
       ? {}
       : {
           remove: async (id: string) => {
-            await (options.db as Database).delete(anyTable).where(eq(column, keyValue(id)))
+            await (options.db as Database).delete(anyTable).where(isRow(id))
           },
         }),
   }

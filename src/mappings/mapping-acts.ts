@@ -6,9 +6,11 @@ import type { MappingRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { MappedRowNotFound } from '../framework/errors.ts'
 import { checkTexts } from '../framework/list-filter.ts'
+import { thrownTexts } from '../framework/thrown.ts'
 import { runInTransaction } from '../framework/transactions.ts'
 import { recordAct } from '../observability/audit.ts'
 import { insertLog } from '../observability/log-queries.ts'
+import type { MappedModel } from '../providers/mapped-model.ts'
 import type { MappingSummary } from './mapping-list.ts'
 import { lockMapping, requireMapping } from './mapping-list.ts'
 import { checkedModel, claimed } from './mappings.ts'
@@ -47,8 +49,7 @@ export async function repointByHand(
     const type = internalType ?? before.internalType
     const asked = checkedModel({ type, id: internalId })
     const model = modelOf(framework, type)
-    const row = (await model.find(tx, asked.id)) ?? null
-    if (row === null) throw new MappedRowNotFound(type, asked.id)
+    const row = await rowOf(tx, model, asked)
     // As the row spells its key: Postgres finds 43 also by `043`, and a UUID in capitals; what resolves mappings compares texts.
     const to = { type, id: checkedModel(model.of(row)).id }
     if (to.type === before.internalType && to.id === before.internalId) return requireMapping(tx, tables, id)
@@ -81,6 +82,19 @@ export async function forgetMapping(
 }
 
 type Model = { readonly type: string; readonly id: string }
+
+/** SQLSTATE class 22: the key column can't hold the value, so no row has it. @throws MappedRowNotFound */
+async function rowOf(tx: Transaction, model: MappedModel, { type, id }: Model): Promise<unknown> {
+  try {
+    const row = (await model.find(tx, id)) ?? null
+    if (row !== null) return row
+  } catch (error) {
+    // Drizzle wraps what the host's own database says.
+    const said = [error, error instanceof Error ? error.cause : null]
+    if (!said.some((one) => /^22/.test(String(thrownTexts(one).code)))) throw error
+  }
+  throw new MappedRowNotFound(type, id)
+}
 
 const UNIQUE_VIOLATION = '23505' // https://www.postgresql.org/docs/current/errcodes-appendix.html
 

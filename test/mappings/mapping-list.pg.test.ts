@@ -1,5 +1,5 @@
 /** Mappings as an operator lists and changes them. Rule: docs/behaviour/mappings.md, "Looking" and "Acts". */
-import { bigint, pgTable, text } from 'drizzle-orm/pg-core'
+import { bigint, integer, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { mappedTable } from '../../src/mappings/mapped-table.ts'
 import type { ListMappings } from '../../src/mappings/mapping-list.ts'
@@ -16,7 +16,11 @@ const OWNER = { type: 'team', id: 7 }
 const NOBODY = 9_999_999_999
 
 const table = (name: string) => pgTable(name, { id: bigint('id', { mode: 'number' }).primaryKey(), text: text('text') })
+const visits = pgTable('visits', { id: integer('id').primaryKey(), text: text('text') })
+const people = pgTable('people', { id: uuid('id').primaryKey(), text: text('text') })
 const models = {
+  visit: mappedTable(visits, { type: 'visit' }),
+  person: mappedTable(people, { type: 'person' }),
   note: mappedTable(table('notes'), { type: 'note' }),
   task: mappedTable(table('tasks'), { type: 'task' }),
 }
@@ -29,6 +33,8 @@ let others: Integration
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, { providers: { plain: {}, other: {} }, models })
+  await test.sql`create table visits (id int primary key, text text)`
+  await test.sql`create table people (id uuid primary key, text text)`
   for (const name of ['notes', 'tasks']) {
     await test.sql`create table ${test.sql(name)} (id bigint primary key, text text)`
     await test.sql`insert into ${test.sql(name)} select n from generate_series(1, 9) n`
@@ -194,6 +200,20 @@ describe('an act on a mapping', () => {
     await expect(repoint(NOBODY, { internalId: '2', ...by })).rejects.toMatchObject({ code: 'mapping_not_found' })
     expect(await repoint(id, { internalId: '1', ...by })).toEqual(await get(id))
     expect([(await get(id)).internalId, await acts()]).toEqual(['1', []])
+  })
+
+  it.each([
+    ['note', 'abc'],
+    ['note', ' '],
+    ['visit', '3000000000'],
+    ['person', 'abc'],
+  ])('is refused for a key that the column of the model %s can not hold: "%s"', async (internalType, internalId) => {
+    const id = await mapped(ours, 'x', 'note', '1')
+    const { repoint, get } = test.integrations.admin.mappings
+    await expect(repoint(id, { internalType, internalId, ...by })).rejects.toMatchObject({
+      ...{ code: 'mapped_row_not_found', model: internalType, internalId },
+    })
+    expect(await get(id)).toMatchObject({ internalType: 'note', internalId: '1' })
   })
 
   it('of two at once one comes after the other: each says what it has changed', async () => {

@@ -348,6 +348,20 @@ describe('resolving', () => {
   })
 })
 
+describe('a mapping to a key that is no number', () => {
+  it('stands for no row, and the other ids of the call have theirs', async () => {
+    const here = await integration.upsertByExternalId('here', model, { text: 'a' })
+    await integration.mapExternalId('odd', { type: 'note', id: 'abc' })
+    expect([...(await integration.resolveMappings(['odd', 'here'], model))]).toEqual([
+      ['odd', null],
+      ['here', here],
+    ])
+    expect(await integration.resolveMapping('odd', model)).toBeNull()
+    const made = await integration.upsertByExternalId('odd', model, { text: 'b' })
+    expect(await integration.resolveMapping('odd', model)).toEqual(made)
+  })
+})
+
 describe('resolving many', () => {
   it('takes more ids than a statement has parameters', async () => {
     const made = await integration.upsertByExternalId('here', model, { text: 'a' })
