@@ -1,4 +1,5 @@
-/** The statement over the staleness marker. It is conditional: of two evaluations at once one sees an edge. */
+/** Statements over the staleness marker. They are conditional: of two evaluations at once one sees an edge. */
+import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
@@ -30,7 +31,7 @@ export interface StaleEdge {
   readonly stream: string | null
   /** Since its last clean run, or its creation. */
   readonly secondsSinceSync: number
-  /** 0: it has no interval any more, and so recovered. */
+  /** 0: it has no interval any more, or is not declared any more, and so recovered. */
   readonly intervalMinutes: number
   readonly lastErrorAt: Date | null
 }
@@ -52,13 +53,7 @@ export async function crossEdge(
     recovered: sql`i.sync_stale_alerted_at is not null and ${isLate} is not true`,
   }
   const marker = { stale: sql`clock_timestamp()`, recovered: sql`null` }
-  const rows = await tx.execute<{
-    id: string
-    provider: string
-    seconds: number
-    minutes: number | null
-    error_at: string | null
-  }>(sql`
+  const rows = await tx.execute<EdgeRow>(sql`
     with crossed as (
       select i.id, since.seconds, since.minutes
       from ${integrations} i
@@ -74,17 +69,8 @@ export async function crossEdge(
     )
     update ${integrations} i set sync_stale_alerted_at = ${marker[edge]}
     from crossed where i.id = crossed.id
-    returning i.id, i.provider, crossed.seconds, crossed.minutes, i.last_error_at as error_at`)
-  return rows
-    .map((row) => ({
-      id: Number(row.id),
-      provider: row.provider,
-      stream: null,
-      secondsSinceSync: Math.floor(Number(row.seconds)),
-      intervalMinutes: Number(row.minutes ?? 0),
-      lastErrorAt: row.error_at === null ? null : new Date(row.error_at),
-    }))
-    .sort((a, b) => a.id - b.id)
+    returning i.id, i.provider, null as stream, crossed.seconds, crossed.minutes, i.last_error_at as error_at`)
+  return edgesOf(rows)
 }
 
 /** The same of named streams; what the integrations' own columns sum up follows. */
@@ -102,16 +88,9 @@ export async function crossStreamEdge(
     recovered: sql`s.sync_stale_alerted_at is not null and ${isLate} is not true`,
   }
   const marker = { stale: sql`clock_timestamp()`, recovered: sql`null` }
-  const rows = await tx.execute<{
-    id: string
-    provider: string
-    stream: string
-    seconds: number
-    interval: number | null
-    error_at: string | null
-  }>(sql`
+  const rows = await tx.execute<EdgeRow>(sql`
     with crossed as (
-      select i.id, i.provider, i.last_error_at, s.stream, since.seconds, since.interval
+      select i.id, i.provider, i.last_error_at, s.stream, since.seconds, since.interval / 60 as minutes
       from ${streams} s join ${integrations} i on i.id = s.integration_id
       join ${streamRows(declared)} on d.provider = i.provider and d.stream = s.stream
       cross join lateral (
@@ -125,19 +104,87 @@ export async function crossStreamEdge(
     )
     update ${streams} s set sync_stale_alerted_at = ${marker[edge]}
     from crossed where s.integration_id = crossed.id and s.stream = crossed.stream
-    returning crossed.id, crossed.provider, s.stream, crossed.seconds, crossed.interval, crossed.last_error_at as error_at`)
+    returning crossed.id, crossed.provider, s.stream, crossed.seconds, crossed.minutes, crossed.last_error_at as error_at`)
   for (const provider of new Set(rows.map((row) => row.provider))) {
     const ids = new Set(rows.filter((row) => row.provider === provider).map((row) => Number(row.id)))
     const names = declared.filter((stream) => stream.provider === provider).map(({ stream }) => stream)
     await sumUp(tx, tables, [...ids], names)
   }
+  return edgesOf(rows)
+}
+
+/**
+ * Clears the markers of what a release has removed, also of integrations that are switched off: a stream that its provider no longer
+ * declares, and the integration's own where neither a sync of its own nor a stream is stale. No run would ever clear them.
+ *
+ * @param registered providers of this process; rows of others stay as they are
+ */
+export async function clearRemoved(
+  tx: Transaction,
+  { integrations, streams }: Tables,
+  {
+    registered,
+    providers,
+    declared,
+    limit,
+  }: Omit<StalenessRule, 'staleAfterIntervals'> & {
+    readonly registered: readonly string[]
+    readonly declared: readonly DeclaredStream[]
+  },
+): Promise<StaleEdge[]> {
+  const isOf = (names: readonly string[]) =>
+    sql`i.provider in (select jsonb_array_elements_text(${jsonText(names)}::jsonb))`
+  const withoutSync = registered.filter((name) => !providers.some(({ provider }) => provider === name))
+  const removedStreams = await tx.execute<EdgeRow>(sql`
+    with removed as (
+      select i.id, i.provider, i.last_error_at, s.stream, coalesce(s.last_synced_at, s.created_at) as since
+      from ${streams} s join ${integrations} i on i.id = s.integration_id
+      where s.sync_stale_alerted_at is not null and ${isOf(registered)}
+        and not exists (select from ${streamRows(declared)} where d.provider = i.provider and d.stream = s.stream)
+      order by i.id, s.stream limit ${limit}
+      for no key update of i skip locked
+    )
+    update ${streams} s set sync_stale_alerted_at = null
+    from removed where s.integration_id = removed.id and s.stream = removed.stream
+    returning removed.id, removed.provider, s.stream, ${secondsSince(sql`removed.since`)}, null as minutes,
+      removed.last_error_at as error_at`)
+  const removedOwn = await tx.execute<EdgeRow>(sql`
+    with removed as (
+      select i.id, coalesce(i.last_synced_at, i.created_at) as since from ${integrations} i
+      where i.sync_stale_alerted_at is not null and ${isOf(withoutSync)}
+        and not exists (
+          select from ${streams} s join ${streamRows(declared)} on d.stream = s.stream
+          where s.integration_id = i.id and d.provider = i.provider and s.sync_stale_alerted_at is not null)
+      order by i.id limit ${limit}
+      for no key update of i skip locked
+    )
+    update ${integrations} i set sync_stale_alerted_at = null
+    from removed where i.id = removed.id
+    returning i.id, i.provider, null as stream, ${secondsSince(sql`removed.since`)}, null as minutes, i.last_error_at as error_at`)
+  const told = new Set(removedStreams.map(({ id }) => id))
+  // What sums up a removed stream is no edge of its own.
+  return edgesOf([...removedStreams, ...removedOwn.filter(({ id }) => !told.has(id))])
+}
+
+const secondsSince = (moment: SQL): SQL => sql`extract(epoch from clock_timestamp() - ${moment})::float8 as seconds`
+
+interface EdgeRow extends Record<string, unknown> {
+  id: string
+  provider: string
+  stream: string | null
+  seconds: number
+  minutes: number | null
+  error_at: string | null
+}
+
+function edgesOf(rows: readonly EdgeRow[]): StaleEdge[] {
   return rows
     .map((row) => ({
       id: Number(row.id),
       provider: row.provider,
       stream: row.stream,
       secondsSinceSync: Math.floor(Number(row.seconds)),
-      intervalMinutes: Number(row.interval ?? 0) / 60,
+      intervalMinutes: Number(row.minutes ?? 0),
       lastErrorAt: row.error_at === null ? null : new Date(row.error_at),
     }))
     .sort((a, b) => a.id - b.id)

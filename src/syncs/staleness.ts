@@ -11,7 +11,7 @@ import { integrationHandle } from '../integrations/handle.ts'
 import type { DeclaredStream } from './due.ts'
 import { declaredIntervals, declaredStreams } from './due.ts'
 import type { StaleEdge, StalenessRule } from './staleness-queries.ts'
-import { crossEdge, crossStreamEdge } from './staleness-queries.ts'
+import { clearRemoved, crossEdge, crossStreamEdge } from './staleness-queries.ts'
 import type { DispatchResult, StaleSync } from './sync-jobs.ts'
 import { findSyncRow, namedStream } from './sync-rows.ts'
 
@@ -36,15 +36,15 @@ export async function evaluateStaleSyncs(framework: Framework): Promise<Pick<Dis
     isKnown: minutes !== undefined,
   }))
   const declared = declaredStreams(framework)
-  if (providers.length === 0 && declared.length === 0) return { stale: [], recovered: [] }
+  const registered = framework.providers.entries().map(([provider]) => provider)
   const { stale_after_intervals: staleAfterIntervals } = framework.config.sync
-  const rule = { providers, declared, staleAfterIntervals, limit: MAX_EDGES }
+  const rule = { registered, providers, declared, staleAfterIntervals, limit: MAX_EDGES }
   const late = await becomeStale(framework, rule)
   const recovered = await recover(framework, rule)
   return { stale: await announceLate(framework, late), recovered: await announceRecovered(framework, recovered) }
 }
 
-type Rule = StalenessRule & { readonly declared: readonly DeclaredStream[] }
+type Rule = StalenessRule & { readonly registered: readonly string[]; readonly declared: readonly DeclaredStream[] }
 
 /** Of the integrations' own streams, and of named ones. */
 async function crossEdges({ tables }: Framework, tx: Transaction, rule: Rule, edge: 'stale' | 'recovered') {
@@ -75,7 +75,10 @@ function becomeStale(framework: Framework, rule: Rule): Promise<Crossed> {
 
 function recover(framework: Framework, rule: Rule): Promise<Crossed> {
   return framework.db.transaction(async (tx) => {
-    const edges = await crossEdges(framework, tx, rule, 'recovered')
+    const edges = [
+      ...(await crossEdges(framework, tx, rule, 'recovered')),
+      ...(await clearRemoved(tx, framework.tables, rule)),
+    ]
     await recordOwnedEvents(
       framework,
       tx,

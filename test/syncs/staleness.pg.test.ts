@@ -105,6 +105,8 @@ describe('recovering', () => {
     ['run by hand only now', 'by-hand', { lastSyncedAt: LONG }, true],
     ['of a provider that fails to say its interval', 'mute', { lastSyncedAt: LONG }, false],
     ['of such a provider, with an interval of its own', 'mute', { lastSyncedAt: ago(5), syncIntervalMinutes: 5 }, true],
+    ['of a provider that has no sync any more', 'unscheduled', { lastSyncedAt: LONG }, true],
+    ['of such a provider, and switched off', 'unscheduled', { lastSyncedAt: LONG, isActive: false }, true],
     ['switched off, and so keeps its marker', 'acme', { lastSyncedAt: ago(5), isActive: false }, false],
     ['of a provider that is not registered', 'acme', { lastSyncedAt: ago(5), provider: 'gone' }, false],
   ] as const)('a stale integration that is %s', async (_, provider, values, recovers) => {

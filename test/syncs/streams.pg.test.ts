@@ -219,6 +219,25 @@ describe('the schedule', () => {
     expect(told.slice(2)).toEqual(['contacts recovered', 'deals recovered'])
     expect(await test.sql`select closed_at is null as open from integration_incidents`).toEqual([{ open: false }])
   })
+
+  it.each([
+    ['one of two', { defaultRateLimit: () => null, streams: { contacts: stream('contacts', () => {}) } }],
+    ['all', { defaultRateLimit: () => null }],
+  ])('ends the staleness of a stream that a release removes, and its incident (%s)', async (_, released) => {
+    await due()
+    await test.sql`update integration_streams set created_at = now() - interval '101 s'`
+    await evaluateStaleSyncs(test.framework)
+    const next = testIntegrations(database.url, { providers: { crm: released } })
+    const told: unknown[] = []
+    listen(next, 'SyncStalenessRecovered', (event) => void told.push(event.stream))
+    expect(await evaluateStaleSyncs(next.framework)).toEqual({ stale: [], recovered: [integration.id] })
+    await evaluateStaleSyncs(next.framework)
+    expect(told).toEqual(['deals'])
+    const [row] = await test.sql`select i.sync_stale_alerted_at as marked, closed_at is null as open
+      from integrations i join integration_incidents on integration_id = i.id where i.id = ${integration.id}`
+    expect(row).toEqual({ marked: null, open: false })
+    await next.close()
+  })
 })
 
 describe('by hand', () => {
