@@ -349,7 +349,7 @@ export interface Integrations {
     register(id: number): Promise<SubscriptionView>
     /** Compares it with what the provider has, and puts it right. @throws as {@link register} */
     checkSubscription(id: number): Promise<SubscriptionView>
-    /** Removes it at the provider. @throws as {@link register} */
+    /** Removes it at the provider; forgets it where the provider has no `ManagesWebhooks` any more. @throws as {@link register} */
     unregister(id: number): Promise<SubscriptionView>
     /**
      * Lets the next handshake bring the provider's secret, for two minutes. Called just before the provider is asked to create its webhook.

@@ -1,6 +1,6 @@
 /** What a person does with a subscription. Rule: docs/behaviour/webhook-subscriptions.md. */
 import { secretsIn } from '../credentials/integration-secrets.ts'
-import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { IntegrationRow, WebhookSubscriptionRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError, WebhookSubscriptionFailed } from '../framework/errors.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
@@ -9,7 +9,8 @@ import { requireIntegration } from '../integrations/queries.ts'
 import { managesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Look } from './keep.ts'
 import { doorOf, keepSubscription } from './keep.ts'
-import { findSubscription, setWanted } from './queries.ts'
+import { NO_SUBSCRIPTION, settleLook } from './outcome.ts'
+import { claimSubscription, findSubscription, setWanted } from './queries.ts'
 
 export interface SubscriptionView {
   readonly integrationId: number
@@ -33,7 +34,10 @@ export interface SubscriptionView {
 /** As our row says; the provider is not asked. @throws IntegrationNotFound, UnsupportedByProvider */
 export async function showSubscription(framework: Framework, id: number): Promise<SubscriptionView> {
   await requireManaging(framework, id)
-  const row = await findSubscription(framework.db, framework.tables, id)
+  return viewOf(id, await findSubscription(framework.db, framework.tables, id))
+}
+
+function viewOf(id: number, row: WebhookSubscriptionRow | null): SubscriptionView {
   return {
     integrationId: id,
     isWanted: row?.isWanted ?? false,
@@ -66,11 +70,30 @@ export async function checkSubscription(framework: Framework, id: number): Promi
   return lookNow(framework, await requireManaging(framework, id))
 }
 
-/** Removes it at the provider; it stays away until it is registered again. @throws as {@link registerSubscription} */
+/**
+ * Removes it at the provider; it stays away until it is registered again. A provider that could, in an earlier release, is not asked:
+ * what our row knows is forgotten.
+ *
+ * @throws as {@link registerSubscription}
+ */
 export async function removeSubscription(framework: Framework, id: number): Promise<SubscriptionView> {
-  const row = await requireManaging(framework, id)
-  await setWanted(framework.db, framework.tables, id, { isWanted: false, now: framework.clock.now() })
+  const { db, tables, clock, providers } = framework
+  const row = await requireIntegration(framework, id)
+  const known = await findSubscription(db, tables, id)
+  if (known !== null && !managesWebhooks(providers.get(row.provider))) return forget(framework, row, known)
+  await requireManaging(framework, id)
+  await setWanted(db, tables, id, { isWanted: false, now: clock.now() })
   return lookNow(framework, row)
+}
+
+async function forget(framework: Framework, row: IntegrationRow, known: WebhookSubscriptionRow) {
+  const { db, tables, clock } = framework
+  await setWanted(db, tables, row.id, { isWanted: false, now: clock.now() })
+  const claimed = await claimSubscription(db, tables, row.id)
+  const forgotten = claimed === null ? null : await settleLook(framework, claimed, null, NO_SUBSCRIPTION)
+  if (forgotten === null) throw new WebhookSubscriptionFailed(row.id, 'another look has taken over; try again')
+  if (known.url !== null) leave(framework, row, known, 'its provider has no ManagesWebhooks any more')
+  return viewOf(row.id, forgotten)
 }
 
 /**
@@ -84,7 +107,7 @@ export async function endSubscription(
   row: IntegrationRow,
   { force }: { readonly force: boolean },
 ): Promise<void> {
-  const { db, tables, clock, logger } = framework
+  const { db, tables, clock } = framework
   const known = await findSubscription(db, tables, row.id)
   if (known === null) return
   await setWanted(db, tables, row.id, { isWanted: false, now: clock.now() })
@@ -92,18 +115,20 @@ export async function endSubscription(
     await lookOnce(framework, row)
   } catch (error) {
     if (!force || !isIntegrationsError(error, 'webhook_subscription_failed')) throw error
-    logger.warn(
-      {
-        event: 'webhook.subscription_left',
-        integration: row.id,
-        provider: row.provider,
-        subscription: known.subscriptionId,
-        url: known.url,
-        error: error.message,
-      },
-      'a webhook subscription could not be removed at the provider, and its integration goes: remove it there by hand',
-    )
+    leave(framework, row, known, error.message)
   }
+}
+
+function leave(
+  { logger }: Framework,
+  { id, provider }: IntegrationRow,
+  { subscriptionId, url }: WebhookSubscriptionRow,
+  error: string,
+): void {
+  logger.warn(
+    { event: 'webhook.subscription_left', integration: id, provider, subscription: subscriptionId, url, error },
+    'a webhook subscription could not be removed at the provider, and is not looked after any more: remove it there by hand',
+  )
 }
 
 async function requireManaging(framework: Framework, id: number): Promise<IntegrationRow> {

@@ -15,7 +15,7 @@ import { managesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import { webhookPath } from '../webhooks/address.ts'
 import { presentSecret, rotateWebhookSecret } from '../webhooks/secrets.ts'
-import { settleFailure, settleLook } from './outcome.ts'
+import { NO_SUBSCRIPTION, settleFailure, settleLook } from './outcome.ts'
 import { claimSubscription, storeLook } from './queries.ts'
 import type { Todo } from './rules.ts'
 import { nextLookSeconds, ownSubscriptions, planFor } from './rules.ts'
@@ -182,13 +182,7 @@ class LookAt {
     const own = ownSubscriptions(this.#row, listed, this.#row.url)
     for (const one of own) await this.#removeOne(integration, provider, one)
     const isAgain = listed !== null && own.length > 0
-    await this.#store({
-      subscriptionId: null,
-      expiresAt: null,
-      renewedAt: null,
-      secretMark: null,
-      ...(isAgain ? {} : { url: null }),
-    })
+    await this.#store({ ...NO_SUBSCRIPTION, ...(isAgain ? { url: this.#row.url } : {}) })
     return this.#settled(own.length > 0 ? 'removed' : 'nothing', isAgain ? SECOND_LOOK_SECONDS : null)
   }
 

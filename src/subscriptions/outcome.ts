@@ -21,16 +21,21 @@ import { isAlarming, retrySeconds } from './rules.ts'
 const FAILED: IncidentCause = { source: 'webhooks', reason: 'webhook_subscription_failed', severity: 'degraded' }
 const MAX_ERROR_LENGTH = 500
 
+/** What a row says once the provider has none. */
+export const NO_SUBSCRIPTION = { subscriptionId: null, url: null, expiresAt: null, renewedAt: null, secretMark: null }
+
 /** A look that went well. An incident that earlier ones opened closes, if all else is well. Null: a later look has the row. */
 export async function settleLook(
   framework: Framework,
   row: WebhookSubscriptionRow,
   nextSeconds: number | null,
+  found: Partial<typeof NO_SUBSCRIPTION> = {},
 ): Promise<WebhookSubscriptionRow | null> {
   const { db, tables, clock } = framework
   const now = clock.now()
   const { integrationId: id } = row
   const changes = {
+    ...found,
     checkedAt: now,
     nextCheckAt: nextSeconds === null ? null : new Date(now.getTime() + nextSeconds * 1_000),
     failures: 0,

@@ -384,6 +384,29 @@ describe('switching off', () => {
     expect(live()).toEqual([])
   })
 
+  it('by `unregister` forgets it where a release has removed the contract, and ends the incident', async () => {
+    const integration = await make()
+    await test.integrations.webhooks.register(integration.id)
+    await setIntegration(test, integration.id, { provider: 'silent' })
+    expect(await look(integration)).toMatchObject({ standing: 'failing' })
+    expect(await incidentsOf(integration)).toMatchObject([{ status: 'open' }])
+    expect(await test.integrations.webhooks.unregister(integration.id)).toMatchObject({
+      ...{ isWanted: false, subscriptionId: null, url: null, lastError: null, nextCheckAt: null },
+    })
+    expect(await incidentsOf(integration)).toMatchObject([{ status: 'closed' }])
+    const [{ id } = { id: '' }] = live()
+    expect(test.lines).toContainEqual(
+      expect.objectContaining({
+        fields: expect.objectContaining({ event: 'webhook.subscription_left', subscription: id }),
+      }),
+    )
+    expect(await look(integration)).toMatchObject({ did: 'nothing', nextLookInSeconds: null })
+    const never = await makeIntegration(test, 'silent')
+    await expect(test.integrations.webhooks.unregister(never.id)).rejects.toMatchObject({
+      code: 'unsupported_by_provider',
+    })
+  })
+
   it('by deletion removes it first; a refusal refuses the deletion, unless it is forced', async () => {
     const integration = await make()
     await test.integrations.webhooks.register(integration.id)
