@@ -138,8 +138,10 @@ class LookAt {
       const secret = await this.#secretOf(integration, provider, created)
       await this.#store(this.#known(created, wanted.url, secret))
     } catch (error) {
-      if (error instanceof ClaimLost || isIntegrationsError(error, 'integration_not_found'))
-        await provider.removeWebhookSubscription(integration, created, { signal: this.#signal })
+      const remove = () => provider.removeWebhookSubscription(integration, created, { signal: this.#signal })
+      if (error instanceof ClaimLost || isIntegrationsError(error, 'integration_not_found')) await remove()
+      // No later look can adopt it, so each would create another one. If the removal fails, too, its request's row says why.
+      else if (provider.webhookSecretFrom === 'provider') await remove().catch(() => {})
       throw error
     }
   }

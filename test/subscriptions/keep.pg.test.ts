@@ -1,8 +1,9 @@
 /** Looks at webhook subscriptions: on real rows, at a server of ours. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import type { Integration } from '../../src/providers/integration.ts'
 import { keepSubscription } from '../../src/subscriptions/keep.ts'
-import { claimSubscription } from '../../src/subscriptions/queries.ts'
+import { claimSubscription, setWanted } from '../../src/subscriptions/queries.ts'
 import type { SubscriptionSight } from '../../src/subscriptions/subscription-jobs.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -38,6 +39,10 @@ const options = {
     theirs: subscribingProvider({ webhookSecretFrom: 'provider' }),
     fixed: subscribingProvider({}, { canRenew: false }),
     listless: subscribingProvider({ webhookSubscriptions: async () => null }),
+    strict: subscribingProvider({
+      webhookSecretFrom: 'provider',
+      credentialsSchema: z.object({ token: z.string() }),
+    }),
     overtaken: subscribingProvider({
       async webhookSubscriptions(integration, options) {
         await whileListing(integration)
@@ -69,6 +74,11 @@ const door = ({ id, provider }: Integration): string => `${BASE}/integrations/${
 
 async function look({ id }: Integration): Promise<SubscriptionSight | null> {
   return (await keepSubscription(test.framework, id, new AbortController().signal))?.sight ?? null
+}
+
+async function wanted(integration: Integration): Promise<Integration> {
+  await setWanted(test.framework.db, test.framework.tables, integration.id, { isWanted: true, now: clock.now() })
+  return integration
 }
 
 const live = () => [...server.subscriptions.values()]
@@ -276,6 +286,27 @@ describe('a look', () => {
     })
     expect(await look(integration)).toMatchObject({ standing: 'registered', did: 'renewed' })
     expect(live()).toHaveLength(1)
+  })
+
+  it("takes back at once what can't be kept: no later look could use it", async () => {
+    // This server tells no secret, and the provider says that it makes one.
+    const without = await make('theirs')
+    for (let looks = 0; looks < 3; looks++)
+      expect(await look(await wanted(without))).toMatchObject({ standing: 'failing', error: 'schema_drift' })
+    expect(live()).toEqual([])
+
+    const theirs = await startSubscriptionServer({ makesSecret: true, now: () => clock.now().getTime() })
+    const strict = await makeIntegration(test, 'strict', {
+      metadata: { server: theirs.url },
+      credentials: { token: 't' },
+    })
+    for (let looks = 0; looks < 3; looks++)
+      expect(await look(await wanted(strict))).toMatchObject({ standing: 'failing', error: 'invalid_credentials' })
+    // Nor does a removal that is refused hide why.
+    theirs.faults.push({ method: 'DELETE', fault: { status: 403 } })
+    expect(await look(strict)).toMatchObject({ standing: 'failing', error: 'invalid_credentials' })
+    expect(theirs.subscriptions.size).toBe(1)
+    await theirs.close()
   })
 
   it('creates another one where the lost answer had the secret, and removes the first', async () => {
