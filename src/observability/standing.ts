@@ -106,6 +106,8 @@ function statement(framework: Framework): SQL {
   // Since its arrival, so that a row which a worker takes and hands back over and over waits on; one that a replay has put back,
   // however old, since it was written last.
   const waitsSince = sql`case when w.replay_attempt is null then w.created_at else w.updated_at end`
+  // A person's switch keeps the marks, and no run or probe would take them away (docs/behaviour/health.md).
+  const isOn = sql`(i.switched_off_at is null and (i.is_active or i.health_status = 'disabled'))`
   return sql`
     with recursive ${waitingInboxes(tables, waitsSince)}
     select jsonb_build_object(
@@ -115,14 +117,14 @@ function statement(framework: Framework): SQL {
         from waiting join ${integrations} i on i.id = waiting.integration_id
         where i.health_status <> 'disabled'),
       'syncItems', ${countsOf(syncItems)},
-      'stale', (select count(*) from ${integrations} where sync_stale_alerted_at is not null),
+      'stale', (select count(*) from ${integrations} i where i.sync_stale_alerted_at is not null and ${isOn}),
       'staleStreams', (
         select coalesce(jsonb_agg(late), '[]') from (
           select i.provider, s.stream, count(*) from ${streams} s join ${integrations} i on i.id = s.integration_id
-          where s.sync_stale_alerted_at is not null group by i.provider, s.stream) late),
+          where s.sync_stale_alerted_at is not null and ${isOn} group by i.provider, s.stream) late),
       'circuitsOpen', (
         select count(*) from ${integrations} i left join ${cache} c on c.key = ${before}::text || i.id || ${after}::text
-        where case
+        where ${isOn} and case
           when ${overridesEnabled} and i.circuit_override in ('forced_open', 'forced_closed', 'disabled')
             and (i.circuit_override_until is null or i.circuit_override_until > clock_timestamp())
           then i.circuit_override = 'forced_open'

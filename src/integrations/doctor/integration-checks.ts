@@ -60,7 +60,7 @@ const circuitsOpen: Check = {
   needs: ['database.migrations'],
   async look(framework) {
     const found: Observation[] = []
-    for await (const rows of pages(framework)) {
+    for await (const rows of pages(framework, acceptsWebhooks(framework.tables))) {
       for (const [id, circuit] of await circuitsOf(framework, rows)) found.push(...aboutCircuit(id, circuit))
       if (found.length >= MAX_LOOKED_AT) break
     }

@@ -447,6 +447,13 @@ describe('circuits', () => {
     await integration.overrideCircuit(null)
     expect(await wrong()).toEqual([])
   })
+
+  it('of an integration that a person has switched off are left out', async () => {
+    const integration = await makeIntegration(test, 'hooks')
+    await integration.overrideCircuit('forced_open', new Date('2099-01-01T00:00:00Z'))
+    await test.integrations.disable(integration.id)
+    expect(await wrong()).toEqual([])
+  })
 })
 
 describe('rate limits', () => {
