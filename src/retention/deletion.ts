@@ -30,6 +30,7 @@ const OWNED = [
   'incidents',
   'events',
   'recordHashes',
+  'writtenRecords',
   'rollups',
 ] as const satisfies readonly (keyof Tables)[]
 export type OwnedTable = (typeof OWNED)[number]
@@ -88,7 +89,7 @@ export async function deleteIntegration(
  */
 export async function changeAll(
   { db, tables }: Framework,
-  name: OwnedTable | 'writtenRecords',
+  name: OwnedTable,
   integrationId: number,
   { which = sql`true`, lock, change }: { readonly which?: SQL; readonly lock: SQL; readonly change: SQL },
 ): Promise<number> {

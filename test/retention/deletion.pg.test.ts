@@ -23,6 +23,7 @@ const NOTHING = {
   incidents: 0,
   events: 0,
   record_hashes: 0,
+  written_records: 0,
   rollups: 0,
   cache: 0,
 }
@@ -66,6 +67,7 @@ describe('delete', () => {
       incidents: 1,
       events: 1,
       recordHashes: 1,
+      writtenRecords: 1,
       rollups: 1,
       cache: 2,
     })
@@ -77,6 +79,14 @@ describe('delete', () => {
       level: 'info',
       fields: { integration: id, provider: 'plain', name: 'of a test', by: 'grace', rows: deleted },
     })
+  })
+
+  it('takes every table chunk by chunk, but for the few rows that go with the integration itself', async () => {
+    const deleted = await test.integrations.delete((await makeIntegration(test, 'plain')).id)
+    const owned = Object.entries(test.framework.tables).filter(([, table]) => 'integrationId' in table)
+    const others = owned.map(([name]) => name).filter((name) => !(name in deleted))
+    // What people have done stays in the audit.
+    expect(others.sort()).toEqual(['audit', 'streams', 'syncStarts', 'webhookSubscriptions'])
   })
 
   it('leaves the cache entries of an id that only begins the same', async () => {

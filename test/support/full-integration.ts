@@ -112,6 +112,7 @@ export async function countRows({ sql }: TestIntegrations, id: number): Promise<
     'incidents',
     'events',
     'record_hashes',
+    'written_records',
     'rollups',
   ]) {
     const [row] = await sql`select count(*)::int as n from ${sql(`integration_${table}`)} where integration_id = ${id}`
