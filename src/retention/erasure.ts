@@ -21,6 +21,7 @@ const ERASABLE = [
   'recordHashes',
   'writtenRecords',
   'logs',
+  'incidents',
   'events',
 ] as const satisfies readonly (keyof Tables)[]
 export type ErasableTable = (typeof ERASABLE)[number]
@@ -48,10 +49,12 @@ export async function eraseIntegration(
   const counts: { -readonly [table in keyof ErasedRows]?: number } = {}
   for (const table of ERASABLE) {
     const { set, where } = BLANKING[table]
+    // That of an incident says what its workflow has not seen.
+    const updatedAt = table === 'incidents' ? sql`t.updated_at` : sql`clock_timestamp()`
     counts[table] = await changeAll(framework, table, id, {
       which: where,
       lock: sql`for update`,
-      change: sql`update ${tables[table]} t set ${set}, updated_at = clock_timestamp() from chunk where t.id = chunk.id`,
+      change: sql`update ${tables[table]} t set ${set}, updated_at = ${updatedAt} from chunk where t.id = chunk.id`,
     })
   }
   counts.webhookSubscriptions = await eraseSubscriptionError(framework, id)
@@ -140,6 +143,13 @@ const BLANKING: Readonly<Record<ErasableTable, Blanking>> = {
     where: sql`t.result_data is not null
                or ((t.summary is not null or t.metadata is not null) and not ${OWN_NOTES})
                or t.metadata ? 'bookmark' or t.status in ('processing', 'pending') or ${hasError}`,
+  },
+  // What people have written, which may quote anything.
+  incidents: {
+    set: sql`annotations = (
+      select jsonb_agg(jsonb_set(a, '{text}', to_jsonb(${ERASED}::text)) order by n)
+      from jsonb_array_elements(t.annotations) with ordinality as written (a, n))`,
+    where: sql`exists (select from jsonb_array_elements(t.annotations) a where a ->> 'text' <> ${ERASED})`,
   },
   // No listener is called with an event without its content.
   events: {

@@ -62,6 +62,7 @@ describe('erase', () => {
       recordHashes: 1,
       writtenRecords: 1,
       logs: 3,
+      incidents: 1,
       events: 1,
       webhookSubscriptions: 0,
       cache: 1,
@@ -174,6 +175,16 @@ describe('erase', () => {
     expect(event).toEqual({ delivered_at: expect.any(Date), claim: null })
   })
 
+  it('blanks what people have written about incidents, and not who wrote it when', async () => {
+    const { integration } = await makeFullIntegration(test)
+    const incident = async () =>
+      (await test.sql`select * from integration_incidents where integration_id = ${integration.id}`)[0]
+    const before = await incident()
+    await test.integrations.admin.erase(integration.id)
+    const erased = { at: '2031-01-01T00:00:00.000Z', by: 'grace', text: 'erased' }
+    expect(await incident()).toEqual({ ...before, annotations: [erased, erased] })
+  })
+
   it('touches no other integration, and finds nothing the second time', async () => {
     const [mine, other] = [await makeFullIntegration(test), await makeFullIntegration(test)]
     await test.integrations.admin.erase(mine.integration.id)
@@ -187,6 +198,7 @@ describe('erase', () => {
       recordHashes: 0,
       writtenRecords: 0,
       logs: 0,
+      incidents: 0,
       events: 0,
       webhookSubscriptions: 0,
       cache: 0,

@@ -92,6 +92,7 @@ export async function makeFullIntegration(test: TestIntegrations): Promise<FullI
     reason: 'health_degraded',
     peakSeverity: 'failing',
     openedAt: ended.processedAt,
+    annotations: ['seen', PERSONAL].map((text) => ({ at: '2031-01-01T00:00:00.000Z', by: 'grace', text })),
   })
   await db.insert(tables.events).values({ integrationId, name: 'SyncCompleted', payload: { mail: PERSONAL } })
   await cache.set(integrationKey(integrationId, 'identity'), { mail: PERSONAL }, null)
