@@ -140,7 +140,12 @@ export async function pruneChunk(
   return { rows, next: found.length < input.limit ? null : { id: last.id, at: last.at } }
 }
 
-/** Blanks what was delivered with the next settled webhooks, or with deliveries all of whose webhooks are blank. */
+/**
+ * Blanks what was delivered with settled webhooks, or with deliveries all of whose webhooks are blank. It looks at the next `limit`
+ * rows, blank ones too: to look for as many full rows could read millions of blank ones first, beyond the time limit of a statement.
+ *
+ * @returns how many rows were blanked, and where the next look starts
+ */
 export async function blankChunk(
   tx: Transaction,
   tables: Tables,
@@ -149,26 +154,33 @@ export async function blankChunk(
 ): Promise<Pruned> {
   const table = tables[name]
   const moment = sql`${before}::timestamptz`
-  const isFull = sql`not (t.payload = '' and t.headers = '{}'::jsonb)`
+  const own = integrationId === undefined ? EVERY : sql`t.integration_id = ${integrationId}`
   const isDone =
     name === 'webhooks'
-      ? sql`t.integration_id = ${integrationId} and t.processed_at < ${moment} and t.status in ('processed', 'failed')`
+      ? sql`t.processed_at < ${moment} and t.status in ('processed', 'failed')`
       : sql`(
           select w.id from ${tables.webhooks} w
           where w.part_of = t.id and not (w.payload = '' and w.headers = '{}'::jsonb) limit 1
         ) is null`
   const behind = after === null ? EVERY : isBehind(tables, name, after)
-  const rows = await tx.execute<{ id: string; at: string }>(sql`
-    with chunk as (
+  const [looked] = await tx.execute<{ rows: number; blanked: number; id: string; at: string }>(sql`
+    with looked as materialized (
       select t.id, t.created_at from ${table} t
-      where t.created_at < ${moment} and ${isDone} and ${isFull} and ${behind}
-      order by t.created_at, t.id limit ${limit} for update skip locked
+      where ${own} and t.created_at < ${moment} and ${behind}
+      order by t.created_at, t.id limit ${limit}
+    ), due as (
+      select t.id from ${table} t
+      where t.id = any(array(select id from looked)) and not (t.payload = '' and t.headers = '{}'::jsonb) and ${isDone}
+      for update of t skip locked
     ), blanked as (
-      update ${table} t set payload = '', headers = '{}'::jsonb from chunk where t.id = chunk.id
+      update ${table} t set payload = '', headers = '{}'::jsonb where t.id = any(array(select id from due))
+      returning t.id
     )
-    select id::text as id, created_at::text as at from chunk order by created_at, id`)
-  const last = rows.at(-1)
-  return { rows: rows.length, next: last === undefined || rows.length < limit ? null : { id: last.id, at: last.at } }
+    select (select count(*)::int from looked) as rows, (select count(*)::int from blanked) as blanked,
+      id::text as id, created_at::text as at
+    from looked order by created_at desc, id desc limit 1`)
+  if (looked === undefined) return { rows: 0, next: null }
+  return { rows: looked.blanked, next: looked.rows < limit ? null : { id: looked.id, at: looked.at } }
 }
 
 /** How many rows a step would delete now. */

@@ -6,6 +6,8 @@ import type { ConfigInput } from '../../src/config/schema.ts'
 import type { Tables } from '../../src/db/schema/tables.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { countPrunableRows, prunedRows, pruneRows } from '../../src/retention/pruning.ts'
+import type { Position, Pruned } from '../../src/retention/queries.ts'
+import { blankChunk } from '../../src/retention/queries.ts'
 import type { PruneCounts, PruningStep } from '../../src/retention/rules.ts'
 import { PRUNING_STEPS } from '../../src/retention/rules.ts'
 import { isCursorHeld, stuckItems } from '../../src/syncs/end-queries.ts'
@@ -273,6 +275,55 @@ describe('webhooks', () => {
     expect(await countPrunableRows(pruning.framework)).toEqual({ ...NOTHING, webhooks: 3 })
     expect(await prune(pruning)).toEqual({ ...NOTHING, webhooks: 3 })
     expect(await left('webhooks')).toEqual(kept.map(({ id }) => id))
+  })
+})
+
+describe('blanking payloads', () => {
+  /** Ten old rows, of which the sixth waits and all but the last four are blank; and a young one. */
+  async function makeRows(): Promise<void> {
+    const settled = { status: 'processed', processedAt: daysAgo(20) } as const
+    for (let n = 0; n < 10; n++)
+      await makeWebhook(test, integration.id, {
+        ...(n === 5 ? { status: 'pending' } : settled),
+        payload: n < 5 ? '' : 'full',
+        createdAt: daysAgo(21, n),
+      })
+    await makeWebhook(test, integration.id, {
+      ...settled,
+      payload: 'full',
+      createdAt: daysAgo(5),
+      processedAt: daysAgo(5),
+    })
+  }
+  const payloads = async () =>
+    (await test.sql`select payload from integration_webhooks order by created_at, id`).map((row) => row.payload)
+  const blanks = Array.from({ length: 9 }, () => '')
+
+  it('goes past rows that are blank or wait, and looks at no more than a chunk of them in a statement', async () => {
+    await makeRows()
+    const { db, tables } = test.framework
+    const input = { before: daysAgo(10).toISOString(), limit: 3, integrationId: integration.id }
+    const rows: number[] = []
+    let after: Position | null = null
+    do {
+      const chunk: Pruned = await db.transaction((tx) => blankChunk(tx, tables, 'webhooks', { ...input, after }))
+      rows.push(chunk.rows)
+      after = chunk.next
+    } while (after !== null)
+    expect(rows).toEqual([0, 0, 3, 1])
+    expect(await payloads()).toEqual([...blanks.slice(0, 5), 'full', ...blanks.slice(5), 'full'])
+  })
+
+  it('leaves what somebody holds, and takes it with the next run', async () => {
+    const days = deployment({ pruning: { webhook_payloads_days: 10, chunk_size: 3 } })
+    await makeRows()
+    await test.sql.begin(async (tx) => {
+      await tx`select from integration_webhooks where payload = 'full' and created_at = ${daysAgo(21, 7)} for update`
+      await prune(days)
+    })
+    expect((await payloads()).filter((payload) => payload === 'full')).toHaveLength(3)
+    await prune(days)
+    expect((await payloads()).filter((payload) => payload === 'full')).toHaveLength(2)
   })
 })
 
