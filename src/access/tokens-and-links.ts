@@ -108,7 +108,8 @@ export function createAccess(framework: Framework, dev: boolean): Access {
 
   async function noteUse({ name, sha256, stored }: Holder): Promise<void> {
     const now = clock.now()
-    if (now.getTime() - (notedAtMs.get(sha256) ?? Number.NEGATIVE_INFINITY) < NOTE_EVERY_MS) return
+    // A clock that was set back does not keep it from noting.
+    if (Math.abs(now.getTime() - (notedAtMs.get(sha256) ?? Number.NEGATIVE_INFINITY)) < NOTE_EVERY_MS) return
     notedAtMs.set(sha256, now.getTime())
     try {
       if (stored === undefined) await cache.set(`token-used:${sha256Hex(name)}`, { name, at: now.toISOString() }, null)
@@ -130,7 +131,7 @@ export function createAccess(framework: Framework, dev: boolean): Access {
   async function noteRefusal(from: string | undefined, who?: string): Promise<void> {
     refusedSince += 1
     const nowMs = clock.now().getTime()
-    if (nowMs - refusedAtMs < REFUSED_EVERY_MS) return
+    if (Math.abs(nowMs - refusedAtMs) < REFUSED_EVERY_MS) return
     refusedAtMs = nowMs
     const times = refusedSince
     refusedSince = 0
