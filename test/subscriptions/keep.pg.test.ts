@@ -208,6 +208,8 @@ describe('a command whose look is taken over', () => {
     await expect(test.integrations.webhooks.checkSubscription(integration.id)).rejects.toMatchObject(refused)
     await expect(test.integrations.delete(integration.id)).rejects.toMatchObject(refused)
     expect(await test.integrations.find(integration.id)).not.toBeNull()
+    await test.integrations.delete(integration.id, { force: true })
+    expect(await test.integrations.find(integration.id)).toBeNull()
   })
 })
 

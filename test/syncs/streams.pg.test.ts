@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { syncActivities } from '../../src/activities/sync-activities.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
-import type { HasStreams, SyncStream } from '../../src/providers/contracts.ts'
+import type { HasStreams, IntegrationProvider, SyncStream } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
 import { reduceCheckpointsByMax } from '../../src/syncs/checkpoint-rules.ts'
@@ -220,16 +220,17 @@ describe('the schedule', () => {
     expect(await test.sql`select closed_at is null as open from integration_incidents`).toEqual([{ open: false }])
   })
 
-  it.each([
-    ['one of two', { defaultRateLimit: () => null, streams: { contacts: stream('contacts', () => {}) } }],
-    ['all', { defaultRateLimit: () => null }],
-  ])('ends the staleness of a stream that a release removes, and its incident (%s)', async (_, released) => {
+  const withContacts: HasStreams = { ...crm, streams: { contacts: stream('contacts', () => {}) } }
+  it.each<[string, IntegrationProvider]>([
+    ['one of two', withContacts],
+    ['all', {}],
+  ])('ends the staleness of a stream that a release removes, and its incident (%s)', async (_, provider) => {
     await due()
     await test.sql`update integration_streams set created_at = now() - interval '101 s'`
     await evaluateStaleSyncs(test.framework)
-    const next = testIntegrations(database.url, { providers: { crm: released } })
+    const next = testIntegrations(database.url, { providers: { crm: provider } })
     const told: unknown[] = []
-    listen(next, 'SyncStalenessRecovered', (event) => void told.push(event.stream))
+    listen(next, 'SyncStalenessRecovered', ({ stream: name }) => void told.push(name))
     expect(await evaluateStaleSyncs(next.framework)).toEqual({ stale: [], recovered: [integration.id] })
     await evaluateStaleSyncs(next.framework)
     expect(told).toEqual(['deals'])
