@@ -85,10 +85,10 @@ describe('list', () => {
     const { out } = await run(['list'])
     const [head, , row] = out.split('\n')
     expect(head).toMatch(
-      /^ *ID +Name +Provider +Registered +Health +Active +Circuit +Stale +Reauthorize +Last synced +Failed items +Waiting +Last run +Under way +Requests 24 h +Errors %$/,
+      /^ *ID +Name +Provider +Registered +Health +Active +Circuit +Stale +Reauthorize +Last synced +Failed items +Waiting +Last run +Under way +Paused +Requests 24 h +Errors %$/,
     )
     expect(row).toMatch(
-      new RegExp(`^ *${first} +first \\[31mred +demo +yes +failing +yes +closed +yes +no +- +0 +0 +- +- +0 +-$`),
+      new RegExp(`^ *${first} +first \\[31mred +demo +yes +failing +yes +closed +yes +no +- +0 +0 +- +- +- +0 +-$`),
     )
   })
 

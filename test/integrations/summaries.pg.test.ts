@@ -125,7 +125,7 @@ describe('a summary', () => {
     expect(await marked()).toEqual([false, false])
   })
 
-  it('asks for the traffic, the marks and the breakers of a whole page at once', async () => {
+  it('asks for the traffic, the marks, the breakers and the pauses of a whole page at once', async () => {
     const ids: number[] = []
     for (let n = 0; n < 101; n += 1) ids.push((await makeIntegration(test, 'many')).id)
     await calls(ids[100] as number, 2, null)
@@ -134,7 +134,7 @@ describe('a summary', () => {
     const statements = vi.spyOn(test.framework.db, 'execute')
     const marks = vi.spyOn(test.framework.cache, 'getMany')
     const found = await summaries({ provider: 'many' })
-    expect(statements).toHaveBeenCalledTimes(6)
+    expect(statements).toHaveBeenCalledTimes(8)
     expect(marks.mock.calls.map(([keys]) => keys.length)).toEqual([100, 1])
     expect(found.map(({ id }) => id)).toEqual(ids)
     expect(found[100]).toMatchObject({ requests24h: 2, errorRate24h: 0, circuit: 'forced_open' })
