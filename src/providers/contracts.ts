@@ -149,11 +149,11 @@ export interface WebhookPart {
 }
 
 export interface HandlesWebhooks extends IntegrationProvider {
-  /** How its deliveries are signed. This, or `verifyWebhookSignature()`. Rule: docs/behaviour/webhook-signatures.md, "Schemes". */
+  /** How its deliveries are signed. This, `verifyWebhookSignature()` or both. Rule: docs/behaviour/webhook-signatures.md, "Schemes". */
   readonly signature?: SignatureScheme
   /** The secrets in force, or public keys, that `signature` is checked by. Default: {@link activeWebhookSecrets} of the credentials. */
   webhookSecrets?(integration: Integration, request: WebhookRequest): readonly string[]
-  /** For a signature that no scheme describes. Only a returned `true` lets a delivery in; throwing counts as false. */
+  /** A check of the provider's own, beside `signature` or in place of it. Only a returned `true` lets a delivery in; throwing counts as false. */
   verifyWebhookSignature?(integration: Integration, request: WebhookRequest): Maybe<boolean>
   /** Called when no handler is declared for the type. Its result is kept in the operation log. */
   handleWebhook(integration: Integration, request: WebhookRequest, context: WebhookContext): Maybe<unknown>
