@@ -102,7 +102,14 @@ export {
 export { verifyStandardWebhook } from './providers/signatures/standard-webhooks.ts'
 export type { SyncSession } from './providers/sync-session.ts'
 export { type CurrentSyncItem, currentSyncItem } from './providers/sync-session.ts'
-export type { DoorAnswer, DoorMethod, HandshakeAnswer, SentAnswer, WebhookDoor } from './providers/webhook-door.ts'
+export type {
+  ChallengeAnswer,
+  DoorAnswer,
+  DoorMethod,
+  HandshakeAnswer,
+  SentAnswer,
+  WebhookDoor,
+} from './providers/webhook-door.ts'
 export {
   activeWebhookSecrets,
   type DeliveryTime,

@@ -12,7 +12,7 @@ import type { Credentials, Integration } from './integration.ts'
 import type { SyncItemEventClass } from './provider-events.ts'
 import type { SignatureScheme } from './signatures/scheme-rules.ts'
 import type { SyncSession } from './sync-session.ts'
-import type { WebhookDoor } from './webhook-door.ts'
+import type { ChallengeAnswer, WebhookDoor } from './webhook-door.ts'
 import type { WebhookRequest } from './webhook-request.ts'
 
 export type Maybe<T> = T | Promise<T>
@@ -191,6 +191,11 @@ export interface HandlesWebhooks extends IntegrationProvider {
   webhookHandlers?(): Record<string, WebhookHandler>
   /** The methods that the door takes, and what it answers. Default: GET and POST; 200 or 403, and JSON. */
   readonly webhookDoor?: WebhookDoor
+  /**
+   * Answers a request that asks whether the address is ours, before the signature is looked at; null: an ordinary delivery. The short
+   * form of `webhookDoor.handshake()`, which is asked first.
+   */
+  answerWebhookChallenge?(integration: Integration, request: WebhookRequest): Maybe<ChallengeAnswer | null>
   /** Headers that the provider sends beside the signature, such as the event's type: for the dashboard's test console. */
   testWebhookHeaders?(delivery: TestWebhook): Readonly<Record<string, string>>
   /** Bodies to try it with in the test console. */

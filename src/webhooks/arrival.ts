@@ -220,7 +220,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     kind: 'bad signature',
     answer: constantAnswer(framework, provider, 'badSignature', integrationsOf(among)),
   })
-  if (provider.webhookDoor?.handshake !== undefined) {
+  if (provider.webhookDoor?.handshake !== undefined || provider.answerWebhookChallenge !== undefined) {
     const isOwnRoute = delivery.integrationId !== null
     const answer = await handshakeAnswer(framework, provider, { integration: first.integration, request, isOwnRoute })
     if (answer === 'refused') return badSignature(candidates)
