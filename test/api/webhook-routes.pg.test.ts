@@ -152,6 +152,19 @@ describe('an answer', () => {
     })
   })
 
+  it.each([
+    ['an unknown provider', 'nobody', 404],
+    ['a provider without webhooks', 'silent', 400],
+  ])('tells a wrong method before %s', async (_, provider, status) => {
+    for (const path of [`/integrations/${provider}/webhook`, `/integrations/${provider}/1/webhook`]) {
+      for (const method of ['PUT', 'DELETE', 'OPTIONS', 'HEAD']) {
+        const response = await overHttp({ method, path })
+        expect([response.status, response.headers.allow]).toEqual([405, 'GET, POST'])
+      }
+      for (const method of ['GET', 'POST']) expect((await overHttp({ method, path })).status).toBe(status)
+    }
+  })
+
   it('tells a wrong method before an ill-formed id', async () => {
     expect((await api.request('/integrations/acme/x/webhook', { method: 'PUT' })).status).toBe(405)
   })
