@@ -80,6 +80,7 @@ export {
   type SyncItemEventClass,
 } from './providers/provider-events.ts'
 export { isTimely, type SignedTimeOptions, soleHeader } from './providers/signatures/delivery-values.ts'
+export { verifyHmacSignature } from './providers/signatures/hmac.ts'
 export {
   type CertificateSource,
   type DeliveryPlace,
@@ -98,9 +99,23 @@ export {
   signedPart,
   type TokenScheme,
 } from './providers/signatures/scheme-rules.ts'
+export { verifyStandardWebhook } from './providers/signatures/standard-webhooks.ts'
 export type { SyncSession } from './providers/sync-session.ts'
 export { type CurrentSyncItem, currentSyncItem } from './providers/sync-session.ts'
-export type { DoorAnswer, DoorMethod, HandshakeAnswer, SentAnswer, WebhookDoor } from './providers/webhook-door.ts'
-export { activeWebhookSecrets, type WebhookRequest } from './providers/webhook-request.ts'
+export type {
+  ChallengeAnswer,
+  DoorAnswer,
+  DoorMethod,
+  HandshakeAnswer,
+  SentAnswer,
+  WebhookDoor,
+} from './providers/webhook-door.ts'
+export {
+  activeWebhookSecrets,
+  type DeliveryTime,
+  type DeliveryToCheck,
+  type WebhookRequest,
+  webhookSecretsOf,
+} from './providers/webhook-request.ts'
 export type { IntervalBounds } from './syncs/adaptive-rules.ts'
 export { reduceCheckpointsByMax } from './syncs/checkpoint-rules.ts'

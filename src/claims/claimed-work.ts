@@ -136,7 +136,7 @@ export class ClaimedWork<Row extends ClaimedRow, Outcome extends Ended> {
   async unlessLostTooOften(row: Row, losses: LossRule<Row, Outcome>): Promise<Row | null> {
     const count = losses.count(row)
     if (count < MAX_LOST_WORKERS) return row
-    const outcome = losses.givenUp(row, `worker lost ${count} times`)
+    const outcome = losses.givenUp(row, 'worker lost')
     await patiently('a settlement', () => this.settle([outcome]), this.worker)
     return null
   }

@@ -131,7 +131,7 @@ async function tryOnce(
   event: DeliveredEvent,
   { signal, lostWorkers = 0, failed }: Telling & { readonly failed: (error: unknown) => Try },
 ): Promise<Try | null> {
-  if (lostWorkers > 0) return { kind: 'lost', error: `worker lost ${lostWorkers} times` }
+  if (lostWorkers > 0) return { kind: 'lost', error: 'worker lost' }
   const seconds = timeoutMs / 1_000
   try {
     const answer = await withTimeLimit(

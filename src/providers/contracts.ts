@@ -12,7 +12,7 @@ import type { Credentials, Integration } from './integration.ts'
 import type { SyncItemEventClass } from './provider-events.ts'
 import type { SignatureScheme } from './signatures/scheme-rules.ts'
 import type { SyncSession } from './sync-session.ts'
-import type { WebhookDoor } from './webhook-door.ts'
+import type { ChallengeAnswer, WebhookDoor } from './webhook-door.ts'
 import type { WebhookRequest } from './webhook-request.ts'
 
 export type Maybe<T> = T | Promise<T>
@@ -149,11 +149,11 @@ export interface WebhookPart {
 }
 
 export interface HandlesWebhooks extends IntegrationProvider {
-  /** How its deliveries are signed. This, or `verifyWebhookSignature()`. Rule: docs/behaviour/webhook-signatures.md, "Schemes". */
+  /** How its deliveries are signed. This, `verifyWebhookSignature()` or both. Rule: docs/behaviour/webhook-signatures.md, "Schemes". */
   readonly signature?: SignatureScheme
   /** The secrets in force, or public keys, that `signature` is checked by. Default: {@link activeWebhookSecrets} of the credentials. */
   webhookSecrets?(integration: Integration, request: WebhookRequest): readonly string[]
-  /** For a signature that no scheme describes. Only a returned `true` lets a delivery in; throwing counts as false. */
+  /** A check of the provider's own, beside `signature` or in place of it. Only a returned `true` lets a delivery in; throwing counts as false. */
   verifyWebhookSignature?(integration: Integration, request: WebhookRequest): Maybe<boolean>
   /** Called when no handler is declared for the type. Its result is kept in the operation log. */
   handleWebhook(integration: Integration, request: WebhookRequest, context: WebhookContext): Maybe<unknown>
@@ -191,6 +191,11 @@ export interface HandlesWebhooks extends IntegrationProvider {
   webhookHandlers?(): Record<string, WebhookHandler>
   /** The methods that the door takes, and what it answers. Default: GET and POST; 200 or 403, and JSON. */
   readonly webhookDoor?: WebhookDoor
+  /**
+   * Answers a request that asks whether the address is ours, before the signature is looked at; null: an ordinary delivery. The short
+   * form of `webhookDoor.handshake()`, which is asked first.
+   */
+  answerWebhookChallenge?(integration: Integration, request: WebhookRequest): Maybe<ChallengeAnswer | null>
   /** Headers that the provider sends beside the signature, such as the event's type: for the dashboard's test console. */
   testWebhookHeaders?(delivery: TestWebhook): Readonly<Record<string, string>>
   /** Bodies to try it with in the test console. */

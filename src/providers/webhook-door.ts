@@ -4,7 +4,7 @@
  * Rule: docs/behaviour/webhook-answers.md.
  */
 import type { Json } from '../framework/json.ts'
-import type { Maybe } from './contracts.ts'
+import type { HandlesWebhooks, Maybe } from './contracts.ts'
 import type { Integration } from './integration.ts'
 import type { WebhookRequest } from './webhook-request.ts'
 
@@ -35,6 +35,14 @@ export interface HandshakeAnswer extends Omit<DoorAnswer, 'xml'> {
    * and on the integration's own route; else the answer is that to a bad signature.
    */
   readonly storeSecret?: string
+}
+
+/** What `answerWebhookChallenge()` answers. It has the bounds of a {@link HandshakeAnswer}. */
+export interface ChallengeAnswer {
+  readonly status: number
+  readonly contentType: 'text/plain' | 'application/json'
+  /** As JSON it is sent as it is, but for `<`, `>` and `&`: those are written as escapes. */
+  readonly body: string
 }
 
 /** What a provider's door takes and answers, as far as it is not the default. */
@@ -113,25 +121,69 @@ export function sentAnswer(kind: DoorAnswerKind, answer: DoorAnswer): SentAnswer
     return { fault: 'its text must be printable ASCII without < and >' }
   if (xml !== undefined && (typeof xml !== 'string' || !xml.startsWith('<')))
     return { fault: 'its xml must begin with <' }
-  const body = text ?? xml ?? (json === undefined ? '' : jsonWithoutMarkup(json))
-  if (Buffer.byteLength(body) > MAX_BODY_BYTES) return { fault: `its body must have ${MAX_BODY_BYTES} bytes at most` }
+  const body = text ?? xml ?? (json === undefined ? '' : withoutMarkup(JSON.stringify(json)))
   const contentType =
     bodies.length === 0 ? null : text !== undefined ? 'text/plain' : xml !== undefined ? 'text/xml' : 'application/json'
-  return { status, headers: named, contentType: contentType && `${contentType}; charset=utf-8`, body }
+  return withinBytes({ status, headers: named, contentType: contentType && `${contentType}; charset=utf-8`, body })
+}
+
+function withinBytes(sent: SentAnswer): SentAnswer | { readonly fault: string } {
+  return Buffer.byteLength(sent.body) > MAX_BODY_BYTES
+    ? { fault: `its body must have ${MAX_BODY_BYTES} bytes at most` }
+    : sent
+}
+
+/** What a provider answers to a request that is no delivery, as it is sent, or what is wrong with it. */
+export interface Handshake {
+  readonly sent: SentAnswer | { readonly fault: string }
+  readonly storeSecret: string | undefined
+}
+
+/** Asks `handshake()`, and where it gives null `answerWebhookChallenge()`. Null: an ordinary delivery. @throws what the provider throws */
+export async function handshakeOf(
+  provider: HandlesWebhooks,
+  integration: Integration,
+  request: WebhookRequest,
+): Promise<Handshake | null> {
+  const answer = (await provider.webhookDoor?.handshake?.(integration, request)) ?? null
+  if (answer !== null) return { sent: sentAnswer('handshake', answer), storeSecret: answer.storeSecret }
+  const challenge = (await provider.answerWebhookChallenge?.(integration, request)) ?? null
+  return challenge === null ? null : { sent: sentChallenge(challenge), storeSecret: undefined }
+}
+
+function sentChallenge({ status, contentType, body }: ChallengeAnswer): SentAnswer | { readonly fault: string } {
+  if (typeof body !== 'string') return { fault: 'the body of a challenge must be a text' }
+  if (contentType === 'text/plain') return sentAnswer('handshake', { status, text: body })
+  if (contentType !== 'application/json')
+    return { fault: 'the content type of a challenge must be text/plain or application/json' }
+  if (!isJson(body)) return { fault: 'its body must be JSON, as its content type says' }
+  // Its own text: parsed and written again, a long number would be another one.
+  const sent = sentAnswer('handshake', { status, json: null })
+  return 'fault' in sent ? sent : withinBytes({ ...sent, body: withoutMarkup(body) })
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** The same JSON, in which no tag begins. */
-function jsonWithoutMarkup(json: Json): string {
-  return JSON.stringify(json).replace(/[<>&]/g, (found) => `\\u00${found.charCodeAt(0).toString(16)}`)
+function withoutMarkup(jsonText: string): string {
+  return jsonText.replace(/[<>&]/g, (found) => `\\u00${found.charCodeAt(0).toString(16)}`)
 }
 
 /** What is wrong with a door. The registry refuses its provider with these. */
 export function doorFaults(provider: object): string[] {
-  const { webhookDoor: door } = provider as { webhookDoor?: unknown }
-  if (door === undefined) return []
-  if (typeof door !== 'object' || door === null) return ['webhookDoor must be an object']
+  const { webhookDoor: door, answerWebhookChallenge: challenge } = provider as Record<string, unknown>
+  const faults =
+    challenge === undefined || typeof challenge === 'function' ? [] : ['answerWebhookChallenge must be a function']
+  if (door === undefined) return faults
+  if (typeof door !== 'object' || door === null) return [...faults, 'webhookDoor must be an object']
   const { methods, handshake, ...answers } = door as WebhookDoor
-  const faults: string[] = []
   const isMethodList =
     Array.isArray(methods) && methods.length > 0 && methods.every((method) => DOOR_METHODS.includes(method))
   if (methods !== undefined && !isMethodList)

@@ -7,6 +7,8 @@ import { createHash } from 'node:crypto'
 import type { Json } from '../framework/json.ts'
 import type { StoredDelivery } from '../webhooks/rules.ts'
 import { deliveryId, PSEUDO_HEADER, storedBody } from '../webhooks/rules.ts'
+import type { HandlesWebhooks } from './contracts.ts'
+import type { Integration } from './integration.ts'
 
 export interface WebhookRequest {
   readonly method: string
@@ -24,6 +26,17 @@ export interface WebhookRequest {
   text(): string
   /** The parsed body; undefined when it is no JSON. */
   json(): Json | undefined
+}
+
+/** A delivery that need not say when it came in, such as one that a test of the host makes. */
+export type DeliveryToCheck = Omit<WebhookRequest, keyof DeliveryTime> & Partial<DeliveryTime>
+
+/** Config `webhook.timestamp_tolerance`, its default. */
+export const DEFAULT_TOLERANCE_SECONDS = 300
+
+/** The delivery as it came in: just now, unless it says when. */
+export function asReceived(delivery: DeliveryToCheck): WebhookRequest {
+  return { receivedAt: new Date(), toleranceSeconds: DEFAULT_TOLERANCE_SECONDS, ...delivery }
 }
 
 export interface DeliveryTime {
@@ -111,6 +124,21 @@ export function furtherWebhookSecrets(
     if (typeof secret !== 'string') return false
     return expires_at === null || expires_at === undefined || Date.parse(String(expires_at)) > now.getTime()
   })
+}
+
+/**
+ * What the signature of a delivery is checked by: what the provider's `webhookSecrets()` gives, or the {@link activeWebhookSecrets}.
+ *
+ * @param provider one whose `verifyWebhookSignature()` asks
+ */
+export function webhookSecretsOf(
+  provider: HandlesWebhooks,
+  integration: Integration,
+  delivery: DeliveryToCheck,
+): readonly string[] {
+  const request = asReceived(delivery)
+  const own = provider.webhookSecrets?.(integration, request)
+  return own?.slice(0, MAX_WEBHOOK_SECRETS) ?? activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
 }
 
 function parseJson(text: string): Json | undefined {

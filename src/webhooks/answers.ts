@@ -13,8 +13,8 @@ import { requireIntegration } from '../integrations/queries.ts'
 import type { HandlesWebhooks } from '../providers/contracts.ts'
 import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
-import type { DoorAnswer, DoorAnswerKind, HandshakeAnswer, SentAnswer } from '../providers/webhook-door.ts'
-import { sentAnswer } from '../providers/webhook-door.ts'
+import type { DoorAnswer, DoorAnswerKind, Handshake, SentAnswer } from '../providers/webhook-door.ts'
+import { handshakeOf, sentAnswer } from '../providers/webhook-door.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { rotateWebhookSecret } from './secrets.ts'
 
@@ -64,17 +64,16 @@ export async function handshakeAnswer(
   provider: HandlesWebhooks,
   { integration, request, isOwnRoute }: { integration: Integration; request: WebhookRequest; isOwnRoute: boolean },
 ): Promise<SentAnswer | 'refused' | { readonly threw: string } | null> {
-  let answer: HandshakeAnswer | null
+  let handshake: Handshake | null
   try {
-    answer = (await provider.webhookDoor?.handshake?.(integration, request)) ?? null
+    handshake = await handshakeOf(provider, integration, request)
   } catch (error) {
     return { threw: error instanceof Error ? error.name : typeof error }
   }
-  if (answer === null) return null
-  const sent = sentAnswer('handshake', answer)
+  if (handshake === null) return null
+  const { sent, storeSecret } = handshake
   if ('fault' in sent) return refused(framework, integration, sent.fault)
   if (holdsSecret(sent, integration, request)) return refused(framework, integration, HOLDS_SECRET)
-  const { storeSecret } = answer
   if (storeSecret === undefined) return sent
   const fault = await takeSecret(framework, integration, { storeSecret, isOwnRoute })
   return fault === null ? sent : refused(framework, integration, fault)
@@ -94,7 +93,7 @@ function refused(framework: Framework, integration: Integration, why: string): '
 async function takeSecret(
   framework: Framework,
   integration: Integration,
-  { storeSecret, isOwnRoute }: { storeSecret: NonNullable<HandshakeAnswer['storeSecret']>; isOwnRoute: boolean },
+  { storeSecret, isOwnRoute }: { storeSecret: string; isOwnRoute: boolean },
 ): Promise<string | null> {
   if (!isOwnRoute) return 'a secret comes in on the route with the id only'
   // Sent again: the answer to the first one was lost. The door's copy may be older than the first one.

@@ -1,5 +1,5 @@
 /**
- * What happens to a delivery before it is answered, in this order: provider, method, integration, body size, handshake,
+ * What happens to a delivery before it is answered, in this order: method, provider, integration, body size, handshake,
  * signature, ids, one row, `WebhookReceived`, wake-up.
  *
  * Rule: docs/behaviour/webhooks.md, "Arrival".
@@ -139,10 +139,13 @@ export async function receiveDelivery(framework: Framework, delivery: Delivery):
 
 async function arrivalOf(framework: Framework, delivery: Delivery): Promise<Arrival> {
   const provider = framework.providers.find(delivery.provider)
-  if (provider === null) return { kind: 'unknown provider' }
-  if (!handlesWebhooks(provider)) return { kind: 'no webhooks' }
+  const takes = provider !== null && handlesWebhooks(provider) ? provider : null
+  // Only a provider that takes deliveries has a door with methods of its own.
+  const allowed: readonly string[] = doorMethods(takes?.webhookDoor ?? {})
+  if (!allowed.includes(delivery.method)) return { kind: 'method not allowed', allowed }
+  if (takes === null) return { kind: provider === null ? 'unknown provider' : 'no webhooks' }
   try {
-    return await receive(framework, provider, delivery)
+    return await receive(framework, takes, delivery)
   } catch (error) {
     return notStored(framework, delivery, error)
   }
@@ -181,9 +184,6 @@ function notStored(
 
 async function receive(framework: Framework, provider: HandlesWebhooks, delivery: Delivery): Promise<Arrival> {
   const arrivedAt = performance.now()
-  const allowed = doorMethods(provider.webhookDoor ?? {})
-  const refusedMethod = { kind: 'method not allowed', allowed } as const
-  if (!(allowed as readonly string[]).includes(delivery.method)) return refusedMethod
   const desk = deskOf(framework)
   const { owners, rows, warnings, credit } = desk
   const found = owners.find(delivery)
@@ -220,14 +220,15 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     kind: 'bad signature',
     answer: constantAnswer(framework, provider, 'badSignature', integrationsOf(among)),
   })
-  if (provider.webhookDoor?.handshake !== undefined) {
+  if (provider.webhookDoor?.handshake !== undefined || provider.answerWebhookChallenge !== undefined) {
     const isOwnRoute = delivery.integrationId !== null
     const answer = await handshakeAnswer(framework, provider, { integration: first.integration, request, isOwnRoute })
     if (answer === 'refused') return badSignature(candidates)
     if (answer !== null && 'threw' in answer) return handshakeFailed(framework, delivery, answer.threw)
     if (answer !== null) return { kind: 'handshake', answer }
   }
-  if (!mayDeliver(delivery.method)) return refusedMethod
+  if (!mayDeliver(delivery.method))
+    return { kind: 'method not allowed', allowed: doorMethods(provider.webhookDoor ?? {}) }
 
   let row: NewDelivery | undefined
   for (let tries = 1; ; tries += 1) {

@@ -131,7 +131,10 @@ async function attemptOf(
     const known = secrets()
     return end({
       status: 'failed',
-      error: redactedMessage(error, known, MAX_ERROR_LENGTH),
+      // The name tells it from a timeout of the handler's own.
+      error: isIntegrationsError(error, 'handler_timed_out')
+        ? `${error.name}: ${error.message}`
+        : redactedMessage(error, known, MAX_ERROR_LENGTH),
       loggedError: redactedErrorLine(error, known, MAX_ERROR_LENGTH),
     })
   }

@@ -180,7 +180,7 @@ export interface FormerSecret {
   readonly until: Date | null
   /** When it has verified a delivery last, to the minute; null: in 90 days it has not. */
   readonly lastMatchedAt: Date | null
-  /** False: its provider checks signatures itself, or brings the secrets, so a match is not seen. */
+  /** False: its provider has no `signature`, or brings the secrets, so a match is not seen. */
   readonly isWatched: boolean
 }
 

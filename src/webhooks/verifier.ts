@@ -1,9 +1,9 @@
-/** Asks a provider, by its `signature` or its own check, whether a delivery is signed. */
+/** Asks a provider, by its `signature`, its own check or both, whether a delivery is signed. */
 import type { Framework } from '../framework/context.ts'
 import type { HandlesWebhooks, Maybe } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import { FetchedKeys } from '../providers/signatures/public-keys.ts'
-import type { SignatureVerdict } from '../providers/signatures/scheme-rules.ts'
+import type { SignatureScheme, SignatureVerdict } from '../providers/signatures/scheme-rules.ts'
 import { refused } from '../providers/signatures/scheme-rules.ts'
 import { signedBytesOf, verifySignature } from '../providers/signatures/verify.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
@@ -27,13 +27,27 @@ export class WebhookVerifier {
     this.#baseUrl = baseUrl
   }
 
-  /** @throws what the provider's own check throws, and CredentialsUnreadable */
+  /**
+   * A provider with both a `signature` and its own check is asked by both: neither is passed over in silence.
+   *
+   * @throws what the provider's own check throws, and CredentialsUnreadable
+   */
   verify(provider: HandlesWebhooks, integration: Integration, request: WebhookRequest): Maybe<DeliveryVerdict> {
     const { signature } = provider
-    if (signature === undefined) {
-      const verified = provider.verifyWebhookSignature?.(integration, request)
-      return verified instanceof Promise ? verified.then(verdictOf) : verdictOf(verified)
-    }
+    if (signature === undefined) return ownVerdict(provider, integration, request, VERIFIED)
+    const verdict = this.#bySignature(signature, provider, integration, request)
+    if (provider.verifyWebhookSignature === undefined) return verdict
+    const further = (each: DeliveryVerdict): Maybe<DeliveryVerdict> =>
+      each.kind === 'verified' ? ownVerdict(provider, integration, request, each) : each
+    return verdict instanceof Promise ? verdict.then(further) : further(verdict)
+  }
+
+  #bySignature(
+    signature: SignatureScheme,
+    provider: HandlesWebhooks,
+    integration: Integration,
+    request: WebhookRequest,
+  ): Maybe<DeliveryVerdict> {
     const own = provider.webhookSecrets?.(integration, request)
     const credentials = own === undefined ? integration.credentialsArray() : null
     const secrets = own ?? activeWebhookSecrets(credentials ?? {}, request.receivedAt)
@@ -64,4 +78,14 @@ export class WebhookVerifier {
   }
 }
 
-const verdictOf = (verified: unknown): DeliveryVerdict => (verified === true ? VERIFIED : REFUSED)
+/** @param verdict where the provider's own check returns true, and nothing else */
+function ownVerdict(
+  provider: HandlesWebhooks,
+  integration: Integration,
+  request: WebhookRequest,
+  verdict: DeliveryVerdict,
+): Maybe<DeliveryVerdict> {
+  const judged = (verified: unknown) => (verified === true ? verdict : REFUSED)
+  const verified = provider.verifyWebhookSignature?.(integration, request)
+  return verified instanceof Promise ? verified.then(judged) : judged(verified)
+}

@@ -276,7 +276,7 @@ describe('a claim', () => {
     expect(heard).toEqual([])
     expect(await rowOf(row)).toMatchObject({
       deliveredAt: expect.any(Date),
-      outcomes: { 'listener:killer': { status: 'given_up', error: 'worker lost 5 times' } },
+      outcomes: { 'listener:killer': { status: 'given_up', error: 'worker lost' } },
     })
   })
 

@@ -356,7 +356,7 @@ describe('an error', () => {
     late.happen()
     expect(await webhookOf(test, row.id)).toMatchObject({
       status: 'failed',
-      error: expect.stringMatching(/^The handler did not end within 1 s/),
+      error: 'HandlerTimedOut: The handler did not end within 1 s (webhook.handler_timeout).',
     })
   })
 })
@@ -521,7 +521,7 @@ describe('what a handler is told', () => {
         }),
     )
     await pump({ by: hasty })
-    expect((await webhookOf(test, row.id)).error).toMatch(/^The handler did not end within/)
+    expect((await webhookOf(test, row.id)).error).toMatch(/^HandlerTimedOut: The handler did not end within/)
     await expect(handle.mock.results[0]?.value).rejects.toThrow('stopped: handler_timed_out')
   })
 

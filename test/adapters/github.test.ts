@@ -71,9 +71,9 @@ describe('a webhook signature', () => {
     ['no secret', { 'x-hub-signature-256': documented }, undefined, false],
     ['a secret that is no text', { 'x-hub-signature-256': documented }, 5, false],
   ])('%s', (_, headers, secret, verified) => {
-    expect(
-      providerTakes(provider, integrationWith({ token: 't', webhook_secret: secret }), request(body, headers)),
-    ).toBe(verified)
+    const integration = integrationWith({ token: 't', webhook_secret: secret })
+    expect(providerTakes(provider, integration, request(body, headers))).toBe(verified)
+    expect(provider.verifyWebhookSignature(integration, request(body, headers))).toBe(verified)
   })
 
   it.each([
@@ -83,9 +83,9 @@ describe('a webhook signature', () => {
     ['an end that was over', '2000-01-01T00:00:00Z', false],
   ])('by an older secret with %s', (_, expires_at, verified) => {
     const credentials = { webhook_secret: 'new', webhook_secrets: [{ secret: SECRET, expires_at }] }
-    expect(
-      providerTakes(provider, integrationWith(credentials), request(body, { 'x-hub-signature-256': documented })),
-    ).toBe(verified)
+    const delivery = request(body, { 'x-hub-signature-256': documented })
+    expect(providerTakes(provider, integrationWith(credentials), delivery)).toBe(verified)
+    expect(provider.verifyWebhookSignature(integrationWith(credentials), delivery)).toBe(verified)
   })
 })
 

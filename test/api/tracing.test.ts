@@ -60,7 +60,7 @@ describe("in a host's app", () => {
 
   it.each([
     ['/integrations/nobody/webhook', 'POST', 404, '/integrations/:provider/webhook'],
-    ['/integrations/nobody/7/webhook', 'PUT', 404, '/integrations/:provider/:id/webhook'],
+    ['/integrations/nobody/7/webhook', 'PUT', 405, '/integrations/:provider/:id/webhook'],
     ['/integrations/7/oauth/authorize', 'POST', 401, '/integrations/:id/oauth/authorize'],
     ['/operator/api/v1/healthz', 'GET', 200, '/operator/api/v1/healthz'],
     ['/operator/api/v1/nothing/here', 'GET', 401, null],

@@ -152,6 +152,19 @@ describe('an answer', () => {
     })
   })
 
+  it.each([
+    ['an unknown provider', 'nobody', 404],
+    ['a provider without webhooks', 'silent', 400],
+  ])('tells a wrong method before %s', async (_, provider, status) => {
+    for (const path of [`/integrations/${provider}/webhook`, `/integrations/${provider}/1/webhook`]) {
+      for (const method of ['PUT', 'DELETE', 'OPTIONS', 'HEAD']) {
+        const response = await overHttp({ method, path })
+        expect([response.status, response.headers.allow]).toEqual([405, 'GET, POST'])
+      }
+      for (const method of ['GET', 'POST']) expect((await overHttp({ method, path })).status).toBe(status)
+    }
+  })
+
   it('tells a wrong method before an ill-formed id', async () => {
     expect((await api.request('/integrations/acme/x/webhook', { method: 'PUT' })).status).toBe(405)
   })
@@ -613,6 +626,85 @@ describe('a handshake', () => {
       const refused = await overHttp({ method, path: route(to), headers: signed('') })
       expect([refused.status, refused.headers.allow]).toEqual([405, `POST, ${method}`])
     })
+  })
+})
+
+describe('a challenge', () => {
+  const challenged = (answerWebhookChallenge: NonNullable<HandlesWebhooks['answerWebhookChallenge']>) =>
+    createWith({ answerWebhookChallenge })
+  const text = (body: string) => ({ status: 200, contentType: 'text/plain', body }) as const
+  const json = (body: string) => ({ status: 200, contentType: 'application/json', body }) as const
+
+  it('is answered before the signature; nothing is stored, told or woken', async () => {
+    const to = await challenged((_integration, { query }) => text(query.get('challenge') ?? ''))
+    const wakesBefore = test.starts.wakes.length
+    await storesNothing(async () => {
+      const response = await api.request(`${route(to)}?challenge=x`, { method: 'GET' })
+      expect([response.status, await response.text()]).toEqual([200, 'x'])
+      expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8')
+      expect(response.headers.get('x-content-type-options')).toBe('nosniff')
+    })
+    expect(test.starts.wakes).toHaveLength(wakesBefore)
+  })
+
+  it('goes to the lowest id on the generic route', async () => {
+    const provider = newProvider({ answerWebhookChallenge: ({ id }) => text(String(id)) })
+    const lowest = await create(provider)
+    await create(provider)
+    const response = await api.request(`/integrations/${provider}/webhook`)
+    expect(await response.text()).toBe(String(lowest.id))
+  })
+
+  it.each<[string, unknown, number]>([
+    ['of 4096 bytes', text('x'.repeat(4_096)), 200],
+    ['of 4097 bytes', text('x'.repeat(4_097)), 403],
+    ['of 4096 bytes of JSON', json(`"${'é'.repeat(2_047)}"`), 200],
+    ['of 4097 bytes of JSON', json(` "${'é'.repeat(2_047)}"`), 403],
+    ['of another status', { ...text('no'), status: 400 }, 400],
+    ['that leads elsewhere', { ...text(''), status: 302 }, 403],
+    ['as HTML', { ...text('b'), contentType: 'text/html' }, 403],
+    ['of no content type', { status: 200, body: 'b' }, 403],
+    ['that is no text', { ...text(''), body: 5 }, 403],
+    ['as JSON that is none', json('{'), 403],
+    ['with a tag in its text', text('<b>'), 403],
+    ['with a token of the integration', text(`token: ${TOKEN}`), 403],
+    ['that is null: an ordinary, unsigned delivery', null, 403],
+  ])('with an answer %s', async (_, answer, status) => {
+    const response = await api.request(route(await challenged(() => answer as never)))
+    expect(response.status).toBe(status)
+    if (status === 403) expect(await response.text()).not.toContain('token')
+  })
+
+  it('in JSON keeps its own text, in which no tag begins', async () => {
+    const body = '{ "n": 12345678901234567890, "challenge": "<script>&" }'
+    const response = await api.request(route(await challenged(() => json(body))))
+    expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8')
+    expect(await response.text()).toBe('{ "n": 12345678901234567890, "challenge": "\\u003cscript\\u003e\\u0026" }')
+  })
+
+  it('is asked after handshake(), and a signed delivery for which both give null is stored', async () => {
+    const to = await createWith({
+      webhookDoor: { handshake: (_, { query }) => (query.has('ask') ? { text: 'handshake' } : null) },
+      answerWebhookChallenge: async (_, { query }) => (query.has('challenge') ? text('challenge') : null),
+    })
+    const answers = await Promise.all(
+      ['ask', 'challenge', 'ask&challenge'].map(async (query) => (await api.request(`${route(to)}?${query}`)).text()),
+    )
+    expect(answers).toEqual(['handshake', 'challenge', 'handshake'])
+    expect(await (await deliver({ to })).json()).toEqual({ status: 'queued' })
+  })
+
+  it('that throws is 503', async () => {
+    const to = await challenged(() => {
+      throw new Error('the provider broke')
+    })
+    await storesNothing(async () => expect((await api.request(route(to))).status).toBe(503))
+  })
+
+  it('is refused at registration where it is not a function', () => {
+    expect(() => newProvider({ answerWebhookChallenge: 'x' as never })).toThrow(
+      'answerWebhookChallenge must be a function',
+    )
   })
 })
 

@@ -444,7 +444,7 @@ describe('recover-webhooks', () => {
 
   it('says that there was nothing', async () => {
     recovery.mockResolvedValue({ processing: 0, pending: 0, failed: 0 })
-    expect(await run(['recover-webhooks'])).toMatchObject({ exitCode: 0, out: 'Nothing to recover.\n' })
+    expect(await run(['recover-webhooks'])).toMatchObject({ exitCode: 0, out: 'Nothing to recover\n' })
   })
 })
 

@@ -7,6 +7,7 @@ import {
   RateLimit,
   reduceCheckpointsByMax,
   SyncItemEvent,
+  verifyHmacSignature,
 } from 'durable-integrations/provider'
 import { createWorkers } from 'durable-integrations/worker'
 import { z } from 'zod'
@@ -36,6 +37,10 @@ export const acme = defineProvider({
     return true
   },
   signature: { scheme: 'hmac', hash: 'sha256', header: 'x-acme-signature', encoding: 'hex' },
+  verifyWebhookSignature: (integration, request) =>
+    verifyHmacSignature(request, [integration.credentialsArray().webhook_secret ?? ''], { header: 'x-acme-signature' }),
+  answerWebhookChallenge: ({ id }, { query }) =>
+    query.has('challenge') ? { status: 200, contentType: 'text/plain', body: `${id} ${query.get('challenge')}` } : null,
   async handleWebhook(integration, request, { attempt, signal }) {
     signal.throwIfAborted()
     if (attempt === 1 && request.headers.get('x-acme-event') === 'closed')

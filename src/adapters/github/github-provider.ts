@@ -19,7 +19,7 @@ import type {
   WebhookRequest,
   WebhookSample,
 } from '../../provider.ts'
-import { RateLimit, reduceCheckpointsByMax } from '../../provider.ts'
+import { RateLimit, reduceCheckpointsByMax, verifyHmacSignature, webhookSecretsOf } from '../../provider.ts'
 import { GitHubCredentials } from './app-token.ts'
 import { authenticatedUser } from './client.ts'
 import { syncWindow } from './github-backfill.ts'
@@ -85,6 +85,10 @@ export class GitHubProvider
   readonly deliveryIdSigned = false
 
   readonly signature = gitHubSignature
+
+  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
+    return verifyHmacSignature(request, webhookSecretsOf(this, integration, request), this.signature)
+  }
 
   testWebhookHeaders(delivery: TestWebhook): Record<string, string> {
     return testHeaders(delivery)

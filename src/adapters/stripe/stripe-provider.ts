@@ -17,7 +17,15 @@ import type {
   WebhookSample,
   WebhookSubscription,
 } from '../../provider.ts'
-import { classOfStatus, FailureClass, RateLimit, SchemaDrift, statusOf } from '../../provider.ts'
+import {
+  classOfStatus,
+  FailureClass,
+  RateLimit,
+  SchemaDrift,
+  statusOf,
+  verifyHmacSignature,
+  webhookSecretsOf,
+} from '../../provider.ts'
 import { StripeClient } from './client.ts'
 import type { StripeAccount } from './stripe-call.ts'
 import { callStripe, checkedBaseUrl } from './stripe-call.ts'
@@ -95,6 +103,10 @@ export class StripeProvider
   }
 
   readonly signature = stripeSignature
+
+  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
+    return verifyHmacSignature(request, webhookSecretsOf(this, integration, request), this.signature)
+  }
 
   webhookDeliveryId(request: WebhookRequest): string | null {
     return deliveryIdOf(request)

@@ -28,6 +28,6 @@ export const recoverWebhooks = command({
       pending > 0 && `Took up ${pending} that were pending for too long.`,
       failed > 0 && `Trying ${failed} again that had failed.`,
     ].filter((line) => line !== false)
-    return lines.length === 0 ? 'Nothing to recover.' : lines.join('\n')
+    return lines.length === 0 ? 'Nothing to recover' : lines.join('\n')
   },
 })

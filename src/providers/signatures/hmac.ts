@@ -1,5 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { WebhookRequest } from '../webhook-request.ts'
+import type { DeliveryToCheck, WebhookRequest } from '../webhook-request.ts'
+import { asReceived } from '../webhook-request.ts'
 import { decodeDigest } from './delivery-values.ts'
 import type { HmacScheme, SignatureVerdict } from './scheme-rules.ts'
 import { refused, verifiedBy } from './scheme-rules.ts'
@@ -7,6 +8,24 @@ import { signedDelivery } from './signed-delivery.ts'
 import type { SignedFrom } from './signed-message.ts'
 
 const DIGEST_BYTES = { sha1: 20, sha256: 32, sha512: 64 } as const
+
+/**
+ * Whether one of the secrets signed a delivery by HMAC, in constant time: for a `verifyWebhookSignature()` of a provider's own.
+ *
+ * False, never an error, for a header that is missing, repeated or malformed, and for an empty secret. What {@link HmacScheme} may say
+ * beside the header is allowed, too. Nothing but the delivery is known here: a scheme that signs metadata or the address belongs into
+ * `signature`.
+ *
+ * @param options default: SHA-256 of the raw body in hexadecimal, without a prefix
+ */
+export function verifyHmacSignature(
+  request: DeliveryToCheck,
+  secrets: readonly string[],
+  { hash = 'sha256', encoding = 'hex', ...options }: Partial<HmacScheme>,
+): boolean {
+  const scheme: HmacScheme = { ...options, scheme: 'hmac', hash, encoding }
+  return verifyHmac(scheme, asReceived(request), secrets, { metadata: {}, baseUrl: null }).kind === 'verified'
+}
 
 export function verifyHmac(
   scheme: HmacScheme,

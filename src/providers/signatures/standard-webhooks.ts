@@ -6,7 +6,9 @@
 import type { KeyObject } from 'node:crypto'
 import { createHmac, createPublicKey, createSecretKey, timingSafeEqual, verify } from 'node:crypto'
 import { InvalidArgumentException } from '../../framework/errors.ts'
-import type { WebhookRequest } from '../webhook-request.ts'
+import type { DeliveryToCheck, WebhookRequest } from '../webhook-request.ts'
+import { asReceived } from '../webhook-request.ts'
+import type { SignedTimeOptions } from './delivery-values.ts'
 import { decodeDigest, isTimely, soleHeader, UNIX_TIME } from './delivery-values.ts'
 import type { SignatureVerdict, StandardWebhooksScheme } from './scheme-rules.ts'
 import { refused, verifiedBy } from './scheme-rules.ts'
@@ -15,12 +17,34 @@ import { refused, verifiedBy } from './scheme-rules.ts'
 const STANDARD_KEY_BYTES = { least: 24, most: 64 } as const
 const ID = /^[^.\s]{1,255}$/
 const DIGEST_BYTES = 32
+const PUBLIC_KEY = 'whpk_'
 const ED25519_BYTES = { key: 32, signature: 64 } as const
 /** A public key's check costs a hundred times an HMAC's comparison. */
 const MAX_ASYMMETRIC = 10
 
-/** Of the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`, or those that begin with `svix`. */
+/**
+ * Whether one of the secrets signed a delivery by Standard Webhooks, symmetric scheme, in constant time: for a
+ * `verifyWebhookSignature()` of a provider's own.
+ *
+ * False, never an error, for a header that is missing, repeated or malformed. A secret that is no key is passed over, and so is a public
+ * key: the scheme `standard-webhooks` takes those.
+ *
+ * @param secrets base64 of 24 to 64 bytes each, with or without `whsec_` before it
+ */
 export function verifyStandardWebhook(
+  delivery: DeliveryToCheck,
+  secrets: readonly string[],
+  { tolerance, now }: SignedTimeOptions = {},
+): boolean {
+  const received = asReceived(delivery)
+  const { toleranceSeconds, receivedAt } = received
+  const request = { ...received, toleranceSeconds: tolerance ?? toleranceSeconds, receivedAt: now ?? receivedAt }
+  const symmetric = secrets.filter((secret) => !secret.startsWith(PUBLIC_KEY))
+  return verifyStandard({ scheme: 'standard-webhooks' }, request, symmetric).kind === 'verified'
+}
+
+/** Of the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`, or those that begin with `svix`. */
+export function verifyStandard(
   { names = 'webhook', tolerance }: StandardWebhooksScheme,
   request: WebhookRequest,
   secrets: readonly string[],
@@ -98,8 +122,8 @@ function versioned(signature: string, prefix: string, bytes: number): Buffer | n
 
 /** `whsec_` (or nothing) and the base64 of 24 to 64 bytes, or `whpk_` and that of an Ed25519 public key; null for any other text. */
 function standardKey(secret: string): KeyObject | null {
-  if (secret.startsWith('whpk_')) {
-    const x = decodeDigest(secret.slice('whpk_'.length), 'base64', ED25519_BYTES.key)
+  if (secret.startsWith(PUBLIC_KEY)) {
+    const x = decodeDigest(secret.slice(PUBLIC_KEY.length), 'base64', ED25519_BYTES.key)
     return x === null ? null : ed25519Key(x)
   }
   const key = decodeDigest(secret.replace(/^whsec_/, ''), 'base64', null)

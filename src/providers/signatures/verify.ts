@@ -13,7 +13,7 @@ import type { SignatureScheme, SignatureVerdict } from './scheme-rules.ts'
 import { signedParts } from './signed-delivery.ts'
 import type { SignedFrom } from './signed-message.ts'
 import { messageOf } from './signed-message.ts'
-import { verifyStandardWebhook } from './standard-webhooks.ts'
+import { verifyStandard } from './standard-webhooks.ts'
 import { verifyJwt, verifyToken } from './tokens.ts'
 
 export interface VerifyWith {
@@ -33,7 +33,7 @@ export function verifySignature(
     case 'hmac':
       return verifyHmac(scheme, request, given.secrets, given.from)
     case 'standard-webhooks':
-      return verifyStandardWebhook(scheme, request, given.secrets)
+      return verifyStandard(scheme, request, given.secrets)
     case 'token':
       return verifyToken(scheme, request, given.secrets)
     case 'jwt':

@@ -137,7 +137,7 @@ export class Bench {
     return this.#wire.attempts
   }
 
-  /** As at the door: by `signature`, or by the provider's own check. */
+  /** As at the door: by `signature`, the provider's own check or both. */
   async verifies(integration: Integration, request: WebhookRequest): Promise<boolean> {
     const verdict = await this.#verifier.verify(this.provider as HandlesWebhooks, integration, request)
     return verdict.kind === 'verified'

@@ -5,12 +5,10 @@ import type { HandlesWebhooks } from '../../providers/contracts.ts'
 import type { SignatureScheme } from '../../providers/signatures/scheme-rules.ts'
 import { signDelivery } from '../../providers/signatures/sign-delivery.ts'
 import type { WebhookRequest } from '../../providers/webhook-request.ts'
-import { webhookRequest } from '../../providers/webhook-request.ts'
+import { DEFAULT_TOLERANCE_SECONDS, webhookRequest } from '../../providers/webhook-request.ts'
 import type { WebhookFixture } from '../conformance.ts'
 import { signedWebhook } from '../signed-webhook.ts'
 
-/** Config `webhook.timestamp_tolerance`, its default: for schemes that sign no time it is not asked for. */
-const DEFAULT_TOLERANCE_SECONDS = 300
 const UUID = '6d9f2b1c-3a54-4e0e-9d6b-0c1f5e7a8b90'
 /** A digest is longer than any time or version that stands beside it. */
 const DIGEST = /[A-Za-z0-9+/_-]{16,}={0,2}/g

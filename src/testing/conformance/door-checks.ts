@@ -4,7 +4,7 @@ import { secretsIn } from '../../credentials/integration-secrets.ts'
 import { redactText } from '../../framework/redaction.ts'
 import type { HandlesWebhooks } from '../../providers/contracts.ts'
 import type { DoorAnswerKind } from '../../providers/webhook-door.ts'
-import { DOOR_METHODS, sentAnswer } from '../../providers/webhook-door.ts'
+import { DOOR_METHODS, handshakeOf, sentAnswer } from '../../providers/webhook-door.ts'
 import { webhookRequest } from '../../providers/webhook-request.ts'
 
 import type { Chapter, Check } from './conformance-check.ts'
@@ -50,7 +50,7 @@ const declared = (fixture: SignedFixture): Check => ({
 const asked: Check = {
   name: 'answers whatever is asked within bounds, without a credential and without a throw',
   async run(bench) {
-    const { webhookDoor: door } = bench.provider as HandlesWebhooks
+    const provider = bench.provider as HandlesWebhooks
     const integration = await bench.create()
     const secrets = secretsIn(integration)
     const headers = new Headers(HEADER_NAMES.map((name) => [name, 'SubscriptionValidation']))
@@ -67,14 +67,18 @@ const asked: Check = {
           receivedAt: bench.kit.clock.now(),
           toleranceSeconds: 300,
         })
-        const outcome = await outcomeOf(() => door?.handshake?.(integration, request) ?? null)
+        const outcome = await outcomeOf(() => handshakeOf(provider, integration, request))
         if (outcome.kind === 'threw') wrong.push(`${method} with the body ${body}: it ${wordsFor(outcome)}`)
         else if (outcome.value !== null) {
-          const sent = sentAnswer('handshake', outcome.value)
+          const { sent } = outcome.value
           if (!('fault' in sent) && holds(sent.body, secrets)) wrong.push(`${method}: it holds a credential`)
         }
       }
-    assert.deepEqual(wrong, [], `handshake() must answer, or give null: ${wrong.join('; ')}`)
+    assert.deepEqual(
+      wrong,
+      [],
+      `handshake() and answerWebhookChallenge() must answer, or give null: ${wrong.join('; ')}`,
+    )
   },
 }
 

@@ -1,4 +1,4 @@
-/** `signature`, or `verifyWebhookSignature()`. Rule: docs/behaviour/webhook-signatures.md. */
+/** `signature`, `verifyWebhookSignature()` or both. Rule: docs/behaviour/webhook-signatures.md. */
 import assert from 'node:assert/strict'
 import type { Credentials, Integration } from '../../providers/integration.ts'
 import type { Bench } from './bench.ts'

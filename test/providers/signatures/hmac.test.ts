@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { verifyHmacSignature } from '../../../src/provider.ts'
 import type { HmacScheme } from '../../../src/providers/signatures/scheme-rules.ts'
 import type { WebhookRequest } from '../../../src/providers/webhook-request.ts'
 import { webhookRequest } from '../../../src/providers/webhook-request.ts'
@@ -68,6 +69,7 @@ describe('an HMAC signature', () => {
     ['of the secret, an empty one beside it', `sha256=${hex}`, ['', SECRET], true],
   ])('%s', (_, header, secrets, verified) => {
     expect(verifies(options, signed(header), secrets)).toBe(verified)
+    expect(verifyHmacSignature(signed(header), secrets, { header: 'X-Signature', prefix: 'sha256=' })).toBe(verified)
   })
 
   it.each<[string, string, boolean]>([
@@ -79,6 +81,16 @@ describe('an HMAC signature', () => {
     ['of other bytes', `${base64.startsWith('A') ? 'B' : 'A'}${base64.slice(1)}`, false],
   ])('in base64, without a prefix: %s', (_, header, verified) => {
     expect(verifies(hmac256({ encoding: 'base64' }), signed(header), [SECRET])).toBe(verified)
+    const given = { header: 'x-signature', prefix: '', encoding: 'base64' } as const
+    expect(verifyHmacSignature(signed(header), [SECRET], given)).toBe(verified)
+  })
+
+  it('asked for by a function is in hexadecimal without a prefix, unless the options say more', () => {
+    expect(verifyHmacSignature(signed(hex), [SECRET], { header: 'x-signature' })).toBe(true)
+    const sha512 = createHmac('sha512', SECRET).update(BODY).digest('hex')
+    expect(verifyHmacSignature(signed(sha512), [SECRET], { header: 'x-signature', hash: 'sha512' })).toBe(true)
+    expect(verifyHmacSignature(signed(sha512), [SECRET], { header: 'x-signature' })).toBe(false)
+    expect(verifyHmacSignature(signed(hex), [SECRET], {})).toBe(false)
   })
 
   it('is over the raw bytes', () => {
@@ -104,6 +116,7 @@ describe('an HMAC signature', () => {
     fc.assert(
       fc.property(header, fc.array(fc.string({ unit: 'binary' })), (value, secrets) => {
         expect(verifies(options, signed(value), secrets)).toBe(false)
+        expect(verifyHmacSignature(signed(value), secrets, options)).toBe(false)
       }),
     )
   })

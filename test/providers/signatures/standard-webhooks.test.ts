@@ -1,7 +1,8 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { describe, expect, it, vi } from 'vitest'
+import { verifyStandardWebhook } from '../../../src/provider.ts'
 import { isTimely, soleHeader } from '../../../src/providers/signatures/delivery-values.ts'
 import { signStandardWebhook } from '../../../src/providers/signatures/standard-webhooks.ts'
 import type { WebhookRequest } from '../../../src/providers/webhook-request.ts'
@@ -88,7 +89,9 @@ describe('a delivery by Standard Webhooks', () => {
     ['no base64', `v1,${'!'.repeat(44)}`, false],
     ['in a list by commas', `${signature({ secret: OTHER })},${signature()}`, false],
   ])('has a signature %s', (_, header, verified) => {
-    expect(verifies(STANDARD, request(signed({ 'webhook-signature': header })), [SECRET])).toBe(verified)
+    const delivery = request(signed({ 'webhook-signature': header }))
+    expect(verifies(STANDARD, delivery, [SECRET])).toBe(verified)
+    expect(verifyStandardWebhook(delivery, [SECRET])).toBe(verified)
   })
 
   it.each<[string, readonly string[], boolean]>([
@@ -103,6 +106,7 @@ describe('a delivery by Standard Webhooks', () => {
     ['one with a line break after it', [`${SECRET}\n`], false],
   ])('under %s', (_, secrets, verified) => {
     expect(verifies(STANDARD, request(signed()), secrets)).toBe(verified)
+    expect(verifyStandardWebhook(request(signed()), secrets)).toBe(verified)
   })
 
   it.each([
@@ -175,6 +179,45 @@ describe('a delivery by Standard Webhooks', () => {
         expect(verifies(STANDARD, request(headers), secrets)).toBe(false)
       }),
     )
+  })
+})
+
+describe('verifyStandardWebhook()', () => {
+  const OFF = { receivedAt: new Date(0), toleranceSeconds: 0 }
+
+  it.each([
+    ['300 s later', 300, true],
+    ['301 s later', 301, false],
+    ['300 s before', -300, true],
+    ['301 s before', -301, false],
+  ])('asked %s, within the tolerance that it is given: %d', (_, offset, verified) => {
+    const now = new Date(NOW.getTime() + offset * 1_000)
+    expect(verifyStandardWebhook(request(signed(), OFF), [SECRET], { tolerance: 300, now })).toBe(verified)
+  })
+
+  it('goes by when the delivery came in, and by its tolerance, unless it is told another', () => {
+    expect(verifyStandardWebhook(request(signed(), OFF), [SECRET])).toBe(false)
+    expect(verifyStandardWebhook(request(signed(), { ...OFF, receivedAt: NOW }), [SECRET])).toBe(true)
+    expect(verifyStandardWebhook(request(signed(), OFF), [SECRET], { now: NOW })).toBe(true)
+    expect(verifyStandardWebhook(request(signed(), OFF), [SECRET], { tolerance: 4e9 })).toBe(true)
+  })
+
+  it('takes a delivery that does not say when it came in for one of this moment, with 300 s', () => {
+    const { receivedAt: _at, toleranceSeconds: _tolerance, ...delivery } = request(signed())
+    vi.useFakeTimers({ toFake: ['Date'], now: NOW.getTime() + 300_000 })
+    expect(verifyStandardWebhook(delivery, [SECRET])).toBe(true)
+    vi.setSystemTime(NOW.getTime() + 301_000)
+    expect(verifyStandardWebhook(delivery, [SECRET])).toBe(false)
+    vi.useRealTimers()
+  })
+
+  it('knows the symmetric scheme only: a public key is no secret', () => {
+    const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+    const digest = sign(null, Buffer.from(`${ID}.${seconds(NOW)}.${BODY}`), privateKey).toString('base64')
+    const delivery = request(signed({ 'webhook-signature': `v1a,${digest}` }))
+    const key = `whpk_${Buffer.from(publicKey.export({ format: 'jwk' }).x as string, 'base64url').toString('base64')}`
+    expect(verifies(STANDARD, delivery, [key])).toBe(true)
+    expect(verifyStandardWebhook(delivery, [key])).toBe(false)
   })
 })
 

@@ -543,6 +543,13 @@ const DELIVERIES = of(
     HANDLED,
     'is no handshake: webhookDoor.handshake() gives null for it',
   ],
+  [
+    'answers each delivery as a challenge',
+    but(() => ({ answerWebhookChallenge: () => ({ status: 200, contentType: 'text/plain', body: 'ok' }) })),
+    QUEUED,
+    HANDLED,
+    'is no handshake: webhookDoor.handshake() gives null for it',
+  ],
 )
 
 const ASKED = 'answers whatever is asked within bounds, without a credential and without a throw'
@@ -566,6 +573,17 @@ const DOORS = of(
         handshake: (integration: Integration, { query }: WebhookRequest) =>
           query.has('challenge') ? { json: integration.credentialsArray().webhook_secret } : null,
       },
+    })),
+    ASKED,
+    /holds a credential/,
+  ],
+  [
+    'tells its secret as a challenge',
+    but(() => ({
+      answerWebhookChallenge: (integration: Integration, { query }: WebhookRequest) =>
+        query.has('challenge')
+          ? { status: 200, contentType: 'text/plain', body: integration.credentialsArray().webhook_secret }
+          : null,
     })),
     ASKED,
     /holds a credential/,
