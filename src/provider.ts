@@ -103,4 +103,4 @@ export { type CurrentSyncItem, currentSyncItem } from './providers/sync-session.
 export type { DoorAnswer, DoorMethod, HandshakeAnswer, SentAnswer, WebhookDoor } from './providers/webhook-door.ts'
 export { activeWebhookSecrets, type WebhookRequest } from './providers/webhook-request.ts'
 export type { IntervalBounds } from './syncs/adaptive-rules.ts'
-export { reduceCheckpointsByMax } from './syncs/checkpoint-rules.ts'
+export { reduceCheckpointsByMax, reduceCheckpointsByMax as ReducesCheckpointsByMax } from './syncs/checkpoint-rules.ts'
