@@ -118,4 +118,4 @@ export {
   webhookSecretsOf,
 } from './providers/webhook-request.ts'
 export type { IntervalBounds } from './syncs/adaptive-rules.ts'
-export { reduceCheckpointsByMax } from './syncs/checkpoint-rules.ts'
+export { reduceCheckpointsByMax, reduceCheckpointsByMax as ReducesCheckpointsByMax } from './syncs/checkpoint-rules.ts'

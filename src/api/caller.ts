@@ -60,7 +60,7 @@ export function isFromOwnPage({ admin: { access } }: Integrations, context: Cont
 /** `__Host-`: the browser refuses the cookie without Secure, with a Domain, or from another path (RFC 6265bis, 4.1.3.2). */
 export interface Cookie {
   /** After `cache_prefix`. */
-  readonly name: 'operator' | 'sign_in' | 'notice'
+  readonly name: 'operator' | 'sign_in' | 'notice' | 'disconnected'
   /** `Strict`: our own pages alone send it. `Lax`: also the page of another site that leads back to us. */
   readonly sameSite: 'Strict' | 'Lax'
 }

@@ -2,11 +2,12 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
-import { basePathOf, isHttps, routePathOf } from '../access/rules.ts'
+import { basePathOf, isHttps, parseAuthorization, routePathOf } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { InvalidArgumentException, isIntegrationsError, OAuthFailure } from '../framework/errors.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
-import { baseUrlOf } from './caller.ts'
+import type { Cookie } from './caller.ts'
+import { baseUrlOf, clearCookie, readCookie, writeCookie } from './caller.ts'
 import { externalPath, middlewareOf, opensByLink } from './middleware.ts'
 import { idIn, namedRoutes } from './named-routes.ts'
 import type { PageNeeds } from './oauth-pages.ts'
@@ -15,6 +16,9 @@ import { AWAY_RETRY_SECONDS, DATABASE_AWAY, failedRequest } from './problem.ts'
 
 /** Our page, unless the host names a path of its own or the operator's pages are at this path. */
 const CONNECTED_PATH = '/integrations'
+/** Tells our page what has ended: the redirect goes to the configured address alone. */
+const DISCONNECTED: Cookie = { name: 'disconnected', sameSite: 'Strict' }
+const DISCONNECTED_FOR_MS = 60_000
 /** How long a person may try again after a failed authorization without a new link. */
 const RETRY_LINK_SECONDS = 900
 /** Browsers keep no cookie for longer (RFC 6265bis, 5.5). */
@@ -58,12 +62,7 @@ export function oauthRoutes(integrations: Integrations): Hono {
   routes.all(callbackPath, (context) => notAllowed(context, 'GET'))
 
   if (successRedirect === CONNECTED_PATH && `/${config.operator.prefix}` !== CONNECTED_PATH)
-    routes.get(CONNECTED_PATH, (context) =>
-      pageAnswer(
-        context,
-        connectedPage(context.req.query('disconnected') === undefined ? 'connected' : 'disconnected'),
-      ),
-    )
+    routes.get(CONNECTED_PATH, (context) => done(integrations, context))
   return routes
 }
 
@@ -173,10 +172,28 @@ async function revoke(integrations: Integrations, context: Context): Promise<Res
       null,
       id,
     )
-  if (!isReadByPerson(context)) return context.json({ status: 'revoked' })
-  const location = successLocation(integrations)
-  const isOurs = integrations.config.oauth.success_redirect === CONNECTED_PATH
-  return context.redirect(isOurs ? `${location}?disconnected` : location, 302)
+  if (wantsJson(context)) return context.json({ status: 'revoked' })
+  if (integrations.config.oauth.success_redirect === CONNECTED_PATH)
+    writeCookie(integrations, context, DISCONNECTED, {
+      value: '1',
+      expiresAt: new Date(Date.now() + DISCONNECTED_FOR_MS),
+    })
+  return context.redirect(successLocation(integrations), 302)
+}
+
+/** A program that says so, or that has a token. A browser, and any other client, is redirected. */
+function wantsJson(context: Context): boolean {
+  if (isReadByPerson(context)) return false
+  const { req } = context
+  const isBearer = parseAuthorization(req.header('authorization')).kind === 'bearer'
+  return isBearer || (req.header('accept') ?? '').includes('application/json')
+}
+
+/** Our page at the end of an authorization or a revocation. */
+function done(integrations: Integrations, context: Context): Response {
+  if (readCookie(integrations, context, DISCONNECTED) === undefined) return pageAnswer(context, connectedPage())
+  clearCookie(integrations, context, DISCONNECTED)
+  return pageAnswer(context, connectedPage('disconnected'))
 }
 
 function isForced({ req }: Context): boolean {

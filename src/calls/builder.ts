@@ -24,7 +24,7 @@ export function requestBuilder<Parsed = undefined>(framework: Framework, steps: 
     return framework.request(framework, {
       ...steps,
       endpoint: pathOf(steps.endpoint),
-      method,
+      method: byUrl.method,
       url: byUrl.url,
       call: byUrl.call,
     }) as Promise<never>
@@ -81,7 +81,11 @@ export interface UrlCall {
 }
 
 /** @throws InvalidArgumentException */
-export function callByUrl({ method: given, target, data, key }: UrlCall): { url: string; call: Call<unknown> } {
+export function callByUrl({ method: given, target, data, key }: UrlCall): {
+  method: string
+  url: string
+  call: Call<unknown>
+} {
   const method = given.toUpperCase()
   const url = checkedUrl(target)
   const isText = typeof data === 'string' || data instanceof Uint8Array
@@ -96,6 +100,7 @@ export function callByUrl({ method: given, target, data, key }: UrlCall): { url:
     ...(key !== null && { [key.header]: headerValue(key.value) }),
   }
   return {
+    method,
     url: url.href,
     call: ({ fetch }) => fetch(url, { method, headers, ...(body !== undefined && { body }) }),
   }

@@ -10,19 +10,7 @@ import type { Identity } from '../observability/spans.ts'
 import { identityAttributes, inSpan, markFailed, noteInSpan } from '../observability/spans.ts'
 import type { Attempt } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
-
-/** Any other is `_OTHER`, as in the conventions: an attribute that spans are found by takes few values. */
-const METHODS: ReadonlySet<string> = new Set([
-  'CONNECT',
-  'DELETE',
-  'GET',
-  'HEAD',
-  'OPTIONS',
-  'PATCH',
-  'POST',
-  'PUT',
-  'TRACE',
-])
+import { HTTP_METHODS } from './call.ts'
 
 /** @param make given the way out, which tells the span the host of each request */
 export function inCallSpan(
@@ -31,7 +19,8 @@ export function inCallSpan(
   make: (egress: Pick<Egress, 'fetch'>) => Promise<Attempt>,
 ): Promise<Attempt> {
   const start = () => {
-    const method = METHODS.has(given) ? given : '_OTHER'
+    // As in the conventions: an attribute that spans are found by takes few values.
+    const method = HTTP_METHODS.has(given) ? given : '_OTHER'
     const template = templateOf(shownEndpoint())
     const attributes: Attributes = {
       ...identityAttributes(integration),

@@ -17,7 +17,7 @@ const MAX_NAME_LENGTH = 255
 
 /** What the options come to. */
 export interface CallPlan {
-  /** In capital letters. */
+  /** HTTP's in capital letters; the operation of an SDK as it was given. */
   readonly method: string
   readonly attempts: number
   readonly timeoutMs: number
@@ -72,8 +72,8 @@ export function callPlan(
 ): CallPlan {
   if (endpoint.trim() === '') throw new InvalidArgumentException('endpoint', 'a non-blank name or path is allowed')
   checkName('method', method)
-  const upper = method.toUpperCase()
-  const { attempts = defaultAttempts(upper), timeoutMs = DEFAULT_TIMEOUT_MS } = options
+  const named = methodNamed(method)
+  const { attempts = defaultAttempts(named), timeoutMs = DEFAULT_TIMEOUT_MS } = options
   checkRange('attempts', attempts, ATTEMPTS_RANGE.min, ATTEMPTS_RANGE.max)
   checkRange('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
   if (options.retryOf !== undefined) checkRange('retryOf', options.retryOf, 1, Number.MAX_SAFE_INTEGER)
@@ -89,9 +89,9 @@ export function callPlan(
       'a call with an idempotency key is never answered from the cache',
     )
   const usesCache = cacheForMs !== null || mayServeStale
-  const requestHash = usesCache ? hashOf([upper, endpoint, url ?? null], options.data) : null
+  const requestHash = usesCache ? hashOf([named, endpoint, url ?? null], options.data) : null
   return {
-    method: upper,
+    method: named,
     attempts,
     timeoutMs,
     cacheForMs: requestHash === null ? null : cacheForMs,
@@ -99,6 +99,25 @@ export function callPlan(
     idempotencyKey,
     requestHash,
   }
+}
+
+/** RFC 9110, 9.3, and RFC 5789. */
+export const HTTP_METHODS: ReadonlySet<string> = new Set([
+  'CONNECT',
+  'DELETE',
+  'GET',
+  'HEAD',
+  'OPTIONS',
+  'PATCH',
+  'POST',
+  'PUT',
+  'TRACE',
+])
+
+/** `get` and `GET` are one method. Any other text is the operation of an SDK, such as `customers.create`, and is kept. */
+export function methodNamed(given: string): string {
+  const upper = given.toUpperCase()
+  return HTTP_METHODS.has(upper) ? upper : given
 }
 
 function checkRange(argument: string, value: number, min: number, max: number): void {

@@ -190,7 +190,7 @@ function conditionsOf(requests: Tables['requests'], filter: RequestFilter, below
   const { endpoint, operation, status, providerRequestId, relatedTo, idempotencyKey, chain, since, until } = filter
   return [
     endpoint === undefined ? undefined : sql`position(lower(${endpoint}) in lower(${requests.endpoint})) > 0`,
-    operation === undefined ? undefined : eq(requests.method, operation.toUpperCase()),
+    operation === undefined ? undefined : sql`lower(${requests.method}) = lower(${operation})`,
     status === undefined ? undefined : isOfStatus(requests, status),
     providerRequestId === undefined ? undefined : eq(requests.providerRequestId, providerRequestId),
     relatedTo === undefined ? undefined : eq(requests.relatedType, relatedTo.type),

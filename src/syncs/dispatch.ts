@@ -12,14 +12,14 @@ import { declaredStreams, dueIntegrations, dueRule, dueStreams, ensureStreams } 
 import type { DispatchResult } from './sync-jobs.ts'
 import { namedStream } from './sync-rows.ts'
 
-/** Runs started in one dispatch; the next minute's takes the rest. */
-const MAX_STARTS = 3_000
+/** Runs started in one dispatch: 50 s at the pace below. The Schedule skips a minute in which a dispatch still works. */
+const MAX_STARTS = 2_500
 /** Integrations that have a run already stay due until its end. After this time the dispatch looks no further behind them. */
 const MAX_SECONDS = 300
 /** Rows read at once. */
 const PAGE = 1_000
-/** At most 100 starts a second: only a thousand runs due at once would need a jitter, and this pace is one. */
-const START_EVERY_MS = 10
+/** At most 50 starts a second: only a thousand runs due at once would need a jitter, and this pace is one. */
+const START_EVERY_MS = 20
 /** Starts under way at once: a slow answer must not slow the pace down, nor pile starts up. */
 const MAX_STARTING = 10
 
@@ -130,7 +130,7 @@ async function started(framework: Framework, row: DueIntegration): Promise<'star
 }
 
 /**
- * Works through the rows in order, one each 10 ms, slow ones beside each other. After the first fault no row begins, and the
+ * Works through the rows in order, one each 20 ms, slow ones beside each other. After the first fault no row begins, and the
  * fault is thrown once all work has ended.
  *
  * @param work false: it started nothing, so the next row need not wait, and it does not count for `atMost`

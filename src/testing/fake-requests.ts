@@ -4,6 +4,7 @@
  * Rule: docs/testing.md, "Fake requests". For the real pipeline: scripted-transport.ts.
  */
 import { AssertionError } from 'node:assert'
+import { methodNamed } from '../calls/call.ts'
 import type { OutboundCall } from '../framework/context.ts'
 import { SchemaDrift } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
@@ -103,7 +104,7 @@ export class FakeRequests {
     schema,
   }: Pick<OutboundCall<unknown>, 'integration' | 'endpoint' | 'method' | 'options' | 'schema'>): Promise<unknown> {
     options.signal?.throwIfAborted()
-    const call: FakedCall = { integration, method: method.toUpperCase(), endpoint, data: options.data, options }
+    const call: FakedCall = { integration, method: methodNamed(method), endpoint, data: options.data, options }
     this.#calls.push(call)
     const fake = this.#fakes.find(
       (candidate) =>

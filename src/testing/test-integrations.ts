@@ -12,6 +12,7 @@ import type { Hono } from 'hono'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { createApi } from '../api/app.ts'
+import { methodNamed } from '../calls/call.ts'
 import type { Integrations, IntegrationsOptions } from '../create-integrations.ts'
 import { createIntegrations, partsOf } from '../create-integrations.ts'
 import { migrate } from '../db/apply-migrations.ts'
@@ -256,7 +257,7 @@ function requestDoor(fakes: FakeRequests, real: RequestDoor | null): RequestDoor
     if (fakes.isActive) return (await fakes.answer(outbound)) as never
     if (real !== null) return real(framework, outbound)
     throw new UnexpectedRequest(
-      outbound.method.toUpperCase(),
+      methodNamed(outbound.method),
       outbound.endpoint,
       'Answer it with kit.fakeRequests(), or give createTestIntegrations() a `transport`, or `allowRequests: true` to call out.',
     )

@@ -96,6 +96,7 @@ describe('a listing', () => {
         String(data.number),
         data.updated_at,
       ])
+      expect(data).not.toHaveProperty('original')
     }
   })
 

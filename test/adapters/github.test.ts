@@ -180,6 +180,16 @@ describe('a failed call', () => {
       'throttle',
       1_000,
     ],
+    ['429 with a reset alone', 429, { 'x-ratelimit-reset': inSeconds(90) }, '', 'throttle', 90_000],
+    [
+      '403 of the secondary limit, with something remaining and a reset',
+      403,
+      { 'x-ratelimit-remaining': '4000', 'x-ratelimit-reset': inSeconds(90) },
+      'You have exceeded a secondary rate limit.',
+      'throttle',
+      90_000,
+    ],
+    ['429 with a reset that is no time', 429, { 'x-ratelimit-reset': 'soon' }, '', 'throttle', 60_000],
     ['403 with Retry-After', 403, { 'retry-after': '60', 'x-ratelimit-remaining': '10' }, '', 'throttle', 60_000],
     [
       '403 with both: Retry-After wins',

@@ -618,9 +618,39 @@ describe('revoke', () => {
     expect([script.revocations, await stored(id)]).toEqual([[], before])
 
     const { status, location } = await pressed(browser, page)
-    expect([status, location?.pathname, script.revocations]).toEqual([302, '/integrations', ['access-1234']])
-    const after = await browser.open(`${location?.pathname}${location?.search}`, { asPerson: true })
-    expect(after.text).toContain('Disconnected')
+    expect([status, location?.href, script.revocations]).toEqual([
+      302,
+      'http://relative.invalid/integrations',
+      ['access-1234'],
+    ])
+    const shown = () => browser.open('/integrations', { asPerson: true })
+    expect((await shown()).text).toContain('<h1>Disconnected')
+    expect((await shown()).text).toContain('<h1>Connected')
+  })
+
+  it.each<[string, Record<string, string>, unknown[]]>([
+    ['a page', { accept: 'text/html,*/*;q=0.8' }, [302, '/integrations', '']],
+    ['anything', { accept: '*/*' }, [302, '/integrations', '']],
+    ['nothing', {}, [302, '/integrations', '']],
+    ['JSON', { accept: 'application/json' }, [200, null, '{"status":"revoked"}']],
+    ['anything, by a token', { accept: '*/*', ...BEARER }, [200, null, '{"status":"revoked"}']],
+    ['nothing, by a token', BEARER, [200, null, '{"status":"revoked"}']],
+    ['a page, by a token', { accept: 'text/html', ...BEARER }, [302, '/integrations', '']],
+  ])('answers a caller who accepts %s', async (_, headers, expected) => {
+    const { id } = await withTokens()
+    const { pathname, search } = new URL(await test.integrations.oauth.link(id, { action: 'revoke' }))
+    const query = 'authorization' in headers ? '' : search
+    const answer = await new Browser(test).open(pathname + query, { method: 'POST', headers })
+    expect([answer.status, answer.headers.get('location'), answer.text]).toEqual(expected)
+    expect(script.revocations).toEqual(['access-1234'])
+  })
+
+  it('leads on to a configured address as it stands, without a cookie', async () => {
+    const of = deployment({ config: { oauth: { success_redirect: 'https://app.example/settings?tab=crm' } } })
+    const { id } = await withTokens(of)
+    const { pathname, search } = new URL(await of.integrations.oauth.link(id, { action: 'revoke' }))
+    const { headers } = await new Browser(of).open(pathname + search, { method: 'POST' })
+    expect([headers.get('location'), headers.getSetCookie()]).toEqual(['https://app.example/settings?tab=crm', []])
   })
 
   it('shows an operator the same page, whose button says where it stands', async () => {

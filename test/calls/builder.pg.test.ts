@@ -77,7 +77,7 @@ describe('a builder', () => {
     ['PUT', (builder) => builder.put(() => 1)],
     ['PATCH', (builder) => builder.patch(() => 1)],
     ['DELETE', (builder) => builder.delete(() => 1)],
-    ['LIST', (builder) => builder.execute('list', () => 1)],
+    ['list', (builder) => builder.execute('list', () => 1)],
   ])('ends with %s', async (method, end) => {
     expect(await end(integration.at('things'))).toBe(1)
     expect((await rows()).map((row) => row.method)).toEqual([method])

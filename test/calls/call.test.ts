@@ -64,6 +64,17 @@ describe('a plan', () => {
       expect(callPlan({ endpoint: 'a', method, options: { idempotencyKey } }, NOW)).toMatchObject({ attempts })
   })
 
+  it.each([
+    ['get', 'GET'],
+    ['Patch', 'PATCH'],
+    ['trace', 'TRACE'],
+    ['customers.create', 'customers.create'],
+    ['listIssues', 'listIssues'],
+    ['CUSTOMERS.CREATE', 'CUSTOMERS.CREATE'],
+  ])('of %s has the method %s: HTTP’s are in capital letters, the operation of an SDK as given', (given, method) => {
+    expect(callPlan({ endpoint: 'a', method: given, options: {} }, NOW).method).toBe(method)
+  })
+
   it('has the bounds, too: 1 and 10 attempts, 600 s, a key of 191 code points', () => {
     for (const attempts of [1, 10]) expect(plan({ attempts }).attempts).toBe(attempts)
     expect(plan({ timeoutMs: 600_000 }).timeoutMs).toBe(600_000)

@@ -102,6 +102,13 @@ describe('one request', () => {
     expect([attempts.map(({ id }) => id), attemptsCut]).toEqual([[first, second], false])
   })
 
+  it('keeps the operation of an SDK as it was given, and is found by it in any case', async () => {
+    await ours.request('customers', 'customers.create', async () => ({ id: 1 }))
+    const [id, ...more] = await idsOf({ operation: 'CUSTOMERS.create' })
+    expect(more).toEqual([])
+    expect(await test.integrations.admin.requests.get(id as number)).toMatchObject({ method: 'customers.create' })
+  })
+
   it.each([0, 1.5, 9_999_999_999])('is not there: %s', async (id) => {
     await expect(test.integrations.admin.requests.get(id)).rejects.toMatchObject({ code: 'request_not_found', id })
   })

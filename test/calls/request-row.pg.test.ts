@@ -243,7 +243,7 @@ describe('the other columns', () => {
     )
     expect(await row()).toMatchObject({
       endpoint: '😀'.repeat(255),
-      method: 'M'.repeat(255),
+      method: 'm'.repeat(255),
       status_code: null,
       provider_request_id: 'r\ufffd',
       related_type: 't'.repeat(255),

@@ -135,7 +135,7 @@ describe('an attempt', () => {
       status_code: 200,
       provider_request_id: 'r',
       response_data: '[1]',
-      method: 'LIST',
+      method: 'list',
     })
   })
 

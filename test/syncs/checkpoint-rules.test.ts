@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Json } from '../../src/framework/json.ts'
+import { ReducesCheckpointsByMax } from '../../src/provider.ts'
 import {
   cursorBefore,
   cursorNotAfter,
@@ -39,6 +40,10 @@ function same(a: Json, b: Json): boolean {
 }
 
 describe('reduceCheckpointsByMax', () => {
+  it('is exported by both of its names', () => {
+    expect(ReducesCheckpointsByMax).toBe(reduceCheckpointsByMax)
+  })
+
   it.each<[string, Json[], Json]>([
     ['no checkpoint', [], null],
     ['nulls only', [null, null], null],

@@ -1,7 +1,7 @@
 /** The comments of issues and pull requests. Rule: docs/behaviour/github.md, "Operations". */
 import type { RestEndpointMethodTypes } from '@octokit/rest'
 import type { Integration, RequestOptions } from '../../provider.ts'
-import type { GitHubComment } from './data.ts'
+import type { GitHubComment, WithOriginal } from './data.ts'
 import { AnsweredComment, GitHubRawComment } from './data.ts'
 import { checkNumber, checkText, instantText } from './github-arguments.ts'
 import { callGitHub, nullWhenGone } from './github-call.ts'
@@ -19,9 +19,9 @@ export class GitHubComments {
   }
 
   /** All comments of an issue or a pull request, oldest first. */
-  list(number: number, options?: Reading): AsyncGenerator<GitHubComment>
-  list(number: number, callback: Callback<GitHubComment>, options?: Reading): Promise<void>
-  list(number: number, first?: Callback<GitHubComment> | Reading, second?: Reading) {
+  list(number: number, options?: Reading): AsyncGenerator<WithOriginal<GitHubComment>>
+  list(number: number, callback: Callback<WithOriginal<GitHubComment>>, options?: Reading): Promise<void>
+  list(number: number, first?: Callback<WithOriginal<GitHubComment>> | Reading, second?: Reading) {
     return each((options) => this.#list(number, options), first, second)
   }
 
@@ -40,7 +40,7 @@ export class GitHubComments {
   }: Pick<RequestOptions, 'idempotencyKey' | 'signal'> & {
     number: number
     body: string
-  }): Promise<GitHubComment | null> {
+  }): Promise<WithOriginal<GitHubComment> | null> {
     checkNumber(number)
     checkText('body', body)
     const repository = repositoryOf(this.#integration)
@@ -56,7 +56,7 @@ export class GitHubComments {
     return (await nullWhenGone(callGitHub(repository, AnsweredComment, call)))?.data ?? null
   }
 
-  async *#list(number: number, options: Reading): AsyncGenerator<GitHubComment> {
+  async *#list(number: number, options: Reading): AsyncGenerator<WithOriginal<GitHubComment>> {
     checkNumber(number)
     const repository = repositoryOf(this.#integration)
     const { owner, repo, path, endpoint } = repository

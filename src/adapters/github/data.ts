@@ -76,9 +76,27 @@ export type GitHubComment = z.infer<typeof GitHubComment>
 export const GitHubRawComment = z.record(z.string(), z.unknown())
 export type GitHubRawComment = z.infer<typeof GitHubRawComment>
 
+/**
+ * An answer of GitHub's. `original` is the object as GitHub sent it, without our attachments and defaults. It is not enumerable:
+ * copies and JSON leave it out, so an item of a sync does not store it twice.
+ */
+export type WithOriginal<T> = T & { readonly original: Readonly<Record<string, unknown>> }
+
 /** An issue as GitHub answers it, with what its HTML shows. */
-export const AnsweredIssue = GitHubIssue.transform((issue) => ({ ...issue, attachments: attachmentsOf(issue) }))
-export const AnsweredComment = GitHubComment.transform((comment) => ({
-  ...comment,
-  attachments: attachmentsOf(comment),
-}))
+export const AnsweredIssue = z.preprocess(
+  besideItself,
+  GitHubIssue.transform((issue) => withOriginal({ ...issue, attachments: attachmentsOf(issue) })),
+)
+export const AnsweredComment = z.preprocess(
+  besideItself,
+  GitHubComment.transform((comment) => withOriginal({ ...comment, attachments: attachmentsOf(comment) })),
+)
+
+/** The schemas pass unknown keys, so what was sent reaches the transform under this one. */
+function besideItself(sent: unknown): unknown {
+  return typeof sent === 'object' && sent !== null && !Array.isArray(sent) ? { ...sent, original: sent } : sent
+}
+
+function withOriginal<T extends object>(answer: T): WithOriginal<T> {
+  return Object.defineProperty(answer, 'original', { enumerable: false }) as WithOriginal<T>
+}

@@ -35,8 +35,8 @@ export function classifyGitHubFailure(error: unknown): FailureClass | null {
 }
 
 /**
- * Milliseconds until GitHub has capacity again: `Retry-After`, else the reset of an exhausted bucket, else a minute. Null for an
- * error of another class.
+ * Milliseconds until GitHub has capacity again: `Retry-After`, else the reset that it names, else a minute. Null for an error of
+ * another class.
  */
 export function gitHubRetryDelayMs(error: unknown, now: Date): number | null {
   if (classifyGitHubFailure(error) !== FailureClass.Throttle) return null
@@ -44,7 +44,7 @@ export function gitHubRetryDelayMs(error: unknown, now: Date): number | null {
   const asked = retryAfterSeconds(headers.get('retry-after'), now)
   if (asked !== null) return Math.max(LEAST_WAIT_MS, asked * 1_000)
   const reset = headers.get('x-ratelimit-reset') ?? ''
-  if (headers.get('x-ratelimit-remaining') !== '0' || !/^\d{1,12}$/.test(reset)) return UNNAMED_WAIT_MS
+  if (!/^\d{1,12}$/.test(reset)) return UNNAMED_WAIT_MS
   return Math.max(LEAST_WAIT_MS, Number(reset) * 1_000 - now.getTime())
 }
 

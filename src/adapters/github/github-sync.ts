@@ -2,7 +2,7 @@
 import type { Json, SyncSession } from '../../provider.ts'
 import { InvalidArgumentException, paginate } from '../../provider.ts'
 import { GitHubComments } from './comments.ts'
-import type { GitHubIssue, GitHubRawComment } from './data.ts'
+import type { GitHubRawComment } from './data.ts'
 import { instantIn, instantText } from './github-arguments.ts'
 import { GitHubIssueSynced } from './github-events.ts'
 import { GitHubIssues, issuePage } from './issues.ts'
@@ -17,9 +17,9 @@ const BEGINNING = '1970-01-01T00:00:00Z'
 export async function syncIssues(session: SyncSession): Promise<void> {
   const cursor = session.cursor()
   const since = sinceOf(cursor)
-  const newest = await listIssues(session, since)
+  await listIssues(session, since)
   // Without a cursor the listing was complete.
-  if (!isNone(cursor)) await recoverIssues(session, since, newest)
+  if (!isNone(cursor)) await recoverIssues(session, since)
 }
 
 /** @throws InvalidArgumentException for a cursor that is no instant: it was set by hand, and guessing would lose issues */
@@ -38,40 +38,20 @@ function isNone(cursor: Json): boolean {
   return cursor === null || cursor === ''
 }
 
-/** @returns the greatest update time on the first page; null: nothing was on it */
-async function listIssues(session: SyncSession, since: string): Promise<string | null> {
+async function listIssues(session: SyncSession, since: string): Promise<void> {
   const { integration, signal } = session
-  let newest: string | null = null
   await paginate(session, {
-    first: { ...FIRST_PAGE, newest: null as string | null },
-    async page(at) {
-      const { entries, next } = await issuePage(integration, since, at, { signal })
-      newest = at.page === FIRST_PAGE.page ? newestOf(entries.filter((entry) => !isPullRequest(entry))) : at.newest
-      return { entries, next: next === null ? null : { ...next, newest } }
-    },
+    first: FIRST_PAGE,
+    page: (at) => issuePage(integration, since, at, { signal }),
     // The newest update comes first, so a changed issue moves to the front. Issues of later pages stay there or move back.
     next: ({ next }) => next,
     items: ({ entries }) => entries,
     ...issueItems(session),
   })
-  return newest
 }
 
-function newestOf(issues: readonly GitHubIssue[]): string | null {
-  const times = issues.map(({ updated_at: at }) => at).filter((at) => instantIn(at) !== null)
-  return times.reduce<string | null>(
-    (newest, at) => (newest === null || Date.parse(at) > Date.parse(newest) ? at : newest),
-    null,
-  )
-}
-
-/**
- * GitHub's list can leave out an issue that has just been commented on; the list of comments has the comment.
- *
- * @param newest limit of the found issues' checkpoints. An issue that moved to the front during the listing was not listed, so the
- *   next run must ask for it
- */
-async function recoverIssues(session: SyncSession, since: string, newest: string | null): Promise<void> {
+/** GitHub's list can leave out an issue that has just been commented on; the list of comments has the comment. */
+async function recoverIssues(session: SyncSession, since: string): Promise<void> {
   const { integration, signal } = session
   const missing = new Set<number>()
   for await (const comment of new GitHubComments(integration).since(since, { signal })) {
@@ -86,7 +66,7 @@ async function recoverIssues(session: SyncSession, since: string, newest: string
       { integration_id: integration.id, issue_number: number, since },
       'an issue was missing from the list of issues, and was found by a comment',
     )
-    await dispatchIssue(session, issue, { notAfter: newest })
+    await dispatchIssue(session, issue)
   }
 }
 

@@ -2,7 +2,7 @@
 import type { RestEndpointMethodTypes } from '@octokit/rest'
 import type { HttpError, Integration, RequestOptions } from '../../provider.ts'
 import { IntegrationsError, InvalidArgumentException, isIntegrationsError } from '../../provider.ts'
-import type { GitHubIssue } from './data.ts'
+import type { GitHubIssue, WithOriginal } from './data.ts'
 import { AnsweredIssue } from './data.ts'
 import { checkBody, checkNumber, checkOneOf, checkText, checkTexts, instantText } from './github-arguments.ts'
 import { callGitHub, nullWhenGone } from './github-call.ts'
@@ -33,7 +33,9 @@ export class GitHubIssues {
     body,
     labels,
     ...options
-  }: Writing & { title: string; body?: string | null; labels?: readonly string[] | null }): Promise<GitHubIssue> {
+  }: Writing & { title: string; body?: string | null; labels?: readonly string[] | null }): Promise<
+    WithOriginal<GitHubIssue>
+  > {
     checkText('title', title)
     if (isGiven(body)) checkBody(body)
     if (isGiven(labels)) checkTexts('labels', labels)
@@ -61,7 +63,7 @@ export class GitHubIssues {
   }
 
   /** A pull request has `pull_request`. Null: it does not exist, or was transferred to another repository. */
-  async get(number: number, options: Reading = {}): Promise<GitHubIssue | null> {
+  async get(number: number, options: Reading = {}): Promise<WithOriginal<GitHubIssue> | null> {
     checkNumber(number)
     const repository = repositoryOf(this.#integration)
     const { owner, repo, path, endpoint } = repository
@@ -83,9 +85,9 @@ export class GitHubIssues {
    * Newest update first: an issue that is updated while the pages are read moves to the front and repeats at most; sorted
    * the other way, a later page would skip one. The end is judged by what GitHub sent, before pull requests are dropped.
    */
-  since(since: string | Date, options?: Reading): AsyncGenerator<GitHubIssue>
-  since(since: string | Date, callback: Callback<GitHubIssue>, options?: Reading): Promise<void>
-  since(since: string | Date, first?: Callback<GitHubIssue> | Reading, second?: Reading) {
+  since(since: string | Date, options?: Reading): AsyncGenerator<WithOriginal<GitHubIssue>>
+  since(since: string | Date, callback: Callback<WithOriginal<GitHubIssue>>, options?: Reading): Promise<void>
+  since(since: string | Date, first?: Callback<WithOriginal<GitHubIssue>> | Reading, second?: Reading) {
     return each((options) => this.#since(since, options), first, second)
   }
 
@@ -94,14 +96,14 @@ export class GitHubIssues {
     number,
     stateReason,
     ...options
-  }: Writing & { number: number; stateReason: CloseReason }): Promise<GitHubIssue | null> {
+  }: Writing & { number: number; stateReason: CloseReason }): Promise<WithOriginal<GitHubIssue> | null> {
     checkNumber(number)
     checkOneOf('stateReason', CLOSE_REASONS, stateReason)
     return this.#edit(number, { state: 'closed', state_reason: stateReason }, options)
   }
 
   /** Null: there is no such issue. */
-  async reopen({ number, ...options }: Writing & { number: number }): Promise<GitHubIssue | null> {
+  async reopen({ number, ...options }: Writing & { number: number }): Promise<WithOriginal<GitHubIssue> | null> {
     checkNumber(number)
     return this.#edit(number, { state: 'open', state_reason: 'reopened' }, options)
   }
@@ -112,7 +114,11 @@ export class GitHubIssues {
     title,
     body,
     ...options
-  }: Writing & { number: number; title?: string | null; body?: string | null }): Promise<GitHubIssue | null> {
+  }: Writing & {
+    number: number
+    title?: string | null
+    body?: string | null
+  }): Promise<WithOriginal<GitHubIssue> | null> {
     checkNumber(number)
     if (isGiven(title)) checkText('title', title)
     if (isGiven(body)) checkBody(body)
@@ -128,7 +134,7 @@ export class GitHubIssues {
     return each((options) => timelineOf(this.#integration, number, options), first, second)
   }
 
-  async *#since(since: string | Date, options: Reading): AsyncGenerator<GitHubIssue> {
+  async *#since(since: string | Date, options: Reading): AsyncGenerator<WithOriginal<GitHubIssue>> {
     for await (const issue of entriesBy((at) => issuePage(this.#integration, since, at, options), options))
       if (issue.pull_request === undefined) yield issue
   }
@@ -137,7 +143,7 @@ export class GitHubIssues {
     number: number,
     edit: Pick<Issues['update']['parameters'] & object, 'title' | 'body' | 'state' | 'state_reason'>,
     options: Writing,
-  ): Promise<GitHubIssue | null> {
+  ): Promise<WithOriginal<GitHubIssue> | null> {
     const repository = repositoryOf(this.#integration)
     const { owner, repo, path, endpoint } = repository
     const request = endpoint('PATCH /repos/{owner}/{repo}/issues/{issue_number}', {
@@ -162,7 +168,7 @@ export async function issuePage(
   given: string | Date,
   at: PagePosition,
   options: Reading,
-): Promise<Page<GitHubIssue>> {
+): Promise<Page<WithOriginal<GitHubIssue>>> {
   const since = instantText('since', given)
   const repository = repositoryOf(integration)
   const { owner, repo, path, endpoint } = repository

@@ -20,7 +20,7 @@ export function issueItems(
   return {
     name: addressOf(session),
     event: (issue) => (isPullRequest(issue) || !isAsked(issue) ? null : eventOf(session, issue)),
-    checkpoint: (issue) => checkpointOf(session, issue, issue.updated_at),
+    checkpoint: (issue) => checkpointOf(session, issue),
     externalId: ({ number }) => String(number),
   }
 }
@@ -30,13 +30,8 @@ export function isPullRequest(issue: GitHubIssue): boolean {
   return issue.pull_request !== undefined
 }
 
-/** @param notAfter latest checkpoint; null: no checkpoint */
-export function dispatchIssue(
-  session: SyncSession,
-  issue: GitHubIssue,
-  { notAfter }: { readonly notAfter: string | null },
-): Promise<void> {
-  return session.dispatch(eventOf(session, issue), checkpointOf(session, issue, notAfter), String(issue.number))
+export function dispatchIssue(session: SyncSession, issue: GitHubIssue): Promise<void> {
+  return session.dispatch(eventOf(session, issue), checkpointOf(session, issue), String(issue.number))
 }
 
 function eventOf(session: SyncSession, issue: GitHubIssue): GitHubIssueSynced {
@@ -60,16 +55,14 @@ function bytesOf(issue: GitHubIssue): number {
   return Buffer.byteLength(JSON.stringify(issue))
 }
 
-function checkpointOf(session: SyncSession, issue: GitHubIssue, notAfter: string | null): string | null {
-  const at = instantIn(issue.updated_at)
-  const latest = instantIn(notAfter)
-  if (at === null)
-    session.warn(
-      { integration_id: session.integration.id, issue_number: issue.number, updated_at: issue.updated_at },
-      'the updated_at of an issue is no time: the issue is handed in, and takes no part in the cursor',
-    )
-  if (at === null || latest === null) return null
-  return at > latest ? notAfter : issue.updated_at
+function checkpointOf(session: SyncSession, issue: GitHubIssue): string | null {
+  const { number, updated_at: at } = issue
+  if (instantIn(at) !== null) return at
+  session.warn(
+    { integration_id: session.integration.id, issue_number: number, updated_at: at },
+    'the updated_at of an issue is no time: the issue is handed in, and takes no part in the cursor',
+  )
+  return null
 }
 
 /** Tells the bookmarks of one repository from those of another: the integration may be pointed elsewhere between two tries. */

@@ -181,8 +181,6 @@ export function classifyStripeFailure(error: unknown): FailureClass | null {
 }
 
 const HEALTH_ENDPOINT = 'balance'
-/** An account that does not answer in time is unhealthy. */
-const HEALTH_TIMEOUT_MS = 10_000
 
 /**
  * Whether the account answers. False for any failure: the request's row says why. Credentials that do not fit make no request.
@@ -194,8 +192,6 @@ async function isHealthy(account: StripeAccount): Promise<boolean> {
     await callStripe(account, {
       endpoint: HEALTH_ENDPOINT,
       method: 'GET',
-      attempts: 1,
-      timeoutMs: HEALTH_TIMEOUT_MS,
       // Checked inside the call, so that the request's row names a wrong answer.
       async send(stripe) {
         const balance = await stripe.balance.retrieve()

@@ -1,5 +1,6 @@
 /** What each attempt of a request sends: one row stands for one attempt. Rule: docs/behaviour/requests.md. */
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { methodNamed } from '../../calls/call.ts'
 import type { OutboundCall } from '../../framework/context.ts'
 
 export interface Attempt {
@@ -29,7 +30,7 @@ export class Attempts {
       ...outbound,
       call: (context) => {
         const { fetch, fetchUpTo, idempotencyKey } = context
-        const attempt: Attempt = { what: `${method.toUpperCase()} ${endpoint}`, idempotencyKey, calls: 0 }
+        const attempt: Attempt = { what: `${methodNamed(method)} ${endpoint}`, idempotencyKey, calls: 0 }
         this.all.push(attempt)
         const counting =
           (fetch: Fetch): Fetch =>

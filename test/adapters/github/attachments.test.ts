@@ -216,6 +216,24 @@ describe('an answer', () => {
     expect(schema.parse(JSON.parse(JSON.stringify(read)))).toEqual(read)
   })
 
+  it.each([
+    ['an issue', AnsweredIssue, issue],
+    ['a comment', AnsweredComment, { ...comment, body: null }],
+  ])('of %s has the object as GitHub sent it, which neither its JSON nor a copy has', (_, schema, given) => {
+    const sent = { ...given, body_html: `<img src="${SIGNED}">`, user: null }
+    const read = schema.parse(sent)
+    expect(read.original).toBe(sent)
+    expect(Object.keys(read.original)).toEqual(Object.keys({ ...given, body_html: '', user: null }))
+    expect([JSON.stringify(read).includes('"original"'), 'original' in { ...read }]).toEqual([false, false])
+  })
+
+  it.each([null, [], 'text', { ...issue, number: 'five' }])('that does not fit is refused: %j', (sent) => {
+    const { error } = AnsweredIssue.safeParse(sent)
+    expect(error?.issues[0]?.path).toEqual(
+      sent === null || typeof sent !== 'object' || Array.isArray(sent) ? [] : ['number'],
+    )
+  })
+
   it('of a comment without body and association has an empty one and NONE', () => {
     const read = AnsweredComment.parse({ ...comment, body: null, user: null })
     expect(read).toMatchObject({ body: '', author_association: 'NONE', user: null, attachments: [] })

@@ -166,18 +166,12 @@ describe('the comments feed', () => {
   })
 
   it.each<[string, object[], string, string | null]>([
-    ['its own updated_at, where that is before the newest of the first page', [issue(7), issue(12)], at(9), at(9)],
-    ['the newest updated_at of the first page, where its own is later', [issue(7), issue(8)], at(9), at(8)],
-    [
-      'the same of pages whose times are written otherwise',
-      [issue(7, '2026-01-01T02:08:00+02:00')],
-      at(9),
-      '2026-01-01T02:08:00+02:00',
-    ],
-    ['none where no issue was listed', [], at(9), null],
-    ['none where no time was listed', [issue(7, 'soon')], at(9), null],
-    ['none where its own is no time', [issue(7), issue(12)], 'soon', null],
-  ])('gives a recovered issue for a checkpoint %s', async (_, listed, updatedAt, checkpoint) => {
+    ['its updated_at, where the list has later ones', [issue(7), issue(12)], at(9), at(9)],
+    ['its updated_at, where the list has only earlier ones', [issue(7), issue(8)], at(9), at(9)],
+    ['its updated_at, where the list is empty', [], at(9), at(9)],
+    ['its updated_at as GitHub writes it', [], '2026-01-01T02:09:00+02:00', '2026-01-01T02:09:00+02:00'],
+    ['null where its updated_at is no time', [issue(7), issue(12)], 'soon', null],
+  ])('gives a recovered issue as checkpoint %s', async (_, listed, updatedAt, checkpoint) => {
     github.issues = listed
     github.comments = [comment(9)]
     github.alone = new Map([[9, issue(9, updatedAt)]])
@@ -251,8 +245,8 @@ describe('a listing that was cut off', () => {
     }
     const session = await list(null)
     expect(placesOf(session)).toEqual([
-      { page: 2, url: linkTo(2), newest: at(100) },
-      { page: 3, url: null, newest: at(100) },
+      { page: 2, url: linkTo(2) },
+      { page: 3, url: null },
     ])
   })
 
@@ -267,7 +261,7 @@ describe('a listing that was cut off', () => {
   ])('goes on with the next page, %s', async (_, url, path) => {
     github.issues = numbers(1, 250).map((number) => issue(number))
     const session = github.kit.syncSession(integration, null)
-    await session.bookmark(keptAt({ page: 3, url, newest: null }))
+    await session.bookmark(keptAt({ page: 3, url }))
     const next = await session.nextTry()
     await github.provider.syncIncremental(integration, next)
     expect(github.urls().map(({ origin, pathname }) => origin + pathname)).toEqual([
@@ -286,7 +280,7 @@ describe('a listing that was cut off', () => {
     const own = await github.integration({ metadata: { ...metadata } })
     github.issues = numbers(1, 250).map((number) => issue(number))
     const session = github.kit.syncSession(own, null)
-    await session.bookmark(keptAt({ page: 3, url: linkTo(3), newest: null, ...position }))
+    await session.bookmark(keptAt({ page: 3, url: linkTo(3), ...position }))
     const next = await session.nextTry()
     await github.provider.syncIncremental(own, next)
     const { owner, repo } = own.metadata
@@ -300,14 +294,14 @@ describe('a listing that was cut off', () => {
     const session = github.kit.syncSession(integration, CURSOR)
     github.issues = [issue(7)]
     await github.provider.syncIncremental(integration, session)
-    await session.bookmark(keptAt({ page: 2, url: null, newest: at(7) }))
+    await session.bookmark(keptAt({ page: 2, url: null }))
     github.forget()
     github.comments = [comment(7), comment(8)]
     github.alone = new Map([7, 8].map((number) => [number, issue(number)]))
     const next = await session.nextTry()
     await github.provider.syncIncremental(integration, next)
     expect(github.asked()).toEqual(['issues?page=2', 'issues/comments?page=1', 'issues/8'])
-    next.assertCheckpoints([at(7), at(7)])
+    next.assertCheckpoints([at(7), at(8)])
     expect(next.duplicatesDropped).toBe(0)
   })
 })

@@ -259,21 +259,33 @@ it('an address that the rules of egress refuse is refused as itself, and nothing
 })
 
 describe('a health check', () => {
-  it.each<[string, RequestListener, boolean]>([
-    ['the balance', json(200, { object: 'balance', available: [], pending: [] }), true],
-    ['401', stripeError(401, 'invalid_request_error'), false],
-    ['429', stripeError(429, 'invalid_request_error'), false],
-    ['500', stripeError(500, 'api_error'), false],
-    ['a page', html(200), false],
-    ['nothing at all', (_request, response) => void response.end(), false],
-    ['a list', json(200, []), false],
-    ['a dropped connection', dropped, false],
-    ['a cut body', cut, false],
-  ])('that gets %s', async (_, answer, healthy) => {
+  beforeEach(async () => {
+    integration = await makeIntegration(test, 'hasty', { credentials: CREDENTIALS })
+  })
+  const balance = json(200, { object: 'balance', available: [], pending: [] })
+
+  it.each<[string, RequestListener, boolean, number]>([
+    ['the balance', balance, true, 1],
+    ['401', stripeError(401, 'invalid_request_error'), false, 1],
+    ['429', stripeError(429, 'invalid_request_error'), false, 3],
+    ['500', stripeError(500, 'api_error'), false, 3],
+    ['a page', html(200), false, 1],
+    ['nothing at all', (_request, response) => void response.end(), false, 1],
+    ['a list', json(200, []), false, 1],
+    ['a dropped connection', dropped, false, 3],
+    ['a cut body', cut, false, 3],
+  ])('that gets %s', async (_, answer, healthy, attempts) => {
     server.answer = answer
     expect(await provider.healthCheck(integration)).toBe(healthy)
-    expect(server.received).toHaveLength(1)
-    expect(await rows()).toHaveLength(1)
+    expect(server.received).toHaveLength(attempts)
+    expect(await rows()).toHaveLength(attempts)
+  })
+
+  it('is true where a later attempt gets the balance', async () => {
+    server.answer = (request, response) =>
+      (server.received.length < 3 ? stripeError(500, 'api_error') : balance)(request, response)
+    expect(await provider.healthCheck(integration)).toBe(true)
+    expect(server.received).toHaveLength(3)
   })
 })
 

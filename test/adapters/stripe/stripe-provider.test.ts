@@ -150,7 +150,7 @@ describe('the account', () => {
 })
 
 describe('health', () => {
-  it('is the balance, asked for once', async () => {
+  it('is the balance', async () => {
     stripe.script({ body: { object: 'balance' } })
     expect(await stripe.provider.healthCheck(integration)).toBe(true)
     expect(await stripe.rows(integration)).toMatchObject([
@@ -160,8 +160,6 @@ describe('health', () => {
 
   it.each([
     ['bad credentials', { status: 401, body: { error: { type: 'invalid_request_error', message: 'no' } } }],
-    ['an error of Stripe', { status: 500, body: { error: { type: 'api_error', message: 'no' } } }],
-    ['a broken connection', 'cut'],
     ['a page', { body: '<html></html>' }],
     ['something else', { body: { object: 'account' } }],
     ['no kind', { body: { available: [] } }],
