@@ -26,7 +26,7 @@ import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
 import { constantAnswer, handshakeAnswer } from './answers.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
-import { ANY_VERSION, storeDeliveries } from './arrival-queries.ts'
+import { ANY_VERSION, isOrderedDelivery, storeDeliveries } from './arrival-queries.ts'
 import type { Ordering } from './order.ts'
 import { orderingOf } from './order.ts'
 import type { WebhookOwners } from './owners.ts'
@@ -86,7 +86,7 @@ export interface ArrivedParts {
   readonly unwanted: number
 }
 
-/** While one statement waits for the disk, the next one is prepared. */
+/** While one statement waits for the disk, the next one is prepared. Of each of the two queues. */
 const STATEMENTS_AT_ONCE = 2
 /** Tries to verify a delivery whose owner changes while it is stored. */
 const TRIES = 3
@@ -95,6 +95,8 @@ const TRIES = 3
 interface Desk {
   readonly owners: KnownOwners
   readonly rows: JoiningQueue<OwnedDelivery, StoredDelivery | 'changed'>
+  /** With ordering keys: their statements wait for locks of the keys, and no other delivery waits with them. */
+  readonly orderedRows: JoiningQueue<OwnedDelivery, StoredDelivery | 'changed'>
   readonly warnings: RepeatedWarnings
   readonly credit: VerificationCredit
   readonly verifier: WebhookVerifier
@@ -185,7 +187,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
   const refusedMethod = { kind: 'method not allowed', allowed } as const
   if (!(allowed as readonly string[]).includes(delivery.method)) return refusedMethod
   const desk = deskOf(framework)
-  const { owners, rows, warnings, credit } = desk
+  const { owners, warnings, credit } = desk
   const found = owners.find(delivery)
   // It does not await a value that is there already: under load the turns of the event loop are the cost of a delivery.
   let candidates = found instanceof Promise ? await found : found
@@ -258,6 +260,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
     }
     const bytes = (owned.parts ?? []).reduce((sum, { payload }) => sum + payload.length, owned.payload.length)
+    const rows = isOrderedDelivery(owned) ? desk.orderedRows : desk.rows
     let stored: StoredDelivery | 'changed'
     try {
       stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, bytes))
@@ -495,9 +498,8 @@ function deskOf(framework: Framework): Desk {
   const existing = DESKS.get(framework)
   if (existing !== undefined) return existing
   const { arrivalDb, tables, config, listeners, logger, clock } = framework
-  const desk: Desk = {
-    owners: new KnownOwners(framework),
-    rows: new JoiningQueue(
+  const queue = (): Desk['rows'] =>
+    new JoiningQueue(
       (deliveries) =>
         despiteDeadlocks(() =>
           storeDeliveries(arrivalDb, tables, deliveries, {
@@ -506,7 +508,11 @@ function deskOf(framework: Framework): Desk {
           }),
         ),
       { atOnce: STATEMENTS_AT_ONCE, gathers: true },
-    ),
+    )
+  const desk: Desk = {
+    owners: new KnownOwners(framework),
+    rows: queue(),
+    orderedRows: queue(),
     warnings: new RepeatedWarnings(logger, clock),
     credit: new VerificationCredit(),
     verifier: new WebhookVerifier(framework),
