@@ -220,11 +220,14 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
 
   const badSignature = (among: WebhookOwners): Arrival => ({
     kind: 'bad signature',
-    answer: constantAnswer(framework, provider, 'badSignature', integrationsOf(among)),
+    answer: constantAnswer(warnings, provider, 'badSignature', integrationsOf(among)),
   })
   if (provider.webhookDoor?.handshake !== undefined) {
     const isOwnRoute = delivery.integrationId !== null
-    const answer = await handshakeAnswer(framework, provider, { integration: first.integration, request, isOwnRoute })
+    const readAgain = () => owners.readAfter(delivery, arrivedAt)
+    const { integration } = first
+    const shaken = { integration, request, isOwnRoute, readAgain, warnings }
+    const answer = await handshakeAnswer(framework, provider, shaken)
     if (answer === 'refused') return badSignature(candidates)
     if (answer !== null && 'threw' in answer) return handshakeFailed(framework, delivery, answer.threw)
     if (answer !== null) return { kind: 'handshake', answer }
@@ -341,7 +344,8 @@ function arrived(
   }
   // Of a duplicate, too: a repeat may be the provider's answer to a wake-up that failed.
   framework.workflows.wakeInbox()
-  const answer = constantAnswer(framework, handles, stored === 'duplicate' ? 'duplicate' : 'accepted', [integration])
+  const { warnings } = deskOf(framework)
+  const answer = constantAnswer(warnings, handles, stored === 'duplicate' ? 'duplicate' : 'accepted', [integration])
   if (stored === 'duplicate') return { kind: 'duplicate', answer, parts }
   return { kind: 'queued', webhookId: 'id' in stored ? stored.id : (parts?.stored[0] as number), answer, parts }
 }
@@ -357,7 +361,7 @@ function unwanted(
   integration: Integration,
   { parts }: NewDelivery,
 ): Arrival {
-  const answer = constantAnswer(framework, handles, 'accepted', [integration])
+  const answer = constantAnswer(deskOf(framework).warnings, handles, 'accepted', [integration])
   // A delivery without an event counts as one.
   const count = parts?.length ?? 0
   return { kind: 'unwanted', answer, parts: count === 0 ? undefined : { stored: [], duplicates: 0, unwanted: count } }
