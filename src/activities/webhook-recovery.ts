@@ -77,7 +77,8 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
         ending.release()
         await stopServing()
       }
-      if (work.tally.handedBack > 0) throw new Error(`webhook ${webhookId} went back to pending before its handler ended`)
+      if (work.tally.handedBack > 0)
+        throw new Error(`webhook ${webhookId} went back to pending before its handler ended`)
       const state = await webhookState(db, tables, webhookId)
       const ended = work.tally.processed > 0 ? 'processed' : work.tally.failed > 0 ? 'failed' : null
       return {
