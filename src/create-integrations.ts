@@ -511,8 +511,8 @@ export interface Integrations {
 /** One for admissions, two for settlements: one of these may wait for the disk. */
 const MINUTE_SECONDS = 60
 const CALL_CONNECTIONS = 3
-/** Two statements that store deliveries (webhooks/arrival.ts), and one that looks for their owners. */
-const ARRIVAL_CONNECTIONS = 3
+/** Statements that store deliveries, two with ordering keys and two without (webhooks/arrival.ts), and one that looks for owners. */
+const ARRIVAL_CONNECTIONS = 5
 /**
  * A delivery waits for the statement under way, and for its own: 8 s at most. GitHub hangs up after 10 s
  * (https://docs.github.com/en/webhooks/using-webhooks/best-practices-for-using-webhooks#respond-within-10-seconds).

@@ -49,7 +49,7 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
      * May be run twice: a second try takes up the row that the first one still holds, and claims none that the first one
      * has settled.
      *
-     * @throws when the row went back to `pending` unhandled, since the worker stopped: to be tried by another one
+     * @throws when the row went back to `pending`, since the worker stopped before the handler ended: to be tried by another one
      */
     async processOneWebhook(input: ProcessOneWebhook): Promise<ProcessWebhookResult> {
       const { webhookId } = input
@@ -77,7 +77,8 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
         ending.release()
         await stopServing()
       }
-      if (work.tally.handedBack > 0) throw new Error(`webhook ${webhookId} went back to pending before its handler ran`)
+      if (work.tally.handedBack > 0)
+        throw new Error(`webhook ${webhookId} went back to pending before its handler ended`)
       const state = await webhookState(db, tables, webhookId)
       const ended = work.tally.processed > 0 ? 'processed' : work.tally.failed > 0 ? 'failed' : null
       return {

@@ -53,7 +53,7 @@ export interface PumpedQueue<Row extends ClaimedRow, Outcome extends Ended, Cont
   readonly startWindowMs: number
   claimNext(claim: string, room: ClaimRoom): Promise<Claimed<Row>>
   /** Where the row waits among those that a pump holds. */
-  place(row: Row): Pick<Queued<Row>, 'queue' | 'bytes' | 'guarded'>
+  place(row: Row): Pick<Queued<Row>, 'queue' | 'bytes' | 'guarded' | 'isOrdered'>
   /**
    * Runs the handler. Never throws.
    *

@@ -328,14 +328,14 @@ export class Pump<Row extends PumpedRow, Outcome> {
   }
 
   async #runRow(queued: Queued<Row>): Promise<void> {
-    const { row, queue } = queued
+    const { row, queue, isOrdered = false } = queued
     const controller = new AbortController()
     this.#running.set(row, controller)
     const outcome = await this.#options.source.run(row, controller.signal)
     this.#running.delete(row)
     this.#queues.done(queued, outcome !== null)
     if (outcome === null) this.#handBack([row])
-    else this.#settling.add({ queued, outcome }, this.#queues.hasBacklog(queue))
+    else this.#settling.add({ queued, outcome }, { isBacklog: this.#queues.hasBacklog(queue), isOrdered })
     this.#startRows(queue)
   }
 

@@ -43,6 +43,8 @@ export interface Queued<Row> {
   readonly startBy: number
   /** Rows of the same key run one at a time, the newest version first. */
   readonly guarded: { readonly key: string; readonly version: Version } | null
+  /** It has an ordering key: its outcome is stored apart from those without one. Default false. */
+  readonly isOrdered?: boolean
 }
 
 /** What may be claimed next. */

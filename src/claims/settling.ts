@@ -16,29 +16,49 @@ export interface SettlingOptions<Outcome> {
   readonly logger: Logger
 }
 
+/** What an outcome has in common with those that it is stored with. */
+export interface OutcomeKind {
+  /** Of an integration with a backlog. */
+  readonly isBacklog: boolean
+  /** Its row has an ordering key, so its statement may wait for the key's lock. Default false. */
+  readonly isOrdered?: boolean
+}
+
 /**
- * One statement at a time; what ends meanwhile goes with the next one. Outcomes of integrations with a backlog have a lane of their
- * own, in larger statements: others do not wait for them.
+ * A lane for each kind of outcome: none waits for a statement of another kind. In a lane it is one statement at a time; what ends
+ * meanwhile goes with the next one. Statements of a backlog are larger.
  */
 export class Settling<Outcome> {
-  readonly #quick: Lane<Outcome>
-  readonly #gathering: Lane<Outcome>
+  readonly #unordered: Lanes<Outcome>
+  readonly #ordered: Lanes<Outcome>
 
   constructor(options: SettlingOptions<Outcome>) {
-    this.#quick = new Lane(options, 0)
-    this.#gathering = new Lane(options, GATHER_MS)
+    this.#unordered = lanes(options)
+    this.#ordered = lanes(options)
   }
 
-  add(outcome: Outcome, isBacklog: boolean): void {
-    const lane = isBacklog ? this.#gathering : this.#quick
+  add(outcome: Outcome, { isBacklog, isOrdered = false }: OutcomeKind): void {
+    const { quick, gathering } = isOrdered ? this.#ordered : this.#unordered
+    const lane = isBacklog ? gathering : quick
     lane.add(outcome)
   }
 
   /** Waits for all of it. @throws the last error when the end came before it was stored */
   async finish(): Promise<void> {
-    await Promise.all([this.#quick.finish(), this.#gathering.finish()])
+    const all = [this.#unordered, this.#ordered].flatMap(({ quick, gathering }) => [quick, gathering])
+    await Promise.all(all.map((lane) => lane.finish()))
   }
 }
+
+interface Lanes<Outcome> {
+  readonly quick: Lane<Outcome>
+  readonly gathering: Lane<Outcome>
+}
+
+const lanes = <Outcome>(options: SettlingOptions<Outcome>): Lanes<Outcome> => ({
+  quick: new Lane(options, 0),
+  gathering: new Lane(options, GATHER_MS),
+})
 
 class Lane<Outcome> {
   #pending: Outcome[] = []

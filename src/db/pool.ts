@@ -175,6 +175,8 @@ class Link {
   #last: Promise<unknown>
   /** Whether statements have names; undefined: not known yet. */
   #names: boolean | undefined
+  /** Whether it leads to the server itself; undefined: not asked yet, or it does not matter. */
+  #direct: boolean | undefined
   /** The texts of those that have. */
   readonly #named = new Set<string>()
   #idleTimer: NodeJS.Timeout | undefined
@@ -251,7 +253,9 @@ class Link {
   }
 
   async #send(send: Send): Promise<unknown> {
-    this.#names ??= await this.#isDirect()
+    // With names by order of the URL, too: what is set on a direct connection is not only about them.
+    if (this.#names !== false) this.#direct ??= await this.#isDirect()
+    this.#names ??= this.#direct
     if (!this.isOpen) throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the statement')
     this.#sent = send(this.#client, (text) => this.#mayName(text))
     return this.#sent

@@ -114,7 +114,7 @@ export class IntegrationNotFound extends IntegrationsError {
   }
 }
 
-/** A run of the integration lives, and what was asked for must not happen beneath it. */
+/** A run of the integration lives, or a pause holds its place, and what was asked for must not happen beneath it. */
 export class IntegrationBusy extends IntegrationsError {
   override readonly code = 'integration_busy'
   constructor(
@@ -122,7 +122,9 @@ export class IntegrationBusy extends IntegrationsError {
     readonly busyWith: 'sync run' | 'backfill' = 'sync run',
   ) {
     super(
-      `A ${busyWith} of integration ${integrationId} lives. Wait for its end, or use force: it ends the ${busyWith === 'backfill' ? 'backfill' : 'run'} first.`,
+      busyWith === 'backfill'
+        ? `A backfill of integration ${integrationId} lives. Wait for its end, or use force: it ends the backfill first.`
+        : `A sync run of integration ${integrationId} lives, or a pause keeps one from starting. Wait for the run's end, or use force: it ends the run first, and a pause with it.`,
     )
   }
 }

@@ -12,9 +12,9 @@ const DRIVER_CODES: ReadonlySet<string> = new Set([
 
 /**
  * Of the server: the whole class 08, no connection left, and what it says when it stops, has crashed, starts or ends an idle
- * session. https://www.postgresql.org/docs/current/errcodes-appendix.html
+ * session, in a transaction (25P03) or outside of one. https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
-const SQLSTATE = /^(08[0-9A-Z]{3}|53300|57P0[1235])$/
+const SQLSTATE = /^(08[0-9A-Z]{3}|25P03|53300|57P0[1235])$/
 
 /** The code of the loss; null for any other error. A provider's broken connection is another error. */
 export function lostDatabase(error: unknown): string | null {

@@ -136,7 +136,6 @@ async function handle(
     return { status, error: outcome.error, result: outcome.result }
   }
   const { step, message } = await runSyncItem(framework, { ...piece.row, claim: CLAIM }, integration, {
-    claim: CLAIM,
     cancelled: signal,
     enough: signal,
     retry: null,

@@ -63,7 +63,8 @@ export interface OfStream {
 }
 
 /**
- * Takes nothing new in; what runs goes on. Without a run it keeps one from starting.
+ * Takes nothing new in; what runs goes on. Without a run it keeps one from starting. A run that is being cancelled takes the pause
+ * with it.
  *
  * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BackendUnreachable; InvalidArgumentException for a
  *   stream that its provider does not have, here and below

@@ -158,7 +158,8 @@ async function itemsRetriedByHand(db: Database, { syncItems, logs }: Tables, of:
 
 /**
  * Takes the rows of a run from dead claims. A first attempt goes back to the queue; a later one waits for as long as it
- * would have. A batch that comes late finds its claim gone and changes nothing.
+ * would have. A batch that comes late finds its claim gone and changes nothing. How far its listeners came is not known, so
+ * an item that was not judged is foreign.
  *
  * @param keep the run id of the workflow that resumes the run: the rows of its own batches stay. Null: no row stays
  * @param keepItems held by living workflows of their own
@@ -176,10 +177,12 @@ async function giveBackHeldItems(
 ): Promise<number> {
   const kept = given.keep === null ? sql`` : sql` and not starts_with(claim, ${`${given.keep}:`})`
   // A retry by hand holds its row between two attempts, too: it has begun no attempt then.
-  const begun = sql`case when claim like '%:waiting' then attempts else greatest(attempts - 1, 0) end`
+  const isBetweenAttempts = sql`claim like '%:waiting'`
+  const begun = sql`case when ${isBetweenAttempts} then attempts else greatest(attempts - 1, 0) end`
   const rows = await db.execute<{ id: string }>(sql`
     update ${syncItems}
-    set status = case when ${begun} > 0 then 'processing' else 'pending' end, attempts = ${begun}, claim = null
+    set status = case when ${begun} > 0 then 'processing' else 'pending' end, attempts = ${begun}, claim = null,
+        is_own = case when ${isBetweenAttempts} then is_own else coalesce(is_own, false) end
     where sync_log_id = ${given.syncLogId} and status = 'processing' and claim is not null
       and updated_at <= clock_timestamp() - make_interval(secs => ${given.olderThanSeconds})
       and id not in (select value::bigint from jsonb_array_elements_text(${jsonText(given.keepItems)}::jsonb))${kept}

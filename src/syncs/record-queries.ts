@@ -30,7 +30,8 @@ export interface ListedPart {
 }
 
 /**
- * Notes which of these records are as they were handled last. Only a full listing's note outlives that of a later run.
+ * Notes which of these records are as they were handled last. Only a full listing's note outlives that of a later run. Of a record that
+ * is listed twice the first part is noted: a bookmark may lie between the two.
  *
  * @returns these
  */
@@ -45,7 +46,9 @@ export async function markUnchanged(
   const given = listed.map(({ eventClass: e, externalId: x, hash: h }) => ({ e, x, h }))
   const rows = await despiteDeadlocks(() =>
     db.execute<{ event_class: string; external_id: string }>(sql`
-      update ${recordHashes} r set listed_log_id = ${syncLogId}, listed_part = ${part}, full_log_id = case
+      update ${recordHashes} r set listed_log_id = ${syncLogId},
+        listed_part = case when r.listed_log_id = ${syncLogId} then least(r.listed_part, ${part}::int) else ${part}::int end,
+        full_log_id = case
         when exists (select 1 from ${logs} l where l.id = r.listed_log_id and ${isFullListing(sql`l.metadata`)})
         then r.listed_log_id else r.full_log_id end
       from json_to_recordset(${JSON.stringify(given)}::json) as item (e text, x text, h text)
@@ -55,6 +58,24 @@ export async function markUnchanged(
       returning r.event_class, r.external_id`),
   )
   return rows.map(({ event_class: eventClass, external_id: externalId }) => ({ eventClass, externalId }))
+}
+
+/**
+ * Forgets the parts of a listing beyond this one: the next try numbers its own from there. That an earlier try named their records stays
+ * noted: none of them is taken for deleted.
+ */
+export async function forgetPartsBeyond(
+  db: Database,
+  { recordHashes }: Tables,
+  { integrationId, stream }: SyncOf,
+  { syncLogId, part }: ListedPart,
+): Promise<void> {
+  await despiteDeadlocks(() =>
+    db.execute(sql`
+      update ${recordHashes} set listed_part = null
+      where integration_id = ${integrationId} and stream = ${stream ?? OWN}
+        and listed_log_id = ${syncLogId} and listed_part > ${part}`),
+  )
 }
 
 /** The records that the earlier tries of a listing found unchanged, up to a part. */

@@ -7,8 +7,8 @@ import { integrationKey } from '../cache/integration-keys.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, isIntegrationsError } from '../framework/errors.ts'
-import { integrationLogger } from '../framework/logger.ts'
 import { redactText } from '../framework/redaction.ts'
+import type { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import { requireIntegration } from '../integrations/queries.ts'
 import type { HandlesWebhooks } from '../providers/contracts.ts'
 import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
@@ -16,6 +16,7 @@ import type { Integration } from '../providers/integration.ts'
 import type { DoorAnswer, DoorAnswerKind, Handshake, SentAnswer } from '../providers/webhook-door.ts'
 import { handshakeOf, sentAnswer } from '../providers/webhook-door.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
+import type { WebhookOwners } from './owners.ts'
 import { rotateWebhookSecret } from './secrets.ts'
 
 /** Most providers ask within seconds, while the call that creates their webhook waits. */
@@ -52,18 +53,29 @@ export async function expectHandshake(
 
 const expectationKey = (id: number): string => integrationKey(id, 'webhook-handshake')
 
+/** A request that may be a handshake. */
+export interface Shaken {
+  readonly integration: Integration
+  readonly request: WebhookRequest
+  /** The URL names the integration. */
+  readonly isOwnRoute: boolean
+  /** Reads the integration as it is after the request came in. Requests at once share a read. */
+  readonly readAgain: () => Promise<WebhookOwners>
+  readonly warnings: RepeatedWarnings
+}
+
 /**
  * The answer of the provider's handshake. Null: an ordinary delivery.
  *
- * @param isOwnRoute the URL names the integration
  * @returns `threw`: the name of what the provider threw. Its message may quote what a stranger has sent
  * @throws what keeps a secret from being stored
  */
 export async function handshakeAnswer(
   framework: Framework,
   provider: HandlesWebhooks,
-  { integration, request, isOwnRoute }: { integration: Integration; request: WebhookRequest; isOwnRoute: boolean },
+  shaken: Shaken,
 ): Promise<SentAnswer | 'refused' | { readonly threw: string } | null> {
+  const { integration, request, warnings } = shaken
   let handshake: Handshake | null
   try {
     handshake = await handshakeOf(provider, integration, request)
@@ -72,18 +84,19 @@ export async function handshakeAnswer(
   }
   if (handshake === null) return null
   const { sent, storeSecret } = handshake
-  if ('fault' in sent) return refused(framework, integration, sent.fault)
-  if (holdsSecret(sent, integration, request)) return refused(framework, integration, HOLDS_SECRET)
+  if ('fault' in sent) return refused(warnings, integration, sent.fault)
+  if (holdsSecret(sent, integration, request)) return refused(warnings, integration, HOLDS_SECRET)
   if (storeSecret === undefined) return sent
-  const fault = await takeSecret(framework, integration, { storeSecret, isOwnRoute })
-  return fault === null ? sent : refused(framework, integration, fault)
+  const fault = await takeSecret(framework, shaken, storeSecret)
+  return fault === null ? sent : refused(warnings, integration, fault)
 }
 
 const HOLDS_SECRET = 'it holds something of the integration’s credentials that the request did not bring'
 
-function refused(framework: Framework, integration: Integration, why: string): 'refused' {
-  integrationLogger(framework, integration).warn(
-    { event: 'webhook.answer_refused', why },
+function refused(warnings: RepeatedWarnings, { id, provider }: Integration, why: string): 'refused' {
+  warnings.warn(
+    `answer ${id} ${why}`,
+    () => ({ event: 'webhook.answer_refused', provider, integration: id, why }),
     'the answer of a webhook door was not sent',
   )
   return 'refused'
@@ -92,16 +105,19 @@ function refused(framework: Framework, integration: Integration, why: string): '
 /** @returns why it is not taken; null: it is in force */
 async function takeSecret(
   framework: Framework,
-  integration: Integration,
-  { storeSecret, isOwnRoute }: { storeSecret: string; isOwnRoute: boolean },
+  { isOwnRoute, readAgain }: Shaken,
+  storeSecret: string,
 ): Promise<string | null> {
   if (!isOwnRoute) return 'a secret comes in on the route with the id only'
   // Sent again: the answer to the first one was lost. The door's copy may be older than the first one.
-  const { webhook_secret: known } = (await integration.refresh()).credentialsArray()
+  const read = await readAgain()
+  const [owner] = read.owners
+  if (owner === undefined) return 'the integration is gone or switched off'
+  const { integration } = owner
+  const { webhook_secret: known } = integration.credentialsArray()
   if (known === storeSecret) return null
   if (!STORABLE_SECRET.test(storeSecret)) return 'a secret has 8 to 255 printable characters'
-  // Of two handshakes at once, one is expected.
-  if ((await framework.cache.take(expectationKey(integration.id))) === undefined)
+  if (!(await isExpected(framework, integration.id, read)))
     return 'no handshake was expected; webhooks.expectHandshake() comes first'
   try {
     await rotateWebhookSecret(framework, integration.id, { secret: storeSecret })
@@ -110,6 +126,20 @@ async function takeSecret(
     if (!isIntegrationsError(error, 'invalid_argument')) throw error
   }
   return null
+}
+
+const EXPECTED = new WeakMap<WebhookOwners, Promise<boolean>>()
+
+/**
+ * Ends the expectation, so of two handshakes at once only one is expected. Those that share a read share the statement, too: anyone
+ * may send any number of them.
+ */
+async function isExpected({ cache }: Framework, id: number, read: WebhookOwners): Promise<boolean> {
+  const asked = EXPECTED.get(read)
+  if (asked !== undefined) return asked.then(() => false)
+  const taken = cache.take(expectationKey(id)).then((value) => value !== undefined)
+  EXPECTED.set(read, taken)
+  return taken
 }
 
 /** Whether an answer holds a text of the credentials. What the request itself brought tells its sender nothing. */
@@ -137,7 +167,7 @@ const CLEAN = new WeakMap<Integration, WeakSet<SentAnswer>>()
  * @param among integrations whose credentials it must not hold
  */
 export function constantAnswer(
-  framework: Framework,
+  warnings: RepeatedWarnings,
   { webhookDoor: door }: HandlesWebhooks,
   kind: ConstantKind,
   among: readonly Integration[],
@@ -156,7 +186,7 @@ export function constantAnswer(
     CLEAN.set(integration, clean)
     if (clean.has(sent)) continue
     if (holdsSecret(sent, integration)) {
-      refused(framework, integration, HOLDS_SECRET)
+      refused(warnings, integration, HOLDS_SECRET)
       return undefined
     }
     clean.add(sent)

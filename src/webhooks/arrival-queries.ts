@@ -204,6 +204,10 @@ function rowsOf(delivery: OwnedDelivery): NewRow[] {
   return parts.map((part) => ({ ...part, delivery, wholeId: deliveryId }))
 }
 
+/** Whether a delivery, or a part of it, has an ordering key. Its statement takes the key's lock. */
+export const isOrderedDelivery = ({ ordering, parts }: NewDelivery): boolean =>
+  parts === undefined ? ordering !== undefined : parts.some((part) => part.ordering !== undefined)
+
 function orderedKeys(deliveries: readonly OwnedDelivery[]): OrderedKey[] {
   return deliveries.flatMap(({ owner: { integrationId }, ordering, parts }) =>
     (parts ?? [{ ordering }]).flatMap(({ ordering: of }) =>

@@ -26,7 +26,7 @@ import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
 import { constantAnswer, handshakeAnswer } from './answers.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
-import { ANY_VERSION, storeDeliveries } from './arrival-queries.ts'
+import { ANY_VERSION, isOrderedDelivery, storeDeliveries } from './arrival-queries.ts'
 import type { Ordering } from './order.ts'
 import { orderingOf } from './order.ts'
 import type { WebhookOwners } from './owners.ts'
@@ -86,7 +86,7 @@ export interface ArrivedParts {
   readonly unwanted: number
 }
 
-/** While one statement waits for the disk, the next one is prepared. */
+/** While one statement waits for the disk, the next one is prepared. Of each of the two queues. */
 const STATEMENTS_AT_ONCE = 2
 /** Tries to verify a delivery whose owner changes while it is stored. */
 const TRIES = 3
@@ -95,6 +95,8 @@ const TRIES = 3
 interface Desk {
   readonly owners: KnownOwners
   readonly rows: JoiningQueue<OwnedDelivery, StoredDelivery | 'changed'>
+  /** With ordering keys: their statements wait for locks of the keys, and no other delivery waits with them. */
+  readonly orderedRows: JoiningQueue<OwnedDelivery, StoredDelivery | 'changed'>
   readonly warnings: RepeatedWarnings
   readonly credit: VerificationCredit
   readonly verifier: WebhookVerifier
@@ -185,7 +187,7 @@ function notStored(
 async function receive(framework: Framework, provider: HandlesWebhooks, delivery: Delivery): Promise<Arrival> {
   const arrivedAt = performance.now()
   const desk = deskOf(framework)
-  const { owners, rows, warnings, credit } = desk
+  const { owners, warnings, credit } = desk
   const found = owners.find(delivery)
   // It does not await a value that is there already: under load the turns of the event loop are the cost of a delivery.
   let candidates = found instanceof Promise ? await found : found
@@ -218,11 +220,14 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
 
   const badSignature = (among: WebhookOwners): Arrival => ({
     kind: 'bad signature',
-    answer: constantAnswer(framework, provider, 'badSignature', integrationsOf(among)),
+    answer: constantAnswer(warnings, provider, 'badSignature', integrationsOf(among)),
   })
   if (provider.webhookDoor?.handshake !== undefined || provider.answerWebhookChallenge !== undefined) {
     const isOwnRoute = delivery.integrationId !== null
-    const answer = await handshakeAnswer(framework, provider, { integration: first.integration, request, isOwnRoute })
+    const readAgain = () => owners.readAfter(delivery, arrivedAt)
+    const { integration } = first
+    const shaken = { integration, request, isOwnRoute, readAgain, warnings }
+    const answer = await handshakeAnswer(framework, provider, shaken)
     if (answer === 'refused') return badSignature(candidates)
     if (answer !== null && 'threw' in answer) return handshakeFailed(framework, delivery, answer.threw)
     if (answer !== null) return { kind: 'handshake', answer }
@@ -259,6 +264,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
     }
     const bytes = (owned.parts ?? []).reduce((sum, { payload }) => sum + payload.length, owned.payload.length)
+    const rows = isOrderedDelivery(owned) ? desk.orderedRows : desk.rows
     let stored: StoredDelivery | 'changed'
     try {
       stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, bytes))
@@ -339,7 +345,8 @@ function arrived(
   }
   // Of a duplicate, too: a repeat may be the provider's answer to a wake-up that failed.
   framework.workflows.wakeInbox()
-  const answer = constantAnswer(framework, handles, stored === 'duplicate' ? 'duplicate' : 'accepted', [integration])
+  const { warnings } = deskOf(framework)
+  const answer = constantAnswer(warnings, handles, stored === 'duplicate' ? 'duplicate' : 'accepted', [integration])
   if (stored === 'duplicate') return { kind: 'duplicate', answer, parts }
   return { kind: 'queued', webhookId: 'id' in stored ? stored.id : (parts?.stored[0] as number), answer, parts }
 }
@@ -355,7 +362,7 @@ function unwanted(
   integration: Integration,
   { parts }: NewDelivery,
 ): Arrival {
-  const answer = constantAnswer(framework, handles, 'accepted', [integration])
+  const answer = constantAnswer(deskOf(framework).warnings, handles, 'accepted', [integration])
   // A delivery without an event counts as one.
   const count = parts?.length ?? 0
   return { kind: 'unwanted', answer, parts: count === 0 ? undefined : { stored: [], duplicates: 0, unwanted: count } }
@@ -496,9 +503,8 @@ function deskOf(framework: Framework): Desk {
   const existing = DESKS.get(framework)
   if (existing !== undefined) return existing
   const { arrivalDb, tables, config, listeners, logger, clock } = framework
-  const desk: Desk = {
-    owners: new KnownOwners(framework),
-    rows: new JoiningQueue(
+  const queue = (): Desk['rows'] =>
+    new JoiningQueue(
       (deliveries) =>
         despiteDeadlocks(() =>
           storeDeliveries(arrivalDb, tables, deliveries, {
@@ -507,7 +513,11 @@ function deskOf(framework: Framework): Desk {
           }),
         ),
       { atOnce: STATEMENTS_AT_ONCE, gathers: true },
-    ),
+    )
+  const desk: Desk = {
+    owners: new KnownOwners(framework),
+    rows: queue(),
+    orderedRows: queue(),
     warnings: new RepeatedWarnings(logger, clock),
     credit: new VerificationCredit(),
     verifier: new WebhookVerifier(framework),

@@ -48,13 +48,14 @@ export function webhookQueue(framework: Framework): WebhookQueue {
         queue: row.integrationId,
         bytes: row.payload.length,
         guarded: guarded === null ? null : { key: guarded.keyHash, version: guarded.version },
+        isOrdered: row.orderingKey !== null,
       }
     },
     async run(row, integration, enough) {
       const settlement = await runWebhook(framework, row, integration, { handled, enough })
       return settlement === null ? null : { row, settlement, hasRun: true }
     },
-    // Without an ordering key it is the one statement of every settlement.
+    // Without ordering keys, which a pump's lanes keep apart, it is the one statement of every settlement.
     store: (outcomes) => {
       const settlements = outcomes.map(({ row, settlement }) =>
         row.orderingKey === null ? settlement : { ...settlement, keepsTurn: isTriedAgain(settlement, config) },

@@ -6,6 +6,7 @@ import {
   log,
   ParentClosePolicy,
   proxyActivities,
+  setDefaultSignalHandler,
   setHandler,
   startChild,
   workflowInfo,
@@ -45,26 +46,43 @@ export class RunControls {
   onPauseChange: () => void = () => {}
   /** Starts the next attempt of an item now. False: no such item waits in this run. */
   tryNow: (itemId: number) => boolean = () => false
-  /** A pause came before the run did anything, also if it has ended since: a pause without a run starts none. */
-  readonly hasBegunPaused: boolean
   #state: ControlState
 
   constructor(carried: ControlState = { pausedAt: null, pausedMs: 0 }) {
     this.#state = carried
-    // A signal that came with the start is delivered during this call, before the run does anything.
-    const onPause = (): void => this.#change({ pausedAt: this.#state.pausedAt ?? Date.now() })
-    const onResume = (): void => this.#change({ pausedMs: this.pausedMs, pausedAt: null })
-    setHandler(pause, onPause, {
-      description: 'Takes nothing new in; what runs goes on. Without a run it keeps one from starting. No input.',
-    })
-    this.hasBegunPaused = this.isPaused
-    setHandler(resume, onResume, { description: 'Ends a pause. No input.' })
     setHandler(cancel, () => this.work.cancel(), {
       description: "Ends the run after what it has under way, as Temporal's own cancellation does. No input.",
     })
     setHandler(itemsChanged, () => this.lookAgain(), {
       description: 'Items of the run were changed from outside: it looks at them again. No input.',
     })
+  }
+
+  /**
+   * Handles `pause` and `resume`. Call it once all other signals have a handler.
+   *
+   * Signals that came with the start of a history are delivered during this call, before the run does anything. A handler of
+   * one name gets all of that name first, so one handler takes both: the order they were sent in decides.
+   *
+   * @returns whether a pause was among them, also if it has ended since: a pause without a run starts none
+   */
+  handlePauses(): boolean {
+    const onPause = (): void => this.#change({ pausedAt: this.#state.pausedAt ?? Date.now() })
+    const onResume = (): void => this.#change({ pausedMs: this.pausedMs, pausedAt: null })
+    let hasBegunPaused = false
+    setDefaultSignalHandler((name) => {
+      if (name === pause.name) {
+        hasBegunPaused = true
+        onPause()
+      }
+      if (name === resume.name) onResume()
+    })
+    setDefaultSignalHandler(undefined)
+    setHandler(pause, onPause, {
+      description: 'Takes nothing new in; what runs goes on. Without a run it keeps one from starting. No input.',
+    })
+    setHandler(resume, onResume, { description: 'Ends a pause. No input.' })
+    return hasBegunPaused
   }
 
   get state(): ControlState {

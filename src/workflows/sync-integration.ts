@@ -80,9 +80,10 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
   setHandler(syncProgress, () => progress.read(), {
     description: 'How far the run is: its phase, counts of items, rate, and whether it is paused.',
   })
+  const hasBegunPaused = controls.handlePauses()
 
   const wholeRun = async (): Promise<SyncOutcome> => {
-    let stage: RunStage = carried?.stage ?? { kind: controls.hasBegunPaused ? 'held' : 'opening' }
+    let stage: RunStage = carried?.stage ?? { kind: hasBegunPaused ? 'held' : 'opening' }
     for (;;) {
       const end = await throughStage(stage).catch(async (error: unknown) => {
         // A run that is given up is over, too. A cancelled one ends its pause with it.

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import { serve } from '@hono/node-server'
 import type { Hono } from 'hono'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
 import { keepClaim } from '../../src/claims/lease-queries.ts'
 import type { WebhookRow } from '../../src/db/schema/tables.ts'
@@ -807,6 +807,21 @@ describe('a secret that a handshake brings', () => {
       ['one-of-two-secrets', 'two-of-two-secrets'].map((each) => shake(route(to), each)),
     )
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 403])
+  })
+
+  it('of a stranger costs a line a minute, and those at once share their statements', async () => {
+    const to = await shaking()
+    const take = vi.spyOn(test.framework.cache, 'take')
+    onTestFinished(() => take.mockRestore())
+    const before = test.lines.length
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, at) => shake(route(to), `secret-of-a-stranger-${at}`)),
+    )
+    expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(403))
+    // At most ten a second.
+    expect(take.mock.calls.length).toBeLessThan(25)
+    const lines = test.lines.slice(before).filter(({ fields }) => fields.integration === to.id)
+    expect(lines).toMatchObject([{ fields: { event: 'webhook.answer_refused', provider: to.provider, times: 1 } }])
   })
 })
 

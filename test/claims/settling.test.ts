@@ -26,14 +26,17 @@ function scripted(answers?: () => Promise<void>) {
   return { settling, statements, sent, settled, end }
 }
 
+const ALONE = { isBacklog: false }
+const BACKLOG = { isBacklog: true }
+
 const count = (from: number, length: number) => Array.from({ length }, (_, n) => from + n)
 
 describe('outcomes', () => {
   it('alone are stored at once; what ends meanwhile goes with the next statement', async () => {
     const { settling, statements, sent, settled } = scripted()
-    settling.add(1, false)
-    settling.add(2, false)
-    settling.add(3, false)
+    settling.add(1, ALONE)
+    settling.add(2, ALONE)
+    settling.add(3, ALONE)
     expect(sent()).toEqual([[1]])
     statements[0]?.answer.happen()
     await vi.waitFor(() => expect(sent()).toEqual([[1], [2, 3]]), SOON)
@@ -45,7 +48,7 @@ describe('outcomes', () => {
 
   it('go 200 to a statement at most', async () => {
     const { settling, sent, statements } = scripted()
-    for (const n of count(0, 302)) settling.add(n, false)
+    for (const n of count(0, 302)) settling.add(n, ALONE)
     statements[0]?.answer.happen()
     await vi.waitFor(() => expect(sent()).toHaveLength(2), SOON)
     statements[1]?.answer.happen()
@@ -55,33 +58,43 @@ describe('outcomes', () => {
 
   it('of an integration with a backlog gather: 50 are stored at once, fewer after a moment', async () => {
     const { settling, sent } = scripted(async () => {})
-    for (const n of count(0, 49)) settling.add(n, true)
+    for (const n of count(0, 49)) settling.add(n, BACKLOG)
     expect(sent()).toEqual([])
-    settling.add(49, true)
+    settling.add(49, BACKLOG)
     expect(sent()).toEqual([count(0, 50)])
     await settling.finish()
-    settling.add(50, true)
+    settling.add(50, BACKLOG)
     expect(sent()).toHaveLength(1)
     await vi.waitFor(() => expect(sent()).toEqual([count(0, 50), [50]]), SOON)
   })
 
   it('of others do not wait for a backlog’s statement', async () => {
     const { settling, sent, settled, statements } = scripted()
-    for (const n of count(0, 50)) settling.add(n, true)
-    settling.add(99, false)
+    for (const n of count(0, 50)) settling.add(n, BACKLOG)
+    settling.add(99, ALONE)
     expect(sent()).toEqual([count(0, 50), [99]])
     statements[1]?.answer.happen()
     await vi.waitFor(() => expect(settled).toEqual([99]), SOON)
   })
 
+  it.each([ALONE, BACKLOG])('without an ordering key do not wait for those with one: $isBacklog', async (kind) => {
+    const { settling, sent, settled, statements } = scripted()
+    for (const n of count(0, 50)) settling.add(n, { ...kind, isOrdered: true })
+    const before = sent().length
+    for (const n of count(100, 50)) settling.add(n, kind)
+    expect(sent().slice(before)).toEqual([kind === ALONE ? [100] : count(100, 50)])
+    statements.at(-1)?.answer.happen()
+    await vi.waitFor(() => expect(settled).toEqual(sent().at(before)), SOON)
+  })
+
   it.each(count(0, 12))('that come %i microtasks after a settlement lie no longer than others', async (ticks) => {
     const { settling, settled, sent } = scripted(async () => {})
     const gone = occasion()
-    settling.add(1, false)
+    settling.add(1, ALONE)
     void (async () => {
       while (settled.length === 0) await null
       for (let n = 0; n < ticks; n += 1) await null
-      settling.add(2, false)
+      settling.add(2, ALONE)
       gone.happen()
     })()
     await gone.happened
@@ -94,7 +107,7 @@ describe('outcomes', () => {
       tries += 1
       if (tries < 3) throw new Error('away for a moment')
     })
-    settling.add(1, false)
+    settling.add(1, ALONE)
     await settling.finish()
     expect([tries, settled]).toEqual([3, [1]])
   })
@@ -106,8 +119,8 @@ describe('outcomes', () => {
       if (tries === 1) throw new Error('away')
     })
     end.abort()
-    settling.add(1, false)
-    settling.add(2, false)
+    settling.add(1, ALONE)
+    settling.add(2, ALONE)
     await expect(settling.finish()).rejects.toThrow('away')
     expect(sent()).toEqual([[1], [2]])
     expect(settled).toEqual([1, 2])

@@ -50,6 +50,7 @@ describe('statements', () => {
 
   it('with parameters have a name each on a connection to the server itself, and are planned each time', async () => {
     expect(await ask(database)).toEqual({ n: 1, mode: 'force_custom_plan' })
+    expect(await ask(`${database}?prepare=true`)).toEqual({ n: 1, mode: 'force_custom_plan' })
   })
 
   it('have none where the URL or the client of the host says so', async () => {

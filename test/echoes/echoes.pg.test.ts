@@ -1,5 +1,6 @@
 /** What we wrote ourselves and what is news, row by row of docs/behaviour/echoes.md, "What may come in between". */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { runItemBatch } from '../../src/activities/item-activities.ts'
 import { PumpedWork } from '../../src/claims/claimed-work.ts'
 import { closeEndedLoops } from '../../src/echoes/loops.ts'
 import type { Json } from '../../src/framework/json.ts'
@@ -17,7 +18,16 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
-import { itemsOf, logsOf, makeIntegration, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
+import {
+  itemsOf,
+  logsOf,
+  makeIntegration,
+  makeItem,
+  makeRun,
+  makeWebhook,
+  setIntegration,
+  webhookOf,
+} from '../support/rows.ts'
 import { workOff } from '../support/work-off.ts'
 
 interface Note {
@@ -306,6 +316,34 @@ describe('a sync item', () => {
     const listed: (boolean | null)[] = []
     for await (const { isOwn } of listSyncItems(test.framework, { integrationId: integration.id })) listed.push(isOwn)
     expect(listed).toEqual([false, true])
+  })
+
+  it.each([
+    ['and another run goes on with it', 'dead:1', true],
+    ['and its activity is tried again', 'mine:1', false],
+    ['twice, and a worker that stops hands it back', 'mine:1', true],
+  ])('whose worker died is foreign, %s', async (_, claim, isGivenBack) => {
+    const told: string[] = []
+    const skipping = ({ payload }: NoteSynced) => void told.push(payload.text)
+    listen(test, NoteSynced, skipping, { skipOwn: true })
+    await write('X')
+    const run = await makeRun(test, integration.id, { adopted_by: 'mine' })
+    const payload = { v: NoteSynced.version, data: { ...note('X') } }
+    const held = { status: 'processing', attempts: 1, claim, eventClass: NoteSynced.type, payload } as const
+    const item = await makeItem(test, run, held)
+    const batch = (signal = new AbortController().signal) =>
+      runItemBatch(
+        test.framework,
+        { syncLogId: run.id, claim: 'mine:1', take: { kind: 'pending', limit: 10 } },
+        { cancelled: signal },
+      )
+    if (claim === 'dead:1') await test.activities.takeOverSyncRun({ integrationId: integration.id, syncLogId: run.id })
+    else if (isGivenBack) await batch(AbortSignal.abort())
+    if (isGivenBack)
+      expect(await itemsOf(test, run.id)).toMatchObject([{ id: item.id, status: 'pending', attempts: 0 }])
+    await batch()
+    expect(await itemsOf(test, run.id)).toMatchObject([{ id: item.id, status: 'success', isOwn: false }])
+    expect(told).toEqual(['X'])
   })
 })
 

@@ -41,7 +41,7 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
   IntegrationBusy: {
     error: new exported.IntegrationBusy(42),
     code: 'integration_busy',
-    says: ['42', 'lives', 'force'],
+    says: ['42', 'lives', 'a pause', 'force'],
   },
   IntegrationInactive: {
     error: new exported.IntegrationInactive(42, 'its health'),

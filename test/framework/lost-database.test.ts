@@ -12,7 +12,7 @@ describe('a Postgres that went away', () => {
     (code) => expect(lostDatabase(coded(code))).toBe(code),
   )
 
-  it.each(['08000', '08006', '08P01', '53300', '57P01', '57P02', '57P03', '57P05'])(
+  it.each(['08000', '08006', '08P01', '25P03', '53300', '57P01', '57P02', '57P03', '57P05'])(
     'is known by its own word: %s',
     (code) => expect(lostDatabase(fromServer(code))).toBe(code),
   )

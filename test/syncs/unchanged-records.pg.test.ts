@@ -229,6 +229,32 @@ describe('a listing', () => {
     expect((await integration.refresh()).syncCursor).toBe('9')
   })
 
+  it('that begins again counts what it names itself, not what the first try named', async () => {
+    lists = listing(['a', { id: 'a' }], ['b', { id: 'b' }], ['c', { id: 'c' }])
+    await run()
+    let tries = 0
+    let has: boolean[] = []
+    lists = async (session) => {
+      tries += 1
+      if (tries === 1) {
+        // As many as are stored together, without a bookmark: the next try begins at the beginning.
+        const others = Array.from({ length: 499 }, (_, n) => [`x${n}`, { id: `x${n}` }] as const)
+        await listing(['a', { id: 'a' }], ...others)(session)
+        throw new Error('the listing breaks off')
+      }
+      if (tries === 2) {
+        await listing(['b', { id: 'b' }])(session)
+        await session.bookmark('behind b')
+        throw new Error('the listing breaks off')
+      }
+      has = ['a', 'b', 'c'].map((id) => session.has(OtherSynced, id))
+      await listing(['c', { id: 'c' }], ['a', { id: 'a' }])(session)
+    }
+    const syncLogId = await run()
+    expect(has).toEqual([false, true, false])
+    expect(await metadataOf(syncLogId)).toMatchObject({ listed: 3, unchanged: 3, duplicates_dropped: 0 })
+  })
+
   it.each([
     ['another change', 3],
     ['what was handled last', 1],

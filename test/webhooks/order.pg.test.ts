@@ -1,11 +1,13 @@
 /** Webhooks of one ordering key, one after the other. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { sql } from 'drizzle-orm'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import type { Json } from '../../src/framework/json.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
 import { eraseIntegration } from '../../src/retention/erasure.ts'
 import { dismissWebhook, dismissWebhooks } from '../../src/webhooks/dismissal.ts'
+import { lockKeys } from '../../src/webhooks/order.ts'
 import { recoverWebhooks } from '../../src/webhooks/recovery.ts'
 import { replayWebhooks, startReplay } from '../../src/webhooks/replay.ts'
 import { wakePendingInbox } from '../../src/webhooks/wake.ts'
@@ -14,6 +16,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
 import { makeIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 import { workOff } from '../support/work-off.ts'
 import { splitProvider } from './split-provider.ts'
 
@@ -360,4 +363,53 @@ describe('a webhook without a key', () => {
     await work()
     expect(await statuses()).toEqual(['processed', 'processed'])
   })
+
+  it('is stored while others wait for the lock of their key', async () => {
+    const release = await locked('a')
+    // Two statements with keys may be under way, and the third waits behind them.
+    const ordered = Promise.allSettled(many('a', 1, 3).map((told) => deliver(told)))
+    await expect.poll(waitingForLocks, SOON).toBe(2)
+    await deliver({ key: null, n: 1 })
+    await release()
+    await ordered
+  })
+
+  it('is settled while others wait for the lock of their key', async () => {
+    await deliver({ key: null, n: 1 }, { key: 'a', n: 1 }, { key: null, n: 2 })
+    const release = await locked('a')
+    handle = async ({ key }) => {
+      if (key === null) await expect.poll(waitingForLocks, SOON).toBe(1)
+    }
+    const worked = work()
+    await expect.poll(statuses, SOON).toEqual(['processed', 'processing true', 'processed'])
+    await release()
+    await worked
+    expect(await statuses()).toEqual(['processed', 'processed', 'processed'])
+  })
+
+  /** Holds the lock of a key, as a long statement of another process does. */
+  async function locked(key: string): Promise<() => Promise<void>> {
+    const [held, over] = [occasion(), occasion()]
+    const { db, tables } = test.framework
+    const session = db.transaction(async (tx) => {
+      await lockKeys(tx, tables, [{ integrationId: to.id, key }])
+      await tx.execute(sql`set local idle_in_transaction_session_timeout = 0`)
+      held.happen()
+      await over.happened
+    })
+    const release = async (): Promise<void> => {
+      over.happen()
+      await session
+    }
+    onTestFinished(release)
+    await held.happened
+    return release
+  }
+
+  async function waitingForLocks(): Promise<number> {
+    const [row] = await test.sql<{ waiting: number }[]>`
+      select count(*)::int as waiting from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'`
+    return row?.waiting ?? -1
+  }
 })

@@ -45,6 +45,7 @@ async function untilStopped(): Promise<void> {
 }
 
 describe('a pause without a run', () => {
+  let lateWorkers = 0
   const paused = (scene: Pick<Scene, 'client' | 'taskQueue' | 'workflowId'>) =>
     scene.client.signalWithStart(WORKFLOW.syncIntegration, {
       workflowId: scene.workflowId,
@@ -70,21 +71,49 @@ describe('a pause without a run', () => {
 
   it('that has ended before a worker took the first task starts no run', async () => {
     const sync = new ScriptedSync(1)
-    const taskQueue = 'paused-without-a-worker'
-    const workflowId = `${taskQueue}:sync:7`
-    const held = await paused({ client: stage.env.client.workflow, taskQueue, workflowId })
-    await held.signal(resume)
-    const worker = await Worker.create({
-      connection: stage.env.nativeConnection,
-      taskQueue,
-      workflowBundle: stage.bundle,
-      activities: sync.activities(),
-      shutdownForceTime: SHUTDOWN_FORCE_TIME,
+    const end = await withLateWorker(sync, async (held, whileAtWork) => {
+      await held.signal(resume)
+      return whileAtWork(() => held.result())
     })
-    const end = await worker.runUntil(held.result())
     expect(end).toMatchObject({ kind: 'not this time', reason: expect.stringContaining('pause') })
     expect(sync.calls).toEqual([])
   })
+
+  it('that came again before a worker took the first task holds: the order of the signals decides', async () => {
+    const sync = new ScriptedSync(1)
+    await withLateWorker(sync, async (held, whileAtWork) => {
+      await held.signal(resume)
+      await held.signal(pause)
+      await whileAtWork(async () => {
+        expect(await held.query(syncProgress)).toMatchObject({ phase: 'held', isPaused: true })
+        await held.signal(resume)
+        expect(await held.result()).toMatchObject({ kind: 'not this time' })
+      })
+    })
+    expect(sync.calls).toEqual([])
+  })
+
+  type Held = Awaited<ReturnType<typeof paused>>
+  /** A paused run whose signals come before a worker takes its first task. */
+  async function withLateWorker<Result>(
+    sync: ScriptedSync,
+    signalled: (held: Held, whileAtWork: <End>(during: () => Promise<End>) => Promise<End>) => Promise<Result>,
+  ): Promise<Result> {
+    lateWorkers += 1
+    const taskQueue = `paused-without-a-worker-${lateWorkers}`
+    const workflowId = `${taskQueue}:sync:7`
+    const held = await paused({ client: stage.env.client.workflow, taskQueue, workflowId })
+    return signalled(held, async (during) => {
+      const worker = await Worker.create({
+        connection: stage.env.nativeConnection,
+        taskQueue,
+        workflowBundle: stage.bundle,
+        activities: sync.activities(),
+        shutdownForceTime: SHUTDOWN_FORCE_TIME,
+      })
+      return worker.runUntil(during())
+    })
+  }
 
   it('is ended by cancel', async () => {
     const sync = new ScriptedSync(1)

@@ -69,7 +69,7 @@ describe('a job of one webhook', () => {
       {
         async processOneWebhook(input) {
           claims.push(input.claim)
-          if (claims.length < 3) throw new Error('webhook 12 went back to pending before its handler ran')
+          if (claims.length < 3) throw new Error('webhook 12 went back to pending before its handler ended')
           return processed(input)
         },
       },

@@ -33,7 +33,7 @@ export const recordHashesTable = (table: TableFactory, name: Name, integrations:
       listedLogId: reference('listed_log_id'),
       /** The last full listing before that one that named it, unchanged too. */
       fullLogId: reference('full_log_id'),
-      /** Which part of that listing, from 1: a resumed one knows those before its bookmark. */
+      /** Which part of that listing, from 1: a resumed one knows those before its bookmark. Null: of a try that has failed since. */
       listedPart: integer('listed_part'),
       ...timestamps(),
     },

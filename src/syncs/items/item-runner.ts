@@ -76,7 +76,7 @@ export class ItemRunner {
     this.#ending = new Ending(cancelled)
     this.#startWithinMs = startWithinMs
     const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
-    this.#items = { claim, cancelled, enough: this.#ending.signal, retry, waitsFor }
+    this.#items = { cancelled, enough: this.#ending.signal, retry, waitsFor }
     const work = new ClaimedWork<SyncItemRow, ItemRun>(
       { db, logger, signal: cancelled },
       {
@@ -116,7 +116,8 @@ export class ItemRunner {
     const claim = this.#claim
     const losses: LossRule<SyncItemRow, ItemRun> = {
       count: (row) => lossesOf(row.claim ?? claim, claim),
-      oneMore: (row) => ({ claim: afterLoss(claim, losses.count(row) + 1) }),
+      // How far its listeners came is not known, so an item that was not judged is foreign.
+      oneMore: (row) => ({ claim: afterLoss(claim, losses.count(row) + 1), isOwn: row.isOwn ?? false }),
       note: (id) => this.#note(id),
       givenUp,
     }

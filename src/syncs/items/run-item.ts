@@ -42,8 +42,6 @@ export interface ItemRun {
 
 /** The run, or the retry, that items run for. */
 export interface ItemWork {
-  /** A row that a lost worker held has another one. */
-  readonly claim: string
   /** Aborted when the worker stops or the run is cancelled: what waits then is put off. */
   readonly cancelled: AbortSignal
   /** Aborted a while later: listeners that still run are given up. */
@@ -119,7 +117,7 @@ export async function runSyncItem(
           kind: 'item',
           id: row.id,
           judged: row.isOwn,
-          isFirst: row.attempts === 1 && row.claim === work.claim,
+          isFirst: row.attempts === 1,
           told: () => ({ kind: 'item', eventClass: row.eventClass, payload: payload as Json }),
           signal,
         }

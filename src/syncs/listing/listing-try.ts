@@ -205,7 +205,7 @@ export async function listBegun(
   })
 
   try {
-    if (bookmark !== null) await unchanged?.resume((eventClass, id) => session.know(eventClass, id, null))
+    if (attempt > 1) await unchanged?.resume((eventClass, id) => session.know(eventClass, id, null))
     if (lastId > 0)
       for await (const page of listedKeys(db, tables, log.id, KEYS_PAGE))
         for (const item of page) {

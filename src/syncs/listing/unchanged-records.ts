@@ -2,7 +2,7 @@ import type { Framework } from '../../framework/context.ts'
 import type { Json } from '../../framework/json.ts'
 import type { HasScheduledSync, SkipUnchanged } from '../../providers/contracts.ts'
 import { recordHash } from '../record-hash-rules.ts'
-import { markUnchanged, unchangedSoFar } from '../record-queries.ts'
+import { forgetPartsBeyond, markUnchanged, unchangedSoFar } from '../record-queries.ts'
 import type { SyncOf } from '../sync-jobs.ts'
 import type { ListedItem } from './listing-queries.ts'
 import { keyOf } from './listing-session.ts'
@@ -52,11 +52,13 @@ export class UnchangedRecords {
     return { count: this.#count, checkpoint: this.#checkpoint, parts: this.#parts }
   }
 
-  /** Reads which ones the tries before the bookmark have found. @param know called with each */
+  /** Reads which ones the tries before the bookmark have found; of later parts they count no more. @param know called with each */
   async resume(know: (eventClass: string, externalId: string) => void): Promise<void> {
     const { db, tables } = this.#framework
     const { of, syncLogId } = this.#options
-    for (const { eventClass, externalId } of await unchangedSoFar(db, tables, of, { syncLogId, part: this.#parts })) {
+    const upTo = { syncLogId, part: this.#parts }
+    await forgetPartsBeyond(db, tables, of, upTo)
+    for (const { eventClass, externalId } of await unchangedSoFar(db, tables, of, upTo)) {
       this.#keys.add(keyOf({ eventClass, externalId }))
       know(eventClass, externalId)
     }
