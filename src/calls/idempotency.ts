@@ -12,7 +12,7 @@ import type { Transaction } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IdempotencyConflict, IdempotencyInsideTransaction, IntegrationNotFound } from '../framework/errors.ts'
-import { errorLine, integrationLogger, systemClock } from '../framework/logger.ts'
+import { errorLine, givenNowMs, integrationLogger, systemClock } from '../framework/logger.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
 import { isInsideTransaction } from '../framework/transactions.ts'
 import { patiently } from '../framework/waiting.ts'
@@ -81,7 +81,7 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
     let askedAtMs: number
     try {
       if (!(await turn.take())) throw conflict(key, entry)
-      askedAtMs = framework.clock.now().getTime()
+      askedAtMs = elapsedMs(framework)
       // The caller that had the turn before us may have been answered since: also one that was quicker than we who spent the key.
       still = await ledgerEntry(framework, key)
     } catch (error) {
@@ -97,12 +97,13 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
       continue
     }
     let mayHaveHadEffect = own === null
-    const ageSeconds = (): number => still.ageSeconds + (framework.clock.now().getTime() - askedAtMs) / 1_000
+    const ageSeconds = (): number => still.ageSeconds + (elapsedMs(framework) - askedAtMs) / 1_000
     return {
       guard: (made) => async (context) => {
         await turn.renew()
         // The waits before an attempt may be longer than the rest of the window.
-        if (mayHaveHadEffect && !mayBeSentAgain({ ...still, ageSeconds: ageSeconds() })) throw conflict(key, still)
+        const isRepeat = mayHaveHadEffect || turn.wasLost
+        if (isRepeat && !mayBeSentAgain({ ...still, ageSeconds: ageSeconds() })) throw conflict(key, still)
         // The renewal takes of the attempt's time. A call that was given up meanwhile is not sent.
         context.signal.throwIfAborted()
         return made(context)
@@ -137,7 +138,8 @@ class Turn {
   readonly #lock: string
   readonly #leaseSeconds: number
   #takenAt = Number.NEGATIVE_INFINITY
-  #isBroken = false
+  /** Another caller has been let through since this one took its turn, and may have had an effect. */
+  wasLost = false
 
   constructor(call: KeyedCall, key: LedgerKey, entry: LedgerEntry) {
     this.#call = call
@@ -174,7 +176,7 @@ class Turn {
   /** Null: it is still, or again, this caller's turn. */
   async #refusal(): Promise<IdempotencyConflict | null> {
     if (await this.#retake()) return null
-    this.#isBroken = true
+    this.wasLost = true
     const isTaken = await this.take()
     const entry = await ledgerEntry(this.#call.framework, this.#key)
     // Another caller was let through while we waited. Without a row an operator has freed the key: the turn is ours.
@@ -183,7 +185,7 @@ class Turn {
 
   /** Whether no other caller can have been let through since this one took its turn, nor can be now. */
   async isUnbroken(): Promise<boolean> {
-    return !this.#isBroken && (this.#isFresh() || (await this.#retake()))
+    return !this.wasLost && (this.#isFresh() || (await this.#retake()))
   }
 
   #isFresh(): boolean {
@@ -378,6 +380,11 @@ async function ledgerEntry(framework: Framework, { integrationId, key }: LedgerK
   if (row === undefined) return null
   const { requestId, responseData, ...entry } = row
   return { ...entry, prior: requestId === null ? null : { requestId, responseData } }
+}
+
+/** Only differences of it mean something. A step of the machine's clock does not change them. */
+function elapsedMs(framework: Framework): number {
+  return givenNowMs(framework) ?? performance.now()
 }
 
 /** Null: the database's. */

@@ -623,6 +623,15 @@ describe('a provider that knows keys itself', () => {
       expect(await ledger(own)).toEqual(['key'])
     })
 
+    it('but sends nothing once the window is over: the other caller may have had an effect', async () => {
+      const reservation = await lateReservation()
+      await expect(write(answers('', 503), {}, own)).rejects.toMatchObject({ status: 503 })
+      clock.advance(WINDOW_SECONDS)
+      const call = vi.fn(async () => 'sent')
+      await conflictOf(Promise.resolve(reservation.guard(call)(context)))
+      expect(call).not.toHaveBeenCalled()
+    })
+
     it('one that gives up its wait gives the key back if there was no other caller', async () => {
       const reservation = await lateReservation()
       await reservation.end(WITHOUT_EFFECT)
