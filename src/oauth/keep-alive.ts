@@ -53,7 +53,7 @@ export async function forgetKeepAlive({ cache }: Framework, integrationId: numbe
  * unused.
  *
  * @param integration with the new credentials
- * @param keys those that were given, or removed
+ * @param keys those that were given, or removed; none where the metadata alone were changed
  */
 export async function noteCredentialsGiven(
   framework: Framework,
@@ -62,8 +62,8 @@ export async function noteCredentialsGiven(
 ): Promise<void> {
   const { id: integrationId } = integration
   const provider = framework.providers.find(integration.provider)
-  const mayObtain = provider === null || !hasOAuth2(provider) || obtainsTokens(provider, integration)
-  // With an API key in the place of tokens no token will ever be obtained.
+  const mayObtain = provider === null || (hasOAuth2(provider) && obtainsTokens(provider, integration))
+  // With an API key in the place of tokens, or without OAuth, no token will ever be obtained.
   await (mayObtain ? forgetRefusal(framework, integrationId) : noteRefusalOver(framework, integration))
   if (!keys.some((key) => key === 'access_token' || key === 'refresh_token')) return
   await afterTokenWork(framework, integrationId, async () => {
