@@ -205,6 +205,21 @@ describe('client credentials', () => {
     expect(JSON.stringify(test.lines)).not.toContain('s1')
   })
 
+  it('that are refused by an answer that breaks off are refused, too', async () => {
+    server.answer = (_request, response) => {
+      response.writeHead(401, { 'Content-Type': 'application/json', 'Content-Length': '500' })
+      response.write('{"error":"invalid_client",', () => response.destroy())
+    }
+    const integration = await make()
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+    expect(server.received).toHaveLength(1)
+    expect(await incidentsOf(integration)).toMatchObject([{ status: 'open', reason: 'tokens_refused' }])
+    const rows = await test.sql`
+      select status_code, failure_class from integration_requests where integration_id = ${integration.id}`
+    expect(rows).toEqual([{ status_code: 401, failure_class: 'client' }])
+  })
+
   it.each(['update()', 'updateCredentials()'])(
     'that were refused are no trouble any more once %s gives an API key in their place',
     async (way) => {
