@@ -80,7 +80,14 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
     const isOwn = entry.owner === owner
     if (windowSeconds === null) {
       if (!isOwn) throw conflict(key, entry)
-      return { guard: (made) => made, doubt: () => {}, end: (ending) => turn.end(isWithoutEffect(ending)) }
+      // There are no turns: the key is given back, or nothing is.
+      return {
+        guard: (made) => made,
+        doubt: () => {},
+        async end(ending) {
+          if (isWithoutEffect(ending)) await turn.end(true)
+        },
+      }
     }
     if (!isOwn && !(await takeTurn(turn, entry))) continue
     let mayHaveHadEffect = !isOwn
