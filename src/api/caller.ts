@@ -46,15 +46,25 @@ export function baseUrlOf({ admin: { access } }: Integrations, { req }: Context)
 /** Whether one of our own pages sent the request, or a client that is not a browser. */
 export function isFromOwnPage({ admin: { access } }: Integrations, context: Context): boolean {
   const header = (name: string): string | null => context.req.header(name) ?? null
+  const origin = header('origin')
   return isSameOrigin({
-    origin: header('origin'),
+    origin,
     secFetchSite: header('sec-fetch-site'),
     // Without a base URL only the Host header could tell our origin. The caller writes it, so only `dev` trusts it. A page whose
     // name was re-pointed to this machine has another Host, and so neither cookie nor token.
-    ownOrigin: originOf(access.baseUrl) ?? (access.dev ? originOf(context.req.url) : null),
+    ownOrigin: originOf(access.baseUrl) ?? (access.dev ? requestOrigin(context.req.url, origin) : null),
     hasBearer: parseAuthorization(header('authorization')).kind === 'bearer',
     hasCookie: header('cookie') !== null,
   })
+}
+
+/**
+ * The origin that a request was sent to. A tunnel that ends TLS hides the scheme of the page from us, so only hosts are compared. That is
+ * safe: without a base URL the cookie is not `Secure`, so a page of this host under the other scheme has it anyway.
+ */
+function requestOrigin(url: string, origin: string | null): string {
+  const { host, origin: own } = new URL(url)
+  return origin === `https://${host}` ? origin : own
 }
 
 /** `__Host-`: the browser refuses the cookie without Secure, with a Domain, or from another path (RFC 6265bis, 4.1.3.2). */

@@ -1,4 +1,3 @@
-import type { SQL } from 'drizzle-orm'
 import { and, eq, inArray, isNull, or, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import { clockNow, intervalOf } from '../db/schema/columns.ts'
@@ -42,15 +41,6 @@ export function postgresCache(db: Database | Transaction, tables: Tables, prefix
     return rows.length === 1
   }
 
-  async function prolong(key: string, owner: string, ttlSeconds: number, condition?: SQL): Promise<boolean> {
-    const rows = await db
-      .update(cache)
-      .set({ expiresAt: inSeconds(ttlSeconds) as never })
-      .where(and(eq(cache.key, full(key)), eq(cache.owner, owner), condition))
-      .returning({ key: cache.key })
-    return rows.length === 1
-  }
-
   return {
     async get(key) {
       const [row] = await db
@@ -83,8 +73,14 @@ export function postgresCache(db: Database | Transaction, tables: Tables, prefix
       await db.delete(cache).where(and(eq(cache.key, full(key)), isValue))
     },
     acquire: (key, owner, ttlSeconds) => put(key, { value: null, owner, ttlSeconds }),
-    extend: (key, owner, ttlSeconds) => prolong(key, owner, ttlSeconds, isPresent()),
-    retake: (key, owner, ttlSeconds) => prolong(key, owner, ttlSeconds),
+    async extend(key, owner, ttlSeconds) {
+      const rows = await db
+        .update(cache)
+        .set({ expiresAt: inSeconds(ttlSeconds) as never })
+        .where(and(eq(cache.key, full(key)), eq(cache.owner, owner), isPresent()))
+        .returning({ key: cache.key })
+      return rows.length === 1
+    },
     async release(key, owner) {
       await db.delete(cache).where(and(eq(cache.key, full(key)), eq(cache.owner, owner)))
     },

@@ -30,8 +30,6 @@ export interface CacheStore {
   acquire(key: string, owner: string, ttlSeconds: number): Promise<boolean>
   /** Makes the lock end `ttlSeconds` from now. False: it is not this owner's, or no longer. */
   extend(key: string, owner: string, ttlSeconds: number): Promise<boolean>
-  /** As `extend`, also after the lock's end. False: another owner has had the key since, or may have had it. */
-  retake(key: string, owner: string, ttlSeconds: number): Promise<boolean>
   /** Gives a lock back, if it is still this owner's. */
   release(key: string, owner: string): Promise<void>
 

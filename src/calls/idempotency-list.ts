@@ -1,6 +1,5 @@
 /** The ledger of spent idempotency keys, and how one is freed. Rule: docs/behaviour/requests.md, "The ledger". */
 
-import { randomUUID } from 'node:crypto'
 import { and, desc, eq, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import type { OfIntegrations } from '../db/integrations-of.ts'
@@ -24,7 +23,7 @@ import { checkOwnerFilter } from '../integrations/rules.ts'
 import { recordAct } from '../observability/audit.ts'
 import type { PriorCall } from '../providers/integration.ts'
 import { MAX_TIMEOUT_MS } from './call.ts'
-import { forgetReservation, hasTakenEffect, idempotencyRecord, isUnderKey, turnLock } from './idempotency.ts'
+import { forgetReservation, hasTakenEffect, idempotencyRecord, isUnderKey, nowOf } from './idempotency.ts'
 import { IDEMPOTENCY_STATES, longestSilenceMs } from './idempotency-rules.ts'
 
 /** Selects keys; all that is given must hold. */
@@ -119,9 +118,6 @@ export async function getIdempotencyKey(framework: Framework, id: number): Promi
   return { ...summaryOf({ ...row, priorRequestId }), priorState, priorResponse }
 }
 
-/** Shorter than any wait that a caller would notice: the time of one transaction. */
-const TURN_SECONDS = 30
-
 /**
  * Frees a key, so that a call may use it again.
  *
@@ -136,30 +132,10 @@ export async function forgetIdempotencyKeyOf(
   checkTexts({ by: by ?? '', from })
   checkBooleans({ force })
   const key = await getIdempotencyKey(framework, id)
-  if (force || key.state === 'answered') return forgotten(framework, key, { by, from }, false)
-  const [lock, owner] = [turnLock(key.integrationId, id), randomUUID()]
-  if (!(await framework.cache.acquire(lock, owner, TURN_SECONDS)))
-    throw new IdempotencyKeyInUse(id, new Date(framework.clock.now().getTime() + silenceMs(framework)))
-  try {
-    return await forgotten(framework, key, { by, from }, true)
-  } finally {
-    await framework.cache.release(lock, owner)
-  }
-}
-
-async function forgotten(
-  framework: Framework,
-  key: IdempotencyKeyDetail,
-  { by, from }: ForgetIdempotencyKey,
-  onlyAtRest: boolean,
-): Promise<IdempotencyKeyDetail> {
-  const { db, tables, clock } = framework
-  const { id, integrationId, reservedAt } = key
+  const { db, tables } = framework
+  const { integrationId, reservedAt } = key
   await db.transaction(async (tx) => {
-    if (onlyAtRest) {
-      const until = new Date((await lastSign(tx, tables, id)).getTime() + silenceMs(framework))
-      if (until > clock.now()) throw new IdempotencyKeyInUse(id, until)
-    }
+    if (!force && key.state === 'unknown') await refuseInUse(framework, tx, id)
     const isGone = !(await forgetReservation(tx, tables, eq(tables.idempotencyKeys.id, id), { by }))
     if (isGone) throw new IdempotencyKeyNotFound(id)
     const detail = `reserved at ${reservedAt.toISOString()}, ${key.state}`
@@ -178,18 +154,32 @@ function silenceMs({ config: { retry, rate_limiting } }: Framework): number {
   })
 }
 
-/** Of a call with the key: when it was spent, or its newest attempt ended. @throws IdempotencyKeyNotFound */
-async function lastSign(tx: Transaction, tables: Tables, id: number): Promise<Date> {
+/**
+ * Locks the key's row, so that no caller takes its turn meanwhile. The last sign of a call is the moment at which the key was spent, or its
+ * newest attempt ended.
+ *
+ * @throws IdempotencyKeyInUse, IdempotencyKeyNotFound
+ */
+async function refuseInUse(framework: Framework, tx: Transaction, id: number): Promise<void> {
+  const { tables, clock } = framework
   const { idempotencyKeys: keys, requests } = tables
+  await tx.select({ id: keys.id }).from(keys).where(eq(keys.id, id)).for('update')
   const [row] = await tx
-    .select({ spentAt: keys.createdAt, triedAt: requests.createdAt })
+    .select({
+      spentAt: keys.createdAt,
+      hasTurn: sql<boolean>`coalesce(${keys.turnEndsAt} > ${nowOf(framework)}, false)`,
+      triedAt: requests.createdAt,
+    })
     .from(keys)
     .leftJoin(requests, isUnderKey(tables))
     .where(eq(keys.id, id))
     .orderBy(desc(requests.id))
     .limit(1)
   if (row === undefined) throw new IdempotencyKeyNotFound(id)
-  return row.triedAt ?? row.spentAt
+  const now = clock.now()
+  const lastSign = row.hasTurn ? now : (row.triedAt ?? row.spentAt)
+  const until = new Date(lastSign.getTime() + silenceMs(framework))
+  if (until > now) throw new IdempotencyKeyInUse(id, until)
 }
 
 function summaryOf(row: Omit<IdempotencyKeySummary, 'state'>): IdempotencyKeySummary {

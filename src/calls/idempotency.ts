@@ -7,12 +7,12 @@
 import { randomUUID } from 'node:crypto'
 import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, gte, isNull, or, sql } from 'drizzle-orm'
-import { integrationKey } from '../cache/integration-keys.ts'
 import type { Transaction } from '../db/client.ts'
+import { clockNow, intervalOf } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IdempotencyConflict, IdempotencyInsideTransaction, IntegrationNotFound } from '../framework/errors.ts'
-import { errorLine, integrationLogger, systemClock } from '../framework/logger.ts'
+import { errorLine, givenNowMs, integrationLogger, systemClock } from '../framework/logger.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
 import { isInsideTransaction } from '../framework/transactions.ts'
 import { patiently } from '../framework/waiting.ts'
@@ -38,9 +38,12 @@ interface LedgerKey {
 /** What the ledger and the request log say of a key. */
 interface LedgerEntry {
   readonly id: number
+  /** The caller that had its turn last; null: its row was not written by a call. */
+  readonly owner: string | null
   readonly reservedAt: Date
-  /** By the same clock as `reservedAt`. */
+  /** By the same clock as `reservedAt`, when the row was read. */
   readonly ageSeconds: number
+  readonly readAtMs: number
   /** The newest call under this reservation that succeeded, or that the provider answered with a 2xx. */
   readonly prior: { readonly requestId: number; readonly responseData: string | null } | null
 }
@@ -61,48 +64,38 @@ type KeyedCall = Pick<PlannedCall, 'framework' | 'integration' | 'provider' | 't
 export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<Reservation> {
   const { framework, integration, provider } = call
   const key: LedgerKey = { integrationId: integration.id, key: idempotencyKey }
+  const owner = randomUUID()
   const windowSeconds = supportsIdempotency(provider) ? provider.idempotencyWindowSeconds : null
-  const mayBeSentAgain = (entry: LedgerEntry): boolean =>
-    rule.mayBeSentAgain(priorOf(entry).priorState, entry.ageSeconds, windowSeconds)
+  const mayBeSentAgain = (entry: LedgerEntry): boolean => {
+    const ageSeconds = entry.ageSeconds + (elapsedMs(framework) - entry.readAtMs) / 1_000
+    return rule.mayBeSentAgain(priorOf(entry).priorState, ageSeconds, windowSeconds)
+  }
 
-  // Another round only if the key was given back, or answered, between two of our statements.
+  // Another round only if the key was given back between two of our statements.
   for (;;) {
-    const own = await spend(framework, key)
-    const entry = own ?? (await ledgerEntry(framework, key))
+    const spentAt = performance.now()
+    const entry = (await spend(call, key, owner, windowSeconds !== null)) ?? (await ledgerEntry(framework, key))
     if (entry === null) continue
+    const turn = new Turn(call, key, entry, owner, spentAt)
+    const isOwn = entry.owner === owner
     if (windowSeconds === null) {
-      if (own === null) throw conflict(key, entry)
-      return { guard: (made) => made, doubt: () => {}, end: (ending) => giveBack(call, own.id, ending) }
-    }
-    if (own === null && !mayBeSentAgain(entry)) throw conflict(key, entry)
-
-    const turn = new Turn(call, key, entry)
-    let still: LedgerEntry | null
-    let askedAtMs: number
-    try {
-      if (!(await turn.take())) throw conflict(key, entry)
-      askedAtMs = framework.clock.now().getTime()
-      // The caller that had the turn before us may have been answered since: also one that was quicker than we who spent the key.
-      still = await ledgerEntry(framework, key)
-    } catch (error) {
-      // Postgres failed us: nothing was sent. A conflict is another matter: a repeat was quicker and uses the key.
-      if (!(error instanceof IdempotencyConflict)) {
-        if (own !== null) await release(call, own.id, () => turn.isUnbroken())
-        await turn.giveBack()
+      if (!isOwn) throw conflict(key, entry)
+      // There are no turns: the key is given back, or nothing is.
+      return {
+        guard: (made) => made,
+        doubt: () => {},
+        async end(ending) {
+          if (isWithoutEffect(ending)) await turn.end(true)
+        },
       }
-      throw error
     }
-    if (still?.id !== entry.id || (own === null ? !mayBeSentAgain(still) : still.prior !== null)) {
-      await turn.giveBack()
-      continue
-    }
-    let mayHaveHadEffect = own === null
-    const ageSeconds = (): number => still.ageSeconds + (framework.clock.now().getTime() - askedAtMs) / 1_000
+    if (!isOwn && !(await takeTurn(turn, entry))) continue
+    let mayHaveHadEffect = !isOwn
     return {
       guard: (made) => async (context) => {
         await turn.renew()
         // The waits before an attempt may be longer than the rest of the window.
-        if (mayHaveHadEffect && !mayBeSentAgain({ ...still, ageSeconds: ageSeconds() })) throw conflict(key, still)
+        if ((mayHaveHadEffect || turn.wasLost) && !mayBeSentAgain(entry)) throw conflict(key, entry)
         // The renewal takes of the attempt's time. A call that was given up meanwhile is not sent.
         context.signal.throwIfAborted()
         return made(context)
@@ -110,55 +103,66 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
       doubt() {
         mayHaveHadEffect = true
       },
-      async end(ending) {
-        // Another caller's call may have had an effect: then the key stays with that one.
-        if (own !== null) await giveBack(call, entry.id, ending, () => turn.isUnbroken())
-        await turn.giveBack()
-      },
+      end: (ending) => turn.end(isOwn && isWithoutEffect(ending)),
+    }
+  }
+
+  /** Of a key that is spent already. False: it was given back meanwhile. @throws IdempotencyConflict */
+  async function takeTurn(turn: Turn, entry: LedgerEntry): Promise<boolean> {
+    if (!mayBeSentAgain(entry)) throw conflict(key, entry)
+    let mayBeTaken = true
+    try {
+      mayBeTaken = await turn.take()
+      // The caller that had the turn before us may have been answered since.
+      const still = await ledgerEntry(framework, key)
+      if (still?.id !== entry.id) return false
+      if (mayBeTaken && mayBeSentAgain(still)) return true
+      throw conflict(key, still)
+    } catch (error) {
+      if (mayBeTaken) await turn.end(false)
+      throw error
     }
   }
 }
 
-/** Of a reservation. Held while a call is made with a key that the provider knows, too. */
-export function turnLock(integrationId: number, reservationId: number): string {
-  return integrationKey(integrationId, `lock:idempotency:${reservationId}`)
+function isWithoutEffect(ending: Ending): boolean {
+  return ending.kind === 'failed' && ending.withoutEffect
 }
 
 /**
- * Lets one caller at a time through with a key that the provider knows, too.
- *
- * The lock belongs to the reservation: after `forgetIdempotencyKey()` a dead holder's lease blocks no one.
+ * Lets one caller at a time through with a key that the provider knows, too. The key's row says who had the turn last, and until when:
+ * so a caller whose turn ran out knows whether another one had it since.
  */
 class Turn {
   readonly #call: KeyedCall
   readonly #key: LedgerKey
+  readonly #id: number
   readonly #entry: LedgerEntry
-  readonly #owner = randomUUID()
-  readonly #lock: string
-  readonly #leaseSeconds: number
-  #takenAt = Number.NEGATIVE_INFINITY
-  #isBroken = false
+  readonly #owner: string
+  #takenAt: number
+  /** Another caller has been let through since this one took its turn, and may have had an effect. */
+  wasLost = false
 
-  constructor(call: KeyedCall, key: LedgerKey, entry: LedgerEntry) {
+  /** @param spentAt before the statement that spent the key */
+  constructor(call: KeyedCall, key: LedgerKey, entry: LedgerEntry, owner: string, spentAt: number) {
     this.#call = call
     this.#key = key
+    this.#id = entry.id
     this.#entry = entry
-    this.#lock = turnLock(key.integrationId, entry.id)
-    this.#leaseSeconds = (call.timeoutMs + LEASE_MARGIN_MS) / 1_000
+    this.#owner = owner
+    this.#takenAt = spentAt
   }
 
-  async take(): Promise<boolean> {
-    // Before the statement: the lease counts from there, and the process may stand still before it has the answer.
-    const askedAt = performance.now()
-    const isTaken = await this.#call.framework.cache.acquire(this.#lock, this.#owner, this.#leaseSeconds)
-    if (isTaken) this.#takenAt = askedAt
-    return isTaken
+  /** False: another caller has it, or the key was given back. */
+  take(): Promise<boolean> {
+    const { turnEndsAt } = this.#call.framework.tables.idempotencyKeys
+    const isOver = sql`${turnEndsAt} <= ${nowOf(this.#call.framework)}`
+    return this.#hold(or(this.#isOurs(), isNull(turnEndsAt), isOver))
   }
 
-  /** Before each attempt: the wait for capacity and between attempts is no part of the lease. @throws IdempotencyConflict */
+  /** Before each attempt: the wait for capacity and between attempts is no part of the turn. @throws IdempotencyConflict */
   async renew(): Promise<void> {
-    if (this.#isFresh()) return
-    const askedAt = performance.now()
+    if (performance.now() - this.#takenAt < FRESH_MS) return
     let refusal: IdempotencyConflict | null
     try {
       refusal = await this.#refusal()
@@ -168,42 +172,76 @@ class Turn {
       refusal = conflict(this.#key, this.#entry)
     }
     if (refusal !== null) throw refusal
-    this.#takenAt = askedAt
   }
 
   /** Null: it is still, or again, this caller's turn. */
   async #refusal(): Promise<IdempotencyConflict | null> {
-    if (await this.#retake()) return null
-    this.#isBroken = true
+    if (await this.#hold(this.#isOurs())) return null
+    this.wasLost = true
     const isTaken = await this.take()
     const entry = await ledgerEntry(this.#call.framework, this.#key)
     // Another caller was let through while we waited. Without a row an operator has freed the key: the turn is ours.
     return entry !== null && (!isTaken || entry.prior !== null) ? conflict(this.#key, entry) : null
   }
 
-  /** Whether no other caller can have been let through since this one took its turn, nor can be now. */
-  async isUnbroken(): Promise<boolean> {
-    return !this.#isBroken && (this.#isFresh() || (await this.#retake()))
+  /** @param mayGiveKeyBack the key goes with the turn, if no other caller can have been let through since this one spent it */
+  async end(mayGiveKeyBack: boolean): Promise<void> {
+    if (mayGiveKeyBack && !this.wasLost) await this.#giveKeyBack()
+    else await this.#giveBack()
   }
 
-  #isFresh(): boolean {
-    return performance.now() - this.#takenAt < FRESH_MS
+  /** A key that can't be given back stays spent. The caller gets the call's outcome all the same. */
+  async #giveKeyBack(): Promise<void> {
+    const { framework, integration } = this.#call
+    const { idempotencyKeys } = framework.tables
+    try {
+      await whileAway(this.#call, 'giving an idempotency key back', () =>
+        // This very reservation, not one of the same key made since, nor one whose turn another caller has had.
+        framework.db.delete(idempotencyKeys).where(and(eq(idempotencyKeys.id, this.#id), this.#isOurs())),
+      )
+    } catch (error) {
+      integrationLogger(framework, integration).error(
+        // The key's row, not its text: a host may make keys of private data.
+        { event: 'idempotency.key_kept', idempotency_key_id: this.#id, error: errorLine(error, 500) },
+        'an idempotency key could not be given back and stays spent; forgetIdempotencyKey() frees it',
+      )
+    }
   }
 
-  #retake(): Promise<boolean> {
-    return whileAway(this.#call, 'asking for the turn of an idempotency key', () =>
-      this.#call.framework.cache.retake(this.#lock, this.#owner, this.#leaseSeconds),
-    )
-  }
-
-  async giveBack(): Promise<void> {
+  async #giveBack(): Promise<void> {
+    const { db, tables } = this.#call.framework
+    const { idempotencyKeys } = tables
     try {
       await whileAway(this.#call, 'giving the turn of an idempotency key back', () =>
-        this.#call.framework.cache.release(this.#lock, this.#owner),
+        db
+          .update(idempotencyKeys)
+          .set({ turnEndsAt: null })
+          .where(and(eq(idempotencyKeys.id, this.#id), this.#isOurs())),
       )
     } catch (error) {
       this.#warn(error, "the turn of an idempotency key could not be given back; it ends after the call's timeout")
     }
+  }
+
+  /** Until the call's time and a margin from now. */
+  #hold(isAllowed: SQL | undefined): Promise<boolean> {
+    const { db, tables } = this.#call.framework
+    const { idempotencyKeys } = tables
+    return whileAway(this.#call, 'taking the turn of an idempotency key', async () => {
+      // Before the statement: the turn counts from there, and the process may stand still before it has the answer.
+      const askedAt = performance.now()
+      const rows = await db
+        .update(idempotencyKeys)
+        .set({ owner: this.#owner, turnEndsAt: turnEnd(this.#call) })
+        .where(and(eq(idempotencyKeys.id, this.#id), isAllowed))
+        .returning({ id: idempotencyKeys.id })
+      if (rows.length === 1) this.#takenAt = askedAt
+      return rows.length === 1
+    })
+  }
+
+  #isOurs(): SQL {
+    return eq(this.#call.framework.tables.idempotencyKeys.owner, this.#owner)
   }
 
   #warn(error: unknown, message: string): void {
@@ -215,53 +253,39 @@ class Turn {
   }
 }
 
-/** Null: the key is spent already. @throws IntegrationNotFound */
-async function spend(framework: Framework, key: LedgerKey): Promise<LedgerEntry | null> {
+/** By the database's clock. The types know no expression in the place of a moment. */
+function turnEnd({ framework, timeoutMs }: KeyedCall): Date {
+  return sql`${nowOf(framework)} + ${intervalOf(sql`${(timeoutMs + LEASE_MARGIN_MS) / 1_000}`)}` as never
+}
+
+/**
+ * Null: the key is spent already. A try whose answer was lost may have spent it: then the row's owner is ours.
+ *
+ * @throws IntegrationNotFound
+ */
+async function spend(call: KeyedCall, key: LedgerKey, owner: string, withTurn: boolean): Promise<LedgerEntry | null> {
+  const { framework } = call
   const { idempotencyKeys } = framework.tables
   try {
-    const [row] = await framework.db
-      .insert(idempotencyKeys)
-      // Whole milliseconds, rounded down as a settlement's are: else an answer in the same one would seem older than its key.
-      .values({ ...key, createdAt: ownClock(framework) ?? sql`date_trunc('milliseconds', clock_timestamp())` })
-      .onConflictDoNothing({ target: [idempotencyKeys.integrationId, idempotencyKeys.key] })
-      .returning({ id: idempotencyKeys.id, reservedAt: idempotencyKeys.createdAt })
-    return row === undefined ? null : { ...row, ageSeconds: 0, prior: null }
+    return await whileAway(call, 'spending an idempotency key', async () => {
+      const readAtMs = elapsedMs(framework)
+      const [row] = await framework.db
+        .insert(idempotencyKeys)
+        .values({
+          ...key,
+          owner,
+          turnEndsAt: withTurn ? turnEnd(call) : null,
+          // Whole milliseconds, rounded down as a settlement's are: else an answer in the same one would seem older than its key.
+          createdAt: ownClock(framework) ?? sql`date_trunc('milliseconds', clock_timestamp())`,
+        })
+        .onConflictDoNothing({ target: [idempotencyKeys.integrationId, idempotencyKeys.key] })
+        .returning({ id: idempotencyKeys.id, owner: idempotencyKeys.owner, reservedAt: idempotencyKeys.createdAt })
+      return row === undefined ? null : { ...row, ageSeconds: 0, readAtMs, prior: null }
+    })
   } catch (error) {
     // The foreign key to the integration. https://www.postgresql.org/docs/current/errcodes-appendix.html
     if ((error as { code?: unknown }).code === '23503') throw new IntegrationNotFound(key.integrationId)
     throw error
-  }
-}
-
-async function giveBack(
-  call: KeyedCall,
-  id: number,
-  ending: Ending,
-  isStillOurs?: () => Promise<boolean>,
-): Promise<void> {
-  if (ending.kind === 'failed' && ending.withoutEffect) await release(call, id, isStillOurs)
-}
-
-/** A key that can't be given back stays spent. The caller gets the call's outcome all the same. */
-async function release(
-  call: KeyedCall,
-  id: number,
-  isStillOurs: () => Promise<boolean> = async () => true,
-): Promise<void> {
-  const { framework, integration } = call
-  const { idempotencyKeys } = framework.tables
-  try {
-    await whileAway(call, 'giving an idempotency key back', async () => {
-      if (!(await isStillOurs())) return
-      // This very reservation, not one of the same key made since.
-      await framework.db.delete(idempotencyKeys).where(eq(idempotencyKeys.id, id))
-    })
-  } catch (error) {
-    integrationLogger(framework, integration).error(
-      // The key's row, not its text: a host may make keys of private data.
-      { event: 'idempotency.key_kept', idempotency_key_id: id, error: errorLine(error, 500) },
-      'an idempotency key could not be given back and stays spent; forgetIdempotencyKey() frees it',
-    )
   }
 }
 
@@ -360,13 +384,13 @@ function mayBeAKey(key: string): boolean {
 /** Null: the key is not spent. */
 async function ledgerEntry(framework: Framework, { integrationId, key }: LedgerKey): Promise<LedgerEntry | null> {
   const { idempotencyKeys, requests } = framework.tables
-  const now = ownClock(framework)
-  const at = now === null ? sql`clock_timestamp()` : sql`${now.toISOString()}::timestamp with time zone`
+  const readAtMs = elapsedMs(framework)
   const [row] = await framework.db
     .select({
       id: idempotencyKeys.id,
+      owner: idempotencyKeys.owner,
       reservedAt: idempotencyKeys.createdAt,
-      ageSeconds: sql<number>`extract(epoch from ${at} - ${idempotencyKeys.createdAt})::double precision`,
+      ageSeconds: sql<number>`extract(epoch from ${nowOf(framework)} - ${idempotencyKeys.createdAt})::double precision`,
       requestId: requests.id,
       responseData: requests.responseData,
     })
@@ -377,7 +401,18 @@ async function ledgerEntry(framework: Framework, { integrationId, key }: LedgerK
     .limit(1)
   if (row === undefined) return null
   const { requestId, responseData, ...entry } = row
-  return { ...entry, prior: requestId === null ? null : { requestId, responseData } }
+  return { ...entry, readAtMs, prior: requestId === null ? null : { requestId, responseData } }
+}
+
+/** Only differences of it mean something. A step of the machine's clock does not change them. */
+function elapsedMs(framework: Framework): number {
+  return givenNowMs(framework) ?? performance.now()
+}
+
+/** By the clock that keys and turns are written by. */
+export function nowOf(framework: Framework): SQL {
+  const now = ownClock(framework)
+  return now === null ? clockNow() : sql`${now.toISOString()}::timestamp with time zone`
 }
 
 /** Null: the database's. */

@@ -155,7 +155,7 @@ const RATE_LIMITING = {
   max_wait_seconds: key(
     int(0),
     10,
-    'longest sleep for capacity (0 = immediate); for the suppression gate and for the window, each',
+    'longest sleep for capacity (0 = immediate); for the suppression gate, the window and a shared budget, each',
     'seconds',
   ),
   overrides_enabled: key(bool(), true, "false ignores the override columns and uses the provider's defaultRateLimit()"),

@@ -6,8 +6,8 @@ import { hasOAuth2 } from '../providers/contracts.ts'
 import { TOKEN_KEYS } from './authenticated-user.ts'
 
 /**
- * A keyed digest of the credentials: another one after each change by a person, the same after a refresh of OAuth tokens. It also
- * changes with the key that writes. Null: the credentials can't be read.
+ * A keyed digest of the credentials: another one after each change by a person, the same after a refresh of OAuth tokens that
+ * stores nothing else. It also changes with the key that writes. Null: the credentials can't be read.
  *
  * @throws IntegrationNotFound
  */

@@ -140,7 +140,8 @@ export async function updateIntegrationRow(
     const keys = keysOf(patch.credentials)
     await noteCredentialsGiven(framework, integration, keys)
     await listeners.emit('CredentialsUpdated', { integration, keys })
-  }
+    // The metadata may say how it authenticates.
+  } else if (patch.metadata !== undefined) await noteCredentialsGiven(framework, integration, [])
   return integration
 }
 

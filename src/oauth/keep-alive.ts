@@ -8,8 +8,9 @@ import type { Integration } from '../providers/integration.ts'
 import type { KeepAliveState, TokenLifetimes } from './keep-alive-rules.ts'
 import { afterFailure, afterSuccess, hasFailedForGood, NOTHING_KNOWN } from './keep-alive-rules.ts'
 import { obtainsTokens } from './oauth-provider.ts'
-import { clearReauthMark, markReauthRequired } from './reauth.ts'
+import { clearReauthMark, markPair } from './reauth.ts'
 import { forgetRefusal, noteRefusalOver } from './refused-tokens.ts'
+import type { Tokens } from './rules.ts'
 import { afterTokenWork } from './token-work.ts'
 
 /** As the cache holds it. */
@@ -25,22 +26,26 @@ export async function noteTokenRefreshed({ cache, clock }: Framework, integratio
 }
 
 /**
- * A refresh failed. After four days of failures a person is needed.
+ * A refresh failed. After four days of failures a person is needed. Nothing is noted if the pair that was sent has been replaced: the
+ * lock's time may be over, and another refresh, or a late answer, have been quicker.
  *
- * Called under the token lock, so no other process counts at the same moment.
- *
+ * @param sent the pair of tokens
  * @returns announces the outcome: to be called once the lock is released
  */
 export async function noteTokenRefreshFailed(
   framework: Framework,
   integration: Integration,
+  sent: Tokens,
   error: unknown,
 ): Promise<() => Promise<void>> {
-  const { cache, clock } = framework
-  const state = afterFailure(await keepAliveState(framework, integration.id), clock.now())
-  await cache.set(keepAliveKey(integration.id), stored(state), null)
-  if (!hasFailedForGood(state)) return async () => {}
-  return markReauthRequired(framework, integration, reasonOf(state, error))
+  const announce = await markPair(framework, integration, sent, async (tx) => {
+    const cache = framework.cache.within(tx)
+    const before = await keepAliveState({ ...framework, cache }, integration.id)
+    const state = afterFailure(before, framework.clock.now())
+    await cache.set(keepAliveKey(integration.id), stored(state), null)
+    return hasFailedForGood(state) ? reasonOf(state, error) : null
+  })
+  return announce ?? (async () => {})
 }
 
 /** The tokens are gone, and their history with them. */
@@ -53,7 +58,7 @@ export async function forgetKeepAlive({ cache }: Framework, integrationId: numbe
  * unused.
  *
  * @param integration with the new credentials
- * @param keys those that were given, or removed
+ * @param keys those that were given, or removed; none where the metadata alone were changed
  */
 export async function noteCredentialsGiven(
   framework: Framework,
@@ -62,8 +67,8 @@ export async function noteCredentialsGiven(
 ): Promise<void> {
   const { id: integrationId } = integration
   const provider = framework.providers.find(integration.provider)
-  const mayObtain = provider === null || !hasOAuth2(provider) || obtainsTokens(provider, integration)
-  // With an API key in the place of tokens no token will ever be obtained.
+  const mayObtain = provider === null || (hasOAuth2(provider) && obtainsTokens(provider, integration))
+  // With an API key in the place of tokens, or without OAuth, no token will ever be obtained.
   await (mayObtain ? forgetRefusal(framework, integrationId) : noteRefusalOver(framework, integration))
   if (!keys.some((key) => key === 'access_token' || key === 'refresh_token')) return
   await afterTokenWork(framework, integrationId, async () => {

@@ -42,25 +42,28 @@ export async function markReauthRequired(
 }
 
 /**
- * As {@link markReauthRequired}, for a pair of tokens that the provider refuses. Under the lock of the row: a late answer that is
- * stored at the same moment comes before the mark, or takes it away.
+ * As {@link markReauthRequired}, under the lock of the row, for a pair of tokens that is no good any more.
  *
- * @returns null: the pair has been replaced, so nothing is marked. @throws IntegrationNotFound
+ * @param reasonOf in the same transaction; null: nothing is marked
+ * @returns null: the pair has been replaced, so `reasonOf` was not asked. @throws IntegrationNotFound
  */
-export async function markPairRefused(
+export async function markPair(
   framework: Framework,
   integration: Integration,
-  reason: string,
-  refused: Tokens,
+  pair: Tokens,
+  reasonOf: (tx: Transaction) => Promise<string | null>,
 ): Promise<(() => Promise<void>) | null> {
   const { db, tables, encryption } = framework
-  const mark = newMark(framework, reason)
-  const isFirst = await db.transaction(async (tx) => {
+  const silent = async (): Promise<void> => {}
+  return db.transaction(async (tx) => {
     const row = await requireLocked(tx, tables, integration.id)
-    const isReplaced = !isSamePair(tokensOf(encryption.decrypt(row.id, row.credentials)), refused)
-    return isReplaced ? null : addMark(framework, tx, integration.id, mark)
+    // A late answer that is stored at the same moment comes before, or takes away what is noted here.
+    if (!isSamePair(tokensOf(encryption.decrypt(row.id, row.credentials)), pair)) return null
+    const reason = await reasonOf(tx)
+    if (reason === null) return silent
+    const mark = newMark(framework, reason)
+    return announcing(framework, integration, mark, await addMark(framework, tx, integration.id, mark))
   })
-  return isFirst === null ? null : announcing(framework, integration, mark, isFirst)
 }
 
 function newMark({ clock }: Framework, reason: string): StoredMark {

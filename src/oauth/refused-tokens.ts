@@ -8,6 +8,8 @@ import { announceChanges } from '../calls/call-events.ts'
 import { statusOf } from '../calls/failure-class-rules.ts'
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError, TokensRefused } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
+import { jsonEquals } from '../framework/json.ts'
 import { secretsKnownTo } from '../framework/known-secrets.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
@@ -36,18 +38,26 @@ export function isRefusal(error: unknown): boolean {
   return status === 400 || status === 401 || status === 403 || providerErrorOf(error) !== null
 }
 
-/** @returns the error to be thrown, and what announces the incident once no lock is held */
+/**
+ * Marks the integration, unless its credentials or metadata were changed while the server was asked: then the refusal says nothing of
+ * what is stored.
+ *
+ * @returns the error to be thrown, and what announces the incident once no lock is held
+ */
 export async function noteTokensRefused(
   framework: Framework,
   integration: Integration,
   error: unknown,
 ): Promise<{ readonly failure: TokensRefused; readonly announce: () => Promise<void> }> {
-  const { db, tables, cache, clock } = framework
-  const { id } = integration
+  const { db, tables, cache, clock, encryption } = framework
+  const { id, metadata } = integration
+  const asked = { metadata, credentials: integration.credentialsArray() } as Json
   const reason = providerErrorOf(error) ?? redactedErrorLine(error, secretsKnownTo(integration), 255)
   const events = await db.transaction(async (tx) => {
     const row = await lockIntegration(tx, tables, id)
     if (row === null) return []
+    const stored = { metadata: row.metadata, credentials: encryption.decrypt(id, row.credentials) } as Json
+    if (!jsonEquals(stored, asked)) return []
     await cache.within(tx).set(refusedKey(id), { reason }, QUIET_SECONDS)
     if (row.tokensRefusedAt !== null) return []
     const { integrations } = tables

@@ -1,5 +1,6 @@
 /** The end of an authorization (RFC 7009). Rule: docs/behaviour/oauth.md, "Revocation". */
 
+import type { Lease } from '../cache/lock.ts'
 import { forgetAuthenticatedUser } from '../credentials/authenticated-user.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
@@ -40,8 +41,8 @@ export async function revokeAuthorization(
   { force = false }: { readonly force?: boolean } = {},
 ): Promise<Revocation> {
   const provider = oauthProviderOf(framework, await getIntegration(framework, id))
-  const { asked, refusal, dropped } = await withTokenLock(framework, id, () =>
-    revoke(framework, id, { provider, force }),
+  const { asked, refusal, dropped } = await withTokenLock(framework, id, (lease) =>
+    revoke(framework, id, { provider, force, lease }),
   )
   // After the lock: a listener takes as long as it likes, and may ask for a token.
   if (refusal !== null) {
@@ -68,13 +69,13 @@ interface Revoked {
 async function revoke(
   framework: Framework,
   id: number,
-  { provider, force }: { provider: HasOAuth2; force: boolean },
+  { provider, force, lease }: { provider: HasOAuth2; force: boolean; lease: Lease },
 ): Promise<Revoked> {
   // Read again: the last holder of the lock may have refreshed them.
   const asked = await getIntegration(framework, id)
   const tokens = tokensOf(asked.credentialsArray())
   const hasTokens = tokens.accessToken !== null || tokens.refreshToken !== null
-  const refusal = hasTokens ? await refusalOf(framework, asked, provider) : null
+  const refusal = hasTokens ? await refusalOf(framework, asked, provider, lease) : null
   if (refusal !== null && !force) return { asked, refusal, dropped: [] }
   const providerError = refusal === null ? null : (providerErrorOf(refusal.thrown) ?? refusal.code)
   const dropped = hasTokens ? await dropTokens(framework, id, { tokens, force, providerError }) : null
@@ -91,10 +92,13 @@ async function refusalOf(
   { config }: Framework,
   integration: Integration,
   provider: HasOAuth2,
+  lease: Lease,
 ): Promise<FailedStep | null> {
-  const seconds = config.oauth.refresh_lock_ttl * PROVIDER_SHARE
+  // The process may have stood still since it took the lock: then another one may refresh.
+  const seconds = Math.min(config.oauth.refresh_lock_ttl * PROVIDER_SHARE, Math.max(lease.leftMs(), 0) / 1_000)
   const late = () => new RequestTimeout('revokeToken()', Math.round(seconds * 1_000))
   try {
+    if (seconds === 0) throw late()
     await withTimeLimit(seconds, late, async () => provider.revokeToken(integration))
     return null
   } catch (thrown) {

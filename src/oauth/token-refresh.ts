@@ -27,7 +27,7 @@ import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from './keep-alive.ts'
 import { obtainsTokens } from './oauth-provider.ts'
-import { clearReauthMark, markPairRefused, reauthMark } from './reauth.ts'
+import { clearReauthMark, markPair, reauthMark } from './reauth.ts'
 import { isRefusal, noteRefusalOver, noteTokensRefused, refuseIfRefused } from './refused-tokens.ts'
 import type { Tokens } from './rules.ts'
 import { expiresSoon, isInvalidGrant, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './rules.ts'
@@ -243,7 +243,7 @@ async function failed(
     : isInvalidGrant(error)
   if (isRefused) {
     const reason = reasonOf(error, cutOffAt, secretsKnownTo(fresh))
-    const announce = await markPairRefused(framework, fresh, reason, tokens)
+    const announce = await markPair(framework, fresh, tokens, async () => reason)
     // Another refresh was quicker and has used our refresh token up: its tokens are the answer.
     if (announce === null) return { credentials: (await fresh.refresh()).credentialsArray(), announce: async () => {} }
     await settle(framework, fresh, 'the mark of a refresh could not be removed', () =>
@@ -258,7 +258,7 @@ async function failed(
     const isWithoutEffect =
       isOwnRefusal(error) || isSurelyWithoutEffect(error, classifyFailure({ error, callerAborted: false }))
     if (isGone || (cutOffAt === null && isWithoutEffect)) await forgetRefreshBegun(framework, id)
-    if (!isGone && !isOwnRefusal(error)) announce = await noteTokenRefreshFailed(framework, fresh, error)
+    if (!isGone && !isOwnRefusal(error)) announce = await noteTokenRefreshFailed(framework, fresh, tokens, error)
   })
   return { failure: error, announce }
 }

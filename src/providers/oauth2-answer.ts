@@ -25,7 +25,12 @@ export type Correction = (answer: Record<string, unknown>) => Record<string, unk
  */
 export async function refuseFailure(answer: Response, sent: readonly unknown[]): Promise<void> {
   if (answer.status < 400) return
-  throw failureOf(answer.status, answer.headers, shown(answer, await answer.text(), sent))
+  const { status, headers } = answer
+  const text = await answer.text().catch((cause: unknown) => {
+    // The server has given its verdict: a body that breaks off, or is too large, takes nothing of it back.
+    throw failureOf(status, headers, null, { cause })
+  })
+  throw failureOf(status, headers, shown(answer, text, sent))
 }
 
 /** A token endpoint's answer, for the client to judge. @throws HttpError for one that is an error */
@@ -86,8 +91,8 @@ export function outlineOf(answer: TokenEndpointResponse): Record<string, unknown
   return Object.fromEntries(Object.entries(answer).map(([key, value]) => [key, SHOWN.has(key) ? value : REDACTED]))
 }
 
-function failureOf(status: number, headers: Headers, body: unknown): HttpError {
-  return new HttpError(status, new Headers([...headers]), body)
+function failureOf(status: number, headers: Headers, body: unknown, options?: { cause: unknown }): HttpError {
+  return new HttpError(status, new Headers([...headers]), body, options)
 }
 
 /** What a failure shows of its answer. No error of RFC 6749, 5.2, is as long as what is left out. */

@@ -1,5 +1,5 @@
 /** Handles again what was handled, with the code of this process, in a copy of the database. Rule: docs/behaviour/rehearsal.md. */
-import { like, or, sql } from 'drizzle-orm'
+import { isNotNull, like, or, sql } from 'drizzle-orm'
 import { targetOf } from '../forwarding/hand-over.ts'
 import type { Framework, WorkflowStarters } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
@@ -150,7 +150,8 @@ async function handle(
 }
 
 /** The copy has locks of processes that live elsewhere, and of stale guards the versions at the end of the time that is played. */
-async function forgetTurns({ db, tables: { cache } }: Framework): Promise<void> {
+async function forgetTurns({ db, tables: { cache, idempotencyKeys } }: Framework): Promise<void> {
+  await db.update(idempotencyKeys).set({ turnEndsAt: null }).where(isNotNull(idempotencyKeys.turnEndsAt))
   await db.delete(cache).where(or(sql`${cache.owner} is not null`, like(cache.key, 'integration:%:webhook-version:%')))
 }
 

@@ -78,11 +78,6 @@ export function memoryCache(clock: Clock = systemClock): CacheStore {
       put(key, null, owner, ttlSeconds)
       return true
     },
-    async retake(key, owner, ttlSeconds) {
-      if (entries.get(key)?.owner !== owner) return false
-      put(key, null, owner, ttlSeconds)
-      return true
-    },
     async release(key, owner) {
       if (isHeldBy(key, owner)) entries.delete(key)
     },

@@ -83,6 +83,14 @@ describe('the version of an integration', () => {
     expect(await etagOf(id)).not.toBe(seen)
   })
 
+  it('is another one after a refresh that stores a further value', async () => {
+    const credentials = { access_token: 'first', refresh_token: 'r' }
+    const integration = await makeIntegration(tests[0] as TestIntegrations, 'oauth', { credentials })
+    const seen = await etagOf(integration.id)
+    await integration.updateCredentials({ access_token: 'second', refresh_token_expires_at: '2031-06-01T12:00:00Z' })
+    expect(await etagOf(integration.id)).not.toBe(seen)
+  })
+
   it('is the same after a refresh of OAuth tokens, and another one where these are plain credentials', async () => {
     const credentials = { access_token: 'first', refresh_token: 'r', client_id: 'c' }
     const refreshed = { access_token: 'second', refresh_token: 's', token_expires_at: '2031-06-01T12:00:00Z' }

@@ -168,11 +168,4 @@ describe('freeing a key', () => {
     expect(refused).toMatchObject({ code: 'idempotency_key_in_use', id })
     expect(await idempotencyKeys.get(id)).toMatchObject({ state: 'answered' })
   })
-
-  it('leaves no turn behind', async () => {
-    const id = await unknown(others, 'invoice-17')
-    const { idempotencyKeys } = test.integrations.admin
-    await expect(idempotencyKeys.forget(id, by)).rejects.toMatchObject({ code: 'idempotency_key_in_use' })
-    expect(await test.sql`select from integration_cache where key like '%lock:idempotency%'`).toHaveLength(0)
-  })
 })

@@ -127,11 +127,13 @@ describe('a process that is killed', () => {
   const write = (integration: Integration, path: string) =>
     integration.request('things', 'POST', post(`${origin}${path}`), { idempotencyKey: KEY, timeoutMs: TIMEOUT_MS })
 
-  /** Whoever is under way with a key of it, and for how long yet, by the database's clock. */
-  const turnsOf = ({ id }: Integration) =>
-    test.sql<{ key: string; seconds: number }[]>`
-      select key, extract(epoch from expires_at - clock_timestamp())::float8 as seconds from integration_cache
-      where key like ${`integrations:integration:${id}:lock:idempotency:%`}`
+  /** For how long the turn of its key lasts yet, by the database's clock. */
+  const turnOf = async ({ id }: Integration) => {
+    const [key] = await test.sql<{ seconds: number }[]>`
+      select extract(epoch from turn_ends_at - clock_timestamp())::float8 as seconds from integration_idempotency_keys
+      where integration_id = ${id}`
+    return key?.seconds
+  }
 
   describe.each([
     ['between reservation and call', 'before', 0],
@@ -154,10 +156,11 @@ describe('a process that is killed', () => {
       // Nobody can tell a killed caller from a slow one before its turn is over.
       await expect(write(integration, path)).rejects.toMatchObject({ code: 'idempotency_conflict' })
       // It ends with the timeout of its call.
-      const [turn] = await turnsOf(integration)
-      expect(turn?.seconds).toBeGreaterThan(0)
-      expect(turn?.seconds).toBeLessThanOrEqual(TIMEOUT_MS / 1_000 + 1)
-      await test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where key = ${turn?.key ?? ''}`
+      const seconds = await turnOf(integration)
+      expect(seconds).toBeGreaterThan(0)
+      expect(seconds).toBeLessThanOrEqual(TIMEOUT_MS / 1_000 + 1)
+      await test.sql`update integration_idempotency_keys set turn_ends_at = clock_timestamp() - interval '1 s'
+        where integration_id = ${integration.id}`
       expect(await write(integration, path)).toEqual({ id: 1 })
       expect(arrivedAt(path).keys).toEqual(Array(arrivals + 1).fill(KEY))
       await expect(write(integration, path)).rejects.toMatchObject({

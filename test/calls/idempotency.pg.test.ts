@@ -19,6 +19,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
 import { makeIntegration, setIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const WINDOW_SECONDS = 86_400
 /** Knows keys itself. */
@@ -481,18 +482,57 @@ describe('a provider that knows keys itself', () => {
     await write(repeat, {}, knowing)
   })
 
-  it('asks no provider again where a repeat was quicker than the caller that spent the key, and was answered', async () => {
-    const { cache } = test.framework
-    const acquire = vi.spyOn(cache, 'acquire').mockImplementationOnce(async (...given) => {
-      await write(answers('{"by":"a repeat"}'), {}, knowing)
-      return cache.acquire(...given)
+  it('asks no provider again where another repeat was answered before the turn was taken', async () => {
+    await expect(write(answers('', 503), {}, knowing)).rejects.toMatchObject({ status: 503 })
+    const call = answers('{}')
+    const repeat = await test.sql.begin(async (sql) => {
+      await sql`select from integration_idempotency_keys where integration_id = ${knowing.id} for update`
+      const waiting = conflictOf(write(call, {}, knowing))
+      await vi.waitFor(async () => {
+        const blocked = await test.sql`
+          select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+        expect(blocked).toHaveLength(1)
+      }, SOON)
+      await sql`update integration_requests set status_code = 200, response_data = '{"by":"another"}'
+        where integration_id = ${knowing.id}`
+      return { waiting }
     })
-    onTestFinished(() => acquire.mockRestore())
-    const call = answers('', 422)
-    expect(await conflictOf(write(call, {}, knowing))).toMatchObject({ priorResponse: { by: 'a repeat' } })
+    expect(await repeat.waiting).toMatchObject({ priorResponse: { by: 'another' } })
     expect(call).not.toHaveBeenCalled()
-    expect(await ledger(knowing)).toEqual(['key'])
+    // Nor does it keep the turn.
+    expect(
+      await test.sql`select turn_ends_at from integration_idempotency_keys where integration_id = ${knowing.id}`,
+    ).toEqual([{ turn_ends_at: null }])
   })
+
+  it.each([
+    ['plain', {}],
+    ['knowing', KNOWING],
+  ])(
+    'a session that is cut while the key is spent leaves it in the hands of its caller (%s)',
+    async (name, provider) => {
+      const own = await makeIntegration(test, name)
+      const { db } = test.framework
+      const { insert } = db
+      const cut = vi.spyOn(db, 'insert').mockImplementationOnce(((table: never) => ({
+        values: (row: never) => ({
+          onConflictDoNothing: () => ({
+            returning: async () => {
+              await insert.call(db, table).values(row)
+              throw Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' })
+            },
+          }),
+        }),
+      })) as never)
+      onTestFinished(() => cut.mockRestore())
+      const call = { framework: test.framework, integration: own, provider, timeoutMs: 30_000 }
+      const reservation = await reserve(call, 'key')
+      expect(await ledger(own)).toEqual(['key'])
+      await conflictOf(write(answers('{}'), {}, own))
+      await reservation.end({ kind: 'failed', error: new Error(), failureClass: 'client', withoutEffect: true })
+      expect(await ledger(own)).toEqual([])
+    },
+  )
 
   it.each([
     ['at the end of its window', 0, 'conflict'],
@@ -623,29 +663,37 @@ describe('a provider that knows keys itself', () => {
       expect(await ledger(own)).toEqual(['key'])
     })
 
+    it('but sends nothing once the window is over: the other caller may have had an effect', async () => {
+      const reservation = await lateReservation()
+      await expect(write(answers('', 503), {}, own)).rejects.toMatchObject({ status: 503 })
+      clock.advance(WINDOW_SECONDS)
+      const call = vi.fn(async () => 'sent')
+      await conflictOf(Promise.resolve(reservation.guard(call)(context)))
+      expect(call).not.toHaveBeenCalled()
+    })
+
     it('one that gives up its wait gives the key back if there was no other caller', async () => {
       const reservation = await lateReservation()
       await reservation.end(WITHOUT_EFFECT)
       expect(await ledger(own)).toEqual([])
     })
 
-    it('one that can‘t tell whether there was another caller leaves the key spent, and says so', async () => {
+    it('one whose key an operator may not forget yet keeps its turn', async () => {
       const reservation = await lateReservation()
-      vi.spyOn(clocked.framework.cache, 'retake').mockRejectedValue(new Error('no connection'))
+      const [key] = await test.sql<{ id: string }[]>`
+        select id from integration_idempotency_keys where integration_id = ${own.id}`
+      const forgetting = clocked.integrations.admin.idempotencyKeys.forget(Number(key?.id), { by: 'ada' })
+      await expect(forgetting).rejects.toMatchObject({ code: 'idempotency_key_in_use' })
       await reservation.end(WITHOUT_EFFECT)
-      expect(await ledger(own)).toEqual(['key'])
-      expect(clocked.lines).toContainEqual(
-        expect.objectContaining({
-          level: 'error',
-          fields: expect.objectContaining({ event: 'idempotency.key_kept' }),
-        }),
-      )
+      expect(await ledger(own)).toEqual([])
     })
 
     it('nor if Postgres can‘t say whose turn it is, and that is no fault of the provider', async () => {
       const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED', syscall: 'connect' })
       const reservation = await lateReservation()
-      vi.spyOn(clocked.framework.cache, 'retake').mockRejectedValue(refused)
+      vi.spyOn(clocked.framework.db, 'update').mockImplementation(() => {
+        throw refused
+      })
       const call = vi.fn(async () => 'sent')
       const error = await conflictOf(Promise.resolve(reservation.guard(call)(context)))
       expect(classifyFailure({ error, callerAborted: false })).toBe('unknown')

@@ -98,6 +98,10 @@ it('prints an address that signs in, shows and acts by a name of its own, and re
     })
   expect((await enable(origin)).status).toBe(403)
   expect((await test.integrations.get(id)).isActive).toBe(false)
+  // Behind a tunnel that ends TLS.
+  const secure = (from: string): string => from.replace('http:', 'https:')
+  expect((await enable(secure(origin))).status).toBe(403)
+  expect((await enable(secure(elsewhere))).status).toBe(303)
   expect((await enable(elsewhere)).status).toBe(303)
   expect((await test.integrations.get(id)).isActive).toBe(true)
   for await (const { by } of test.integrations.admin.audit.list({ limit: 1 }))

@@ -79,6 +79,8 @@ const SPECIFIED: Record<string, Record<string, string>> = {
     id: 'bigint PK',
     integration_id: 'bigint',
     key: 'string(191)',
+    owner: 'string, nullable',
+    turn_ends_at: 'timestamp, nullable',
   },
   _sync_items: {
     id: 'bigint PK',

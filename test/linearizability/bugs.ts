@@ -137,7 +137,7 @@ const LEDGER: readonly Bug[] = [
         where: 'insert into "public"."integration_idempotency_keys"',
         replace: 'do nothing',
         // Answered ones apart: their callers would begin again and again.
-        by: `do update set "key" = excluded."key" where not exists (select from integration_requests r
+        by: `do update set "owner" = excluded."owner" where not exists (select from integration_requests r
           where r.integration_id = excluded.integration_id and r.idempotency_key = excluded.key and r.status_code between 200 and 299)`,
       },
     ],
@@ -170,13 +170,24 @@ const LEDGER: readonly Bug[] = [
     subject: 'ledger',
     edits: [
       {
-        where: 'delete from "public"."integration_idempotency_keys" where "public"',
-        replace: '"id" = $1',
-        by: '"id" >= $1',
+        where:
+          'delete from "public"."integration_idempotency_keys" where ("public"."integration_idempotency_keys"."id" = $1',
+        replace: `"id" = $1 and "public"."integration_idempotency_keys"."owner" = $2`,
+        by: `"id" >= $1 and $2 <> ''`,
       },
     ],
   },
-  { name: 'two calls have the turn of a key', subject: 'ledger', edits: [TAKES_A_HELD_LOCK] },
+  {
+    name: 'two calls have the turn of a key',
+    subject: 'ledger',
+    edits: [
+      {
+        where: 'update "public"."integration_idempotency_keys"',
+        replace: '"turn_ends_at" is null',
+        by: '"key" is not null',
+      },
+    ],
+  },
 ]
 
 const LOCKS: readonly Bug[] = [

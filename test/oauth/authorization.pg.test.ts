@@ -191,6 +191,26 @@ describe('a revocation', () => {
     expect((await integration.refresh()).credentialsArray()).not.toHaveProperty('refresh_token', OLD.refresh_token)
   })
 
+  it('asks no provider once the time of its lock is over, since the process stood still', async () => {
+    const revokeToken = vi.fn(async () => {})
+    const test = deployment(scriptedOAuth(unexpected, { revokeToken }), { oauth: { refresh_lock_ttl: LOCK_SECONDS } })
+    const { id } = await authorized(test)
+    const { cache } = test.framework
+    const { acquire } = cache
+    const real = performance.now.bind(performance)
+    let stoodStillMs = 0
+    const now = vi.spyOn(performance, 'now').mockImplementation(() => real() + stoodStillMs)
+    onTestFinished(() => now.mockRestore())
+    vi.spyOn(cache, 'acquire').mockImplementation(async (...given) => {
+      const isTaken = await acquire(...given)
+      stoodStillMs = LOCK_SECONDS * 1_000
+      return isTaken
+    })
+    await expect(test.integrations.oauth.revoke(id)).rejects.toMatchObject({ code: 'revoke_failed' })
+    expect(revokeToken).not.toHaveBeenCalled()
+    expect((await test.integrations.get(id)).credentialsArray()).toEqual(OLD)
+  })
+
   it('that the provider refuses is told when the lock is free again: who is told may force it', async () => {
     const outcomes: unknown[] = []
     let isAsked = false

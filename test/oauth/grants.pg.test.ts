@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Provider from 'oidc-provider'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type {
   HttpError,
   Integration,
@@ -21,7 +21,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { HttpServer } from '../support/http-server.ts'
 import { startHttpServer } from '../support/http-server.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { makeIntegration } from '../support/rows.ts'
 import type { StripePeer } from '../support/stripe-peer.ts'
 
@@ -36,10 +36,11 @@ let test: TestIntegrations
 let server: HttpServer
 let made = 0
 const clock = new ManualClock(new Date())
+const encryptionKeys = encryptionKey('test')
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  test = testIntegrations(database.url, { clock, egress: { allow: ['127.0.0.1'] } })
+  test = testIntegrations(database.url, { clock, encryptionKeys, egress: { allow: ['127.0.0.1'] } })
 })
 afterAll(async () => {
   await test.close()
@@ -204,6 +205,21 @@ describe('client credentials', () => {
     expect(JSON.stringify(test.lines)).not.toContain('s1')
   })
 
+  it('that are refused by an answer that breaks off are refused, too', async () => {
+    server.answer = (_request, response) => {
+      response.writeHead(401, { 'Content-Type': 'application/json', 'Content-Length': '500' })
+      response.write('{"error":"invalid_client",', () => response.destroy())
+    }
+    const integration = await make()
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+    expect(server.received).toHaveLength(1)
+    expect(await incidentsOf(integration)).toMatchObject([{ status: 'open', reason: 'tokens_refused' }])
+    const rows = await test.sql`
+      select status_code, failure_class from integration_requests where integration_id = ${integration.id}`
+    expect(rows).toEqual([{ status_code: 401, failure_class: 'client' }])
+  })
+
   it.each(['update()', 'updateCredentials()'])(
     'that were refused are no trouble any more once %s gives an API key in their place',
     async (way) => {
@@ -225,6 +241,46 @@ describe('client credentials', () => {
       expect(await incidentsOf(integration)).toMatchObject([{ status: 'closed' }])
     },
   )
+
+  it('that were refused are no trouble any more once the metadata say that an API key takes their place', async () => {
+    answerTokens({ secret: 'another' })
+    const integration = await make({
+      more: (provider) =>
+        Object.assign(provider, { needsAuthorization: ({ metadata }: Integration) => metadata.auth !== 'api_key' }),
+    })
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+    await test.integrations.update(integration.id, { metadata: { auth: 'api_key' } })
+    expect(await incidentsOf(integration)).toMatchObject([{ status: 'closed' }])
+  })
+
+  it('that were refused are no trouble any more once its provider has no OAuth and a key is given', async () => {
+    answerTokens({ secret: 'another' })
+    const integration = await make()
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+    const released = testIntegrations(database.url, {
+      clock,
+      encryptionKeys,
+      providers: { [integration.provider]: {} },
+    })
+    onTestFinished(() => released.close())
+    await released.integrations.update(integration.id, { credentials: { api_key: 'a key' } })
+    expect(await incidentsOf(integration)).toMatchObject([{ status: 'closed' }])
+  })
+
+  it('whose credentials change while the server refuses them open no incident, and the next caller asks', async () => {
+    answerTokens({ secret: 'another' })
+    const integration = await make()
+    const { answer } = server
+    server.answer = async (request, response) => {
+      server.answer = answer
+      await test.integrations.update(integration.id, { credentials: { note: 'given meanwhile' } })
+      answer(request, response)
+    }
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+    expect(await incidentsOf(integration)).toEqual([])
+    answerTokens()
+    expect(await (await integration.refresh()).getAccessToken()).toBe('token-1')
+  })
 
   it('are asked again at once after an outage, which is no refusal', async () => {
     const { answer } = server

@@ -7,6 +7,7 @@ import type { DoctorProbes } from '../../src/integrations/doctor/run-doctor.ts'
 import { healthReport } from '../../src/integrations/health-report.ts'
 import { noteTokenRefreshFailed } from '../../src/oauth/keep-alive.ts'
 import { markReauthRequired } from '../../src/oauth/reauth.ts'
+import { tokensOf } from '../../src/oauth/rules.ts'
 import type { Credentials, Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -109,7 +110,13 @@ describe('an integration with a key', () => {
     const probes = {} as DoctorProbes
     const { id } = await keyedSince()
     const failing = [await keyed(OLD_TOKENS), await unkeyed()] as const
-    for (const integration of failing) await noteTokenRefreshFailed(test.framework, integration, new Error('503'))
+    for (const integration of failing)
+      await noteTokenRefreshFailed(
+        test.framework,
+        integration,
+        tokensOf(integration.credentialsArray()),
+        new Error('503'),
+      )
     nowMs += 2 * 3_600_000
     const reauthorization = [await oauthReauthorization.look(test.framework, probes)].flat()
     expect(reauthorization).toMatchObject([{ status: 'ok' }])

@@ -6,7 +6,7 @@ import type { IntegrationEvents } from '../../src/events/events.ts'
 import { HttpError, ReauthRequiredException } from '../../src/framework/errors.ts'
 import { integrationContext } from '../../src/integrations/integration-contexts.ts'
 import { findIntegration } from '../../src/integrations/queries.ts'
-import { keepAliveState } from '../../src/oauth/keep-alive.ts'
+import { keepAliveState, noteTokenRefreshed, noteTokenRefreshFailed } from '../../src/oauth/keep-alive.ts'
 import { clearReauthMark, reauthMark } from '../../src/oauth/reauth.ts'
 import { saveTokens } from '../../src/oauth/token-save.ts'
 import { insideTokenWork, isInsideTokenWork, withTokenLock } from '../../src/oauth/token-work.ts'
@@ -476,6 +476,26 @@ describe('a refresh token that the provider takes no longer', () => {
     await changing
     expect(await stored(integration)).toMatchObject({ access_token: NEW_ACCESS })
     expect(await reauthMark(test.framework, integration.id)).toBeNull()
+  })
+
+  it('after four days of failures is not said of tokens that a quicker refresh has replaced', async () => {
+    const integration = await make(EXPIRED)
+    const sent = { accessToken: ACCESS, refreshToken: REFRESH, expiresAt: null }
+    for (const hours of [97, 96, 90, 80, 50])
+      await noteTokenRefreshFailed(
+        { ...test.framework, clock: { now: () => new Date(Date.now() - hours * 3_600_000) } },
+        integration,
+        sent,
+        new Error('503'),
+      )
+    refreshToken.mockImplementation(async ({ id }) => {
+      await saveTokens(test.framework, id, sent, granted())
+      await noteTokenRefreshed(test.framework, id)
+      throw new HttpError(503, new Headers(), null)
+    })
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ status: 503 })
+    expect(await reauthMark(test.framework, integration.id)).toBeNull()
+    expect((await keepAliveState(test.framework, integration.id)).failures).toBe(0)
   })
 
   it('leaves the access token in use while it lasts', async () => {

@@ -69,7 +69,8 @@ export async function callGitHub<S extends z.ZodType>(
         if (isRead || !isRedirect(response)) return response
         // Following it would change a transferred issue in another repository, and turn a POST into a GET. The call's key is free
         // again: classifyGitHubFailure().
-        throw new HttpError(response.status, response.headers, await response.text())
+        const text = await response.text().catch(() => null)
+        throw new HttpError(response.status, response.headers, text)
       },
       {
         ...options,

@@ -58,7 +58,10 @@ export class SdkTransport implements Stripe.HttpClient {
       // A 2xx would mark the key as answered. It is answered only once the body is read: until then Stripe repeats the answer.
       statusCode: response.ok && this.#context.idempotencyKey !== null ? undefined : response.status,
     })
-    const text = await response.text()
+    const text = await response.text().catch((cause: unknown) => {
+      // Its status is the verdict. The text of a 2xx is the answer itself.
+      throw response.ok ? cause : new HttpError(response.status, response.headers, null, { cause })
+    })
     const json = parsedObject(text)
     if (!response.ok && !isStripeError(json?.error))
       throw new HttpError(response.status, response.headers, json ?? text)

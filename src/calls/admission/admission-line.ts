@@ -110,7 +110,6 @@ export class AdmissionLines {
     return new Promise((resolve, reject) => {
       const line = this.#lines.get(integration.id) ?? emptyLine()
       const turn = Math.max(line.turn, line.turns.get(stream) ?? 0) + 1
-      line.turns.set(stream, turn)
       const leave = (): void => {
         const place = line.waiting.indexOf(waiting)
         // Taken out of the line: its question is under way.
@@ -143,6 +142,8 @@ export class AdmissionLines {
         line.pause?.wake()
       }
       signal?.addEventListener('abort', leave, { once: true })
+      // Not before: a stream whose callers are refused at once would use up turns by the thousand, and wait behind all others later.
+      line.turns.set(stream, turn)
       take(line, waiting)
       if (this.#lines.get(integration.id) === line) return
       this.#lines.set(integration.id, line)

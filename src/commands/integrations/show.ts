@@ -29,7 +29,7 @@ export const show = command({
       .string()
       .nullable()
       .describe(
-        'A keyed digest of the credentials: another one when a person has changed them, the same after a refresh of OAuth tokens. Null: they can not be read.',
+        'A keyed digest of the credentials: another one when a person has changed them, the same after a refresh of OAuth tokens that stores nothing else. Null: they can not be read.',
       ),
     registered: z.boolean().describe('Whether this process knows the provider.'),
     contracts: z.array(z.string()).describe('What its provider can do.'),

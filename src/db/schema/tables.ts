@@ -105,6 +105,10 @@ const idempotencyKeysTable = (table: TableFactory, name: Name, integrations: Int
       id: id(),
       integrationId: reference('integration_id').notNull(),
       key: string('key', 191).notNull(),
+      /** The random token of the caller that spent it, or had the turn last to call with it. */
+      owner: string('owner'),
+      /** A call may be under way until then. Null: no caller has the turn, or the provider does not know keys. */
+      turnEndsAt: moment('turn_ends_at'),
       ...timestamps(),
     },
     (column) => [

@@ -109,6 +109,23 @@ describe('what fails below the SDK', () => {
     ])
   })
 
+  it.each([
+    [402, 'client', null],
+    [429, 'throttle', null],
+    [500, 'upstream', 'unknown'],
+  ])('does not hide a status of %i: the class is %s, the key‘s state %s', async (status, failureClass, priorState) => {
+    const broken = Object.assign(new TypeError('terminated'), { code: 'UND_ERR_SOCKET' })
+    stripe.play(() => new Response(breaksOff('{"error":', broken), { status }))
+    await expect(client.refunds.create({ charge: 'ch_1', idempotencyKey: 'k' })).rejects.toMatchObject({
+      code: 'http_error',
+      status,
+      body: null,
+      cause: broken,
+    })
+    expect(await stripe.rows(integration)).toContainEqual(expect.objectContaining({ statusCode: status, failureClass }))
+    expect((await integration.idempotencyRecord('k'))?.priorState ?? null).toBe(priorState)
+  })
+
   it('leaves a key whose answer broke off open for a repeat, which Stripe answers as before', async () => {
     const keyed = () => client.refunds.create({ charge: 'ch_1', idempotencyKey: 'k' })
     stripe.play(() => new Response(breaksOff('{"id":', new TypeError('terminated'))))

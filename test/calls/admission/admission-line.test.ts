@@ -27,6 +27,7 @@ function lines(units: readonly number[], { budgetMs = 1_000, waitMs = 10 } = {})
   }, budgetMs)
   return {
     asked,
+    line,
     enter: (owner: string, signal?: AbortSignal, stream = '') =>
       line.enter(INTEGRATION, owner, { stream, ...(signal === undefined ? {} : { signal }) }),
   }
@@ -57,6 +58,24 @@ describe('a line', () => {
     const late = [enterAs('deals', 'd20'), enterAs('contacts', 'c3'), enterAs('contacts', 'c4')]
     await Promise.all(late)
     expect(served.slice(-3)).toEqual(['d20', 'c3', 'c4'])
+  })
+
+  it('takes no turn of a stream for callers that it refuses at once', async () => {
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    const { enter, line } = lines([0, 1, 1, 1, 1])
+    const served: string[] = []
+    const first = enter('d0', undefined, 'deals').then(() => served.push('d0'))
+    await asleep()
+    for (const owner of ['c0', 'c1', 'c2', 'c3'])
+      expect(await line.enter(INTEGRATION, owner, { stream: 'contacts', longestWaitMs: () => 0 })).toMatchObject({
+        kind: 'limited',
+      })
+    const others = ['d1', 'd2'].map((owner) => enter(owner, undefined, 'deals').then(() => served.push(owner)))
+    const contact = enter('c4', undefined, 'contacts').then(() => served.push('c4'))
+    await vi.advanceTimersByTimeAsync(1_000)
+    await Promise.all([first, ...others, contact])
+    expect(served).toEqual(['d0', 'c4', 'd1', 'd2'])
   })
 
   it('lets nobody overtake those who wait', async () => {

@@ -16,6 +16,7 @@ import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
 import { mappedTable, reportUnfitModels } from '../../../src/mappings/mapped-table.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from '../../../src/oauth/keep-alive.ts'
 import { markReauthRequired } from '../../../src/oauth/reauth.ts'
+import { tokensOf } from '../../../src/oauth/rules.ts'
 import type { HasOAuth2, HasStreams, ReconcilesWebhooks } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
@@ -1172,7 +1173,12 @@ describe('authorizations', () => {
     )
     if (young === undefined || old === undefined || marked === undefined) return expect.unreachable()
     const failedAgo = (integration: Integration, ms: number) =>
-      noteTokenRefreshFailed({ ...host.framework, clock: { now: () => ago(ms) } }, integration, new Error('down'))
+      noteTokenRefreshFailed(
+        { ...host.framework, clock: { now: () => ago(ms) } },
+        integration,
+        tokensOf(integration.credentialsArray()),
+        new Error('down'),
+      )
     await failedAgo(young, HOUR_MS - 60_000)
     for (const each of [old, marked]) await failedAgo(each, HOUR_MS + 10_000)
     await markReauthRequired(host.framework, marked, 'invalid_grant')

@@ -1,0 +1,2 @@
+ALTER TABLE "__schema__"."__prefix___idempotency_keys" ADD COLUMN "owner" varchar(255);--> statement-breakpoint
+ALTER TABLE "__schema__"."__prefix___idempotency_keys" ADD COLUMN "turn_ends_at" timestamp (3) with time zone;
