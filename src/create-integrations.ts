@@ -79,6 +79,8 @@ import { ProviderRegistry } from './providers/registry.ts'
 import { streamsOf, syncSource } from './providers/streams.ts'
 import type { DeletedRows, DeleteIntegration } from './retention/deletion.ts'
 import { deleteIntegration } from './retention/deletion.ts'
+import type { ErasedRows, EraseIntegration } from './retention/erasure.ts'
+import { eraseIntegration } from './retention/erasure.ts'
 import type { SubscriptionView } from './subscriptions/acts.ts'
 import { checkSubscription, registerSubscription, removeSubscription, showSubscription } from './subscriptions/acts.ts'
 import type { StartSync, SyncStart } from './syncs/ask-rules.ts'
@@ -236,6 +238,15 @@ export interface Integrations {
    * const rows = await integrations.delete(7, { force: true })
    */
   delete(id: number, options?: DeleteIntegration): Promise<DeletedRows>
+  /**
+   * Blanks payloads, bodies, results and credentials of one integration; counts and times stay.
+   *
+   * @throws as {@link delete}
+   *
+   * @example
+   * const blanked = await integrations.erase(7, { by: 'grace' })
+   */
+  erase(id: number, options?: EraseIntegration): Promise<ErasedRows>
   /**
    * Switches an integration on: active, healthy, due at once.
    *
@@ -668,6 +679,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     list: (filter) => listIntegrations(framework, filter),
     update: (id, patch) => updateIntegrationRow(framework, id, patch),
     delete: (id, deletion) => deleteIntegration(framework, id, deletion),
+    erase: (id, erasure) => eraseIntegration(framework, id, erasure),
     enable: async (id) => enableIntegration(framework, await getIntegration(framework, id)),
     disable: (id) => disableIntegration(framework, id),
     register,

@@ -125,7 +125,8 @@ describe('the judge', () => {
       const random = seeded(seed)
       return series(0, NOISES.none as Noise, seed).map(({ atSeconds }) => ({
         atSeconds,
-        value: 20 + Math.floor(random() ** 3 * (5 + atSeconds / 60)) + Math.floor((leaksAnHour * atSeconds) / HOUR_SECONDS),
+        value:
+          20 + Math.floor(random() ** 3 * (5 + atSeconds / 60)) + Math.floor((leaksAnHour * atSeconds) / HOUR_SECONDS),
       }))
     }
     for (const seed of SEEDS) {

@@ -289,11 +289,7 @@ function healthOf(
   }`
 }
 
-function syncsOf(
-  { reader }: Asking,
-  integration: Integration,
-  schedulePause: SchedulePause | null,
-): Markup {
+function syncsOf({ reader }: Asking, integration: Integration, schedulePause: SchedulePause | null): Markup {
   const minutes = integration.sync_interval_minutes
   const { streams, remembered, open_run: open } = integration
   return html`${facts({
