@@ -15,7 +15,7 @@ import { asPartOf, currentOrigin } from '../framework/origin.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { REDACTED, redactBody, redactStart, redactText } from '../framework/redaction.ts'
 import type { Integration, Operation, OperationInput } from '../providers/integration.ts'
-import { endLog, insertLog } from './log-queries.ts'
+import { endLog, insertedLog } from './log-queries.ts'
 
 const MAX_TEXT_LENGTH = 255
 const MAX_ERROR_LENGTH = 1_000
@@ -60,32 +60,33 @@ export async function startOperation(
   const item = currentSync()?.item
   const run = item?.db === db ? item.current : null
   let metadata = input.metadata ?? null
-  let log: Omit<OperationRecord, 'id'> = {
+  const stored = (value: Json): Json => (value === null ? null : storedJson(value, secrets))
+  const attemptIf = (failed: boolean): number | null => (run !== null && failed ? run.attempt : null)
+  const begun = {
+    integrationId: integration.id,
     operation: input.operation,
     direction: input.direction,
     status,
     summary: input.summary === undefined ? null : shortened(input.summary, secrets),
     externalId: input.externalId ?? null,
+    metadata: stored(metadata),
+    resultData: null,
     error: null,
+    attempt: attemptIf(status === 'failed'),
+    maxAttempts: run === null ? null : Math.min(run.maxAttempts, MAX_SMALLINT),
     durationMs: null,
     // The nearest: an operation, else the run whose item this is a part of.
     parentId: parent?.db === db ? parent.id : (run?.syncLogId ?? null),
   }
-  const attemptIf = (failed: boolean): number | null => (run !== null && failed ? run.attempt : null)
   const startedAt = performance.now()
-  const id = await insertLog(db, tables, {
-    integrationId: integration.id,
-    ...log,
-    attempt: attemptIf(status === 'failed'),
-    maxAttempts: run === null ? null : Math.min(run.maxAttempts, MAX_SMALLINT),
-    metadata: metadata === null ? null : storedJson(metadata, secrets),
-    origin: currentOrigin(tables),
-  })
+  const inserted = await insertedLog(db, tables, { ...begun, origin: currentOrigin(tables) })
+  const { id } = inserted
+  let log: OperationRecord = { ...begun, ...inserted }
   let ended = status === 'success' || status === 'failed'
 
   const tell = async (): Promise<void> => {
     const event = EVENT_OF_STATUS[log.status]
-    if (event !== undefined) await listeners.emit(event, { integration, log: { id, ...log } })
+    if (event !== undefined) await listeners.emit(event, { integration, log })
   }
   const end = async (ending: Ending): Promise<void> => {
     if (ended) throw new TypeError(`operation ${id} (${log.operation}) has ended as ${log.status} already`)
@@ -97,7 +98,10 @@ export async function startOperation(
       ...before,
       status: ending.status,
       summary: ending.summary === undefined ? before.summary : shortened(ending.summary, secrets),
+      metadata: stored(merged),
+      resultData: stored(ending.result ?? null),
       error: ending.error ?? null,
+      attempt: attemptIf(ending.status === 'failed'),
       durationMs: Math.min(Math.round(performance.now() - startedAt), MAX_INTEGER),
     }
     let isWritten: boolean
@@ -105,11 +109,11 @@ export async function startOperation(
       isWritten = await endLog(db, tables, id, before.status, {
         status: log.status,
         summary: log.summary,
+        metadata: log.metadata,
+        resultData: log.resultData,
         error: log.error,
-        attempt: attemptIf(log.status === 'failed'),
+        attempt: log.attempt,
         durationMs: log.durationMs,
-        metadata: merged === null ? null : storedJson(merged, secrets),
-        resultData: ending.result === undefined || ending.result === null ? null : storedJson(ending.result, secrets),
       })
     } catch (error) {
       // Not ended: it may be tried again.

@@ -202,12 +202,22 @@ export interface Integration {
   readonly metadata: Readonly<Record<string, Json>>
   /** Whose it is, in the host's own words. */
   readonly owner: { readonly type: string; readonly id: number } | null
+  /** The owner's type, as in `owner`; null: it has none. */
+  readonly ownerType: string | null
+  /** The owner's id, as in `owner`; null: it has none. */
+  readonly ownerId: number | null
   /** False where a person or its health has switched it off. */
   readonly isActive: boolean
   /** When a person did; null: never. */
   readonly switchedOffAt: Date | null
   /** How its calls go. */
   readonly healthStatus: HealthStatus
+  /** Failures of class `upstream` since the last success. */
+  readonly consecutiveFailures: number
+  /** When a call last failed so; null: never. */
+  readonly lastErrorAt: Date | null
+  /** Since when too many of its calls fail; null: the rate is not elevated. */
+  readonly anomalyAlertedAt: Date | null
   /** Minutes between runs; null: the provider's own. */
   readonly syncIntervalMinutes: number | null
   /** Where the next incremental run begins; null: at the beginning. */
@@ -216,8 +226,22 @@ export interface Integration {
   readonly lastSyncedAt: Date | null
   /** When the next run is due; null: none is. */
   readonly nextSyncAt: Date | null
+  /** Runs that ended with failures since the last clean one. */
+  readonly consecutiveSyncFailures: number
+  /** Since when its syncs count as stale; null: they do not. */
+  readonly syncStaleAlertedAt: Date | null
+  /** As `overrideCircuit()` has set it; `circuit()` says what is in force. */
+  readonly circuitOverride: string | null
+  /** Until when; null: until it is taken away. */
+  readonly circuitOverrideUntil: Date | null
+  /** As `overrideRateLimit()` has stored it; `rateLimit()` says what is in force. */
+  readonly rateLimitOverride: Json
+  /** Until when; null: until it is taken away. */
+  readonly rateLimitOverrideUntil: Date | null
   /** When it was stored. */
   readonly createdAt: Date
+  /** When its row was last changed. */
+  readonly updatedAt: Date
 
   /**
    * The only door to the provider. Each attempt leaves one `integration_requests` row.

@@ -50,14 +50,20 @@ describe('an operation', () => {
     const operation = await integration.startOperation(given)
     const log = {
       id: operation.id,
+      integrationId: integration.id,
       operation: 'import',
       direction: 'inbound',
       status: 'processing',
       summary: 'Import of May',
       externalId: 'file-5',
+      metadata: { file: 'may.csv', rows: 0 },
+      resultData: null,
       error: null,
+      attempt: null,
+      maxAttempts: null,
       durationMs: null,
       parentId: null,
+      createdAt: (await rowOf(operation))?.created_at,
     }
     expect(await rowOf(operation)).toMatchObject({
       operation: 'import',
@@ -82,7 +88,14 @@ describe('an operation', () => {
     })
     expect(told).toEqual([
       ['OperationStarted', log],
-      ['OperationCompleted', { ...log, status: 'success', durationMs: row?.duration_ms }],
+      [
+        'OperationCompleted',
+        {
+          ...log,
+          ...{ status: 'success', durationMs: row?.duration_ms },
+          ...{ metadata: { file: 'may.csv', rows: 12 }, resultData: [1, 2] },
+        },
+      ],
     ])
   })
 
