@@ -68,6 +68,7 @@ import { traceFields } from './observability/spans.ts'
 import { hasOAuth2, reconcilesWebhooks } from './providers/contracts.ts'
 import type { Integration } from './providers/integration.ts'
 import type { MappedModel } from './providers/mapped-model.ts'
+import { nameModel } from './providers/mapped-model.ts'
 import type {
   ProviderEvent,
   ProviderEventClass,
@@ -587,6 +588,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   for (const [key, source] of Object.entries(providerSources))
     attempt(problems, `providers.${key}`, () => register(key, source as ProviderSource))
   if (problems.length > 0 || ring === undefined) throw new InvalidConfiguration(problems)
+  for (const [name, model] of Object.entries(options.models ?? {})) nameModel(model, name)
   for (const warning of warnings) logger.warn({ event: 'configuration.warning' }, warning)
 
   const encryption = createEncryption(ring)
