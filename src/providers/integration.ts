@@ -180,13 +180,24 @@ export interface OperationInput {
   readonly summary?: string
   readonly externalId?: string
   readonly metadata?: Json
+  /** What it has given, for one that has ended already. */
+  readonly resultData?: Json
+  /** What it has failed with, for one that has ended already. */
+  readonly error?: string
+  /** How long it took, for one that has ended already; else it is measured. */
+  readonly durationMs?: number
+  /** The log that it is a part of. Default: of the operation in whose `run()` it begins, else of the run whose item it belongs to. */
+  readonly parentId?: number
 }
 
 export interface Operation {
   readonly id: number
-  /** @throws TypeError when it has ended already */
-  succeed(outcome?: { summary?: string; metadata?: Json; result?: Json }): Promise<void>
-  fail(error: unknown, outcome?: { summary?: string; metadata?: Json }): Promise<void>
+  /**
+   * @param outcome.result the same as `resultData`
+   * @throws TypeError when it has ended already
+   */
+  succeed(outcome?: { summary?: string; metadata?: Json; resultData?: Json; result?: Json }): Promise<void>
+  fail(error: unknown, outcome?: { summary?: string; metadata?: Json; resultData?: Json }): Promise<void>
   /** Work whose own operations become children of this one. */
   run<T>(work: () => Promise<T>): Promise<T>
 }
