@@ -14,7 +14,7 @@ import type { Bookmark } from '../syncs/listing/listing-session.ts'
 import { StoringSession } from '../syncs/listing/listing-session.ts'
 
 /** `sync.max_items_per_batch`, its default. */
-const SOFT_CAP = 1_000_000
+const SOFT_CAP = 10_000
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 
 export interface FakeSyncSessionOptions {
