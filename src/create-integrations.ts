@@ -20,6 +20,7 @@ import { InboxPromise } from './claims/pump-promise.ts'
 import { queueProblems } from './config/cross-checks.ts'
 import { attempt } from './config/faults.ts'
 import { collectConfig } from './config/load.ts'
+import { nameModel } from './config/model-names.ts'
 import { checkOptions } from './config/options.ts'
 import { isRecord } from './config/received.ts'
 import type { Config, ConfigInput } from './config/schema.ts'
@@ -68,7 +69,6 @@ import { traceFields } from './observability/spans.ts'
 import { hasOAuth2, reconcilesWebhooks } from './providers/contracts.ts'
 import type { Integration } from './providers/integration.ts'
 import type { MappedModel } from './providers/mapped-model.ts'
-import { nameModel } from './providers/mapped-model.ts'
 import type {
   ProviderEvent,
   ProviderEventClass,

@@ -3,13 +3,13 @@
 import { and, asc, eq, getTableName, gt, inArray, isNotNull, sql } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { getTableConfig } from 'drizzle-orm/pg-core'
+import { unnamed } from '../config/model-names.ts'
 import type { Database } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { errorLine } from '../framework/logger.ts'
 import { withTimeLimit } from '../framework/waiting.ts'
 import type { MappedModel } from '../providers/mapped-model.ts'
-import { unnamed } from '../providers/mapped-model.ts'
 
 export interface MappedTableOptions {
   /** Stored in `internal_type`. Default: the name in `models`; before it is registered there, the table's name. */
