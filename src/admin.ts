@@ -119,7 +119,7 @@ export interface AdminParts {
 }
 
 export interface IntegrationsAdmin {
-  /** Blanks payloads, bodies, results and credentials; counts and times stay. @throws as {@link Integrations.delete} */
+  /** As {@link Integrations.erase}. */
   erase(id: number, options?: EraseIntegration): Promise<ErasedRows>
   /** As an operator lists them, with traffic of the last 24 hours. */
   summaries(filter?: ListIntegrations): AsyncIterable<IntegrationSummary>

@@ -20,6 +20,7 @@ import { InboxPromise } from './claims/pump-promise.ts'
 import { queueProblems } from './config/cross-checks.ts'
 import { attempt } from './config/faults.ts'
 import { collectConfig } from './config/load.ts'
+import { nameModel } from './config/model-names.ts'
 import { checkOptions } from './config/options.ts'
 import { isRecord } from './config/received.ts'
 import type { Config, ConfigInput } from './config/schema.ts'
@@ -79,6 +80,8 @@ import { ProviderRegistry } from './providers/registry.ts'
 import { streamsOf, syncSource } from './providers/streams.ts'
 import type { DeletedRows, DeleteIntegration } from './retention/deletion.ts'
 import { deleteIntegration } from './retention/deletion.ts'
+import type { ErasedRows, EraseIntegration } from './retention/erasure.ts'
+import { eraseIntegration } from './retention/erasure.ts'
 import type { SubscriptionView } from './subscriptions/acts.ts'
 import { checkSubscription, registerSubscription, removeSubscription, showSubscription } from './subscriptions/acts.ts'
 import type { StartSync, SyncStart } from './syncs/ask-rules.ts'
@@ -236,6 +239,15 @@ export interface Integrations {
    * const rows = await integrations.delete(7, { force: true })
    */
   delete(id: number, options?: DeleteIntegration): Promise<DeletedRows>
+  /**
+   * Blanks payloads, bodies, results and credentials of one integration; counts and times stay.
+   *
+   * @throws as {@link delete}
+   *
+   * @example
+   * const blanked = await integrations.erase(7, { by: 'grace' })
+   */
+  erase(id: number, options?: EraseIntegration): Promise<ErasedRows>
   /**
    * Switches an integration on: active, healthy, due at once.
    *
@@ -576,6 +588,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   for (const [key, source] of Object.entries(providerSources))
     attempt(problems, `providers.${key}`, () => register(key, source as ProviderSource))
   if (problems.length > 0 || ring === undefined) throw new InvalidConfiguration(problems)
+  for (const [name, model] of Object.entries(options.models ?? {})) nameModel(model, name)
   for (const warning of warnings) logger.warn({ event: 'configuration.warning' }, warning)
 
   const encryption = createEncryption(ring)
@@ -668,6 +681,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     list: (filter) => listIntegrations(framework, filter),
     update: (id, patch) => updateIntegrationRow(framework, id, patch),
     delete: (id, deletion) => deleteIntegration(framework, id, deletion),
+    erase: (id, erasure) => eraseIntegration(framework, id, erasure),
     enable: async (id) => enableIntegration(framework, await getIntegration(framework, id)),
     disable: (id) => disableIntegration(framework, id),
     register,

@@ -24,7 +24,7 @@ BEGIN
 			payload := '{}'::jsonb;
 		ELSE
 			SELECT * INTO found FROM "__schema__"."__prefix___incidents" WHERE id = (event ->> 'incidentId')::bigint;
-			payload := jsonb_build_object('incident', jsonb_build_object('id', found.id, 'status', found.status, 'source', found.source, 'reason', found.reason,
+			payload := jsonb_build_object('incident', jsonb_build_object('id', found.id, 'integrationId', found.integration_id, 'status', found.status, 'source', found.source, 'reason', found.reason,
 				'peakSeverity', found.peak_severity, 'openedAt', to_char(found.opened_at AT TIME ZONE 'UTC', iso),
 				'lastErrorAt', to_char(found.last_error_at AT TIME ZONE 'UTC', iso), 'closedAt', to_char(found.closed_at AT TIME ZONE 'UTC', iso)));
 			IF kind = 'incident_escalated' THEN

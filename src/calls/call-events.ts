@@ -25,7 +25,7 @@ export async function announce(
   outcome: Attempt['outcome'],
 ): Promise<void> {
   framework.metrics.requestMade(integration, record.class, (record.row?.duration_ms ?? 0) / MS_PER_SECOND)
-  const request = recordOf(written, record)
+  const request = recordOf(integration.id, written, record)
   if (request !== null) observe?.(request)
   await announceChanges(framework, integration, written.events)
   if (request === null) return
@@ -125,16 +125,26 @@ async function announceIncident(framework: Framework, integration: Integration, 
 }
 
 /** Null when the row could not be written, which is logged. */
-function recordOf({ rowId }: SettledCall, { row }: CallOutcome): RequestRecord | null {
+function recordOf(integrationId: number, { rowId }: SettledCall, { row }: CallOutcome): RequestRecord | null {
   if (rowId === null || row === null) return null
   return {
     id: rowId,
+    integrationId,
     endpoint: row.endpoint,
     method: row.method,
     statusCode: row.status_code,
-    failureClass: row.failure_class,
+    requestData: row.request_data,
+    idempotencyKey: row.idempotency_key,
     providerRequestId: row.provider_request_id,
+    responseData: row.response_data,
+    error: row.error,
+    failureClass: row.failure_class,
     durationMs: row.duration_ms,
     retryOf: row.retry_of,
+    relatedType: row.related_type,
+    relatedId: row.related_id,
+    // It was written just now: no call has been served by it yet.
+    cacheHits: 0,
+    staleHits: 0,
   }
 }

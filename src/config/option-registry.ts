@@ -5,6 +5,7 @@
  */
 import { z } from 'zod'
 import { EGRESS_RULE, parseEgressRule } from '../egress/address-rules.ts'
+import { isUnnamed } from './model-names.ts'
 import { isRecord } from './received.ts'
 import type { ValueKind } from './value-kinds.ts'
 import { anyString, bool, hasUserInfo, int, isHttpUrl, oneOf } from './value-kinds.ts'
@@ -183,18 +184,26 @@ function named(
   return { ...given('object', allowed, isRecord), schema }
 }
 
-/** Each under its own type: rows hold that, and commands and listings look a model up by the name. */
+/**
+ * Each under its own type: rows hold that, and commands and listings look a model up by the name. A model without a type gets the name
+ * as its type, so that it has one name only.
+ */
 function models(): ValueKind<unknown> {
   const kind = named('an object of names and models', isModel, `a model, with a type and ${MODEL_METHODS.join(', ')}`)
   const schema = (kind.schema as z.ZodType<Record<string, unknown>>).superRefine((values, context) => {
-    for (const [name, model] of Object.entries(isRecord(values) ? values : {}))
-      if (isModel(model) && model.type !== name)
+    const named = new Map<object, string>()
+    for (const [name, model] of Object.entries(isRecord(values) ? values : {})) {
+      if (!isModel(model)) continue
+      const type = isUnnamed(model) ? (named.get(model) ?? name) : model.type
+      named.set(model, type)
+      if (type !== name)
         context.addIssue({
           code: 'custom',
           path: [name],
-          message: `the model under its own type, which is ${JSON.stringify(model.type)}`,
+          message: `the model under its own type, which is ${JSON.stringify(type)}`,
           params: { received: name },
         })
+    }
   })
   return { ...kind, schema }
 }

@@ -44,8 +44,6 @@ const MAX_SLOTS = 100_000
 /** No supervisor waits longer than an hour for a process to end. */
 const MAX_GRACE_SECONDS = 3_600
 
-/** A minute's interval times this is a week: what waits longer should have a longer interval. */
-const MAX_MULTIPLIER = 10_000
 /** The activity that runs handlers takes a day at the most, and items of a lost worker run one after the other. */
 const MAX_HANDLER_SECONDS = 3_600
 
@@ -135,7 +133,7 @@ const SYNC = {
   item_retry_window: key(int(), 21_600, 'how long an item may keep retrying, deferrals included', 'seconds'),
   max_items_per_batch: key(int(), 10_000, 'soft cap; a larger run is still processed as one, with a warning'),
   item_reclaim_after: key(int(), 43_200, 'time in flight before an item is presumed abandoned', 'seconds'),
-  failure_backoff_max_multiplier: key(int(1, MAX_MULTIPLIER), 16, 'ceiling of the multiplier of next_sync_at'),
+  failure_backoff_max_multiplier: key(int(), 16, 'ceiling of the multiplier of next_sync_at'),
   stuck_item_after_runs: key(int(), 5, 'failed runs before SyncItemStuck'),
   stale_after_intervals: key(int(), 10, 'missed intervals before a sync is stale'),
   item_concurrency: key(int(), 10, 'items that run at once in a lane'),
@@ -186,8 +184,8 @@ const HEALTH = {
   degraded_after: key(int(), 5, 'upstream failures in a row; at most health.failing_after'),
   failing_after: key(int(), 20, 'upstream failures in a row; at most health.disabled_after'),
   disabled_after: key(nullable(int()), 50, 'upstream failures in a row; null = never'),
-  degraded_backoff: key(int(1, MAX_MULTIPLIER), 2, 'multiplier of the sync interval'),
-  failing_backoff: key(int(1, MAX_MULTIPLIER), 10, 'multiplier of the sync interval'),
+  degraded_backoff: key(int(), 2, 'multiplier of the sync interval'),
+  failing_backoff: key(int(), 10, 'multiplier of the sync interval'),
 }
 
 const LOGGING = {

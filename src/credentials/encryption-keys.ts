@@ -61,8 +61,10 @@ export interface KeyUse {
   /** Integrations whose credentials this key wrote. */
   readonly rows: number
   readonly inRing: boolean
-  /** True for a key that no longer writes and that no row needs. False for one that was just added and has not written yet. */
+  /** It is not the key that writes, and no row needs it. */
   readonly removable: boolean
+  /** It was just added: no process has started with it as the key that writes, as far as canaries tell. */
+  readonly isNew: boolean
 }
 
 export interface KeyStatus {
@@ -83,11 +85,12 @@ export async function keyStatus(framework: Framework): Promise<KeyStatus> {
     kid,
     rows: rowsOf(kid),
     inRing: true,
-    removable: idle.includes(kid) && !unused.includes(kid),
+    removable: idle.includes(kid),
+    isNew: unused.includes(kid),
   }))
   const lacking = counts
     .filter(({ kid }) => kid === null || !kids.includes(kid))
-    .map(({ kid, rows }) => ({ kid: kid ?? UNREADABLE, rows, inRing: false, removable: false }))
+    .map(({ kid, rows }) => ({ kid: kid ?? UNREADABLE, rows, inRing: false, removable: false, isNew: false }))
   return { primary, keys: [...inRing, ...lacking] }
 }
 

@@ -10,6 +10,7 @@ import { redactStart } from '../framework/redaction.ts'
 import { thrownTexts } from '../framework/thrown.ts'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { HealthStatus } from '../integrations/rules.ts'
+import { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
 import type { DurableEventName } from './durable-event-rules.ts'
 import type { IntegrationEvents } from './events.ts'
 
@@ -26,6 +27,8 @@ const OfStream = z.object({ stream: z.string().exactOptional() })
 
 const Incident = z.object({
   id: z.number(),
+  // An event that an earlier release has stored lacks it.
+  integrationId: z.number().exactOptional(),
   status: z.enum(INCIDENT_STATUSES),
   source: z.enum(INCIDENT_SOURCES),
   reason: z.string(),
@@ -42,8 +45,14 @@ const Item = z.object({
   eventClass: z.string(),
   externalId: z.string().nullable(),
   checkpointValue: z.json(),
-  attempts: z.number(),
   error: z.string().nullable(),
+  attempts: z.number(),
+  // An event that an earlier release has stored lacks these. It told of failed items only.
+  batchId: z.string().nullable().default(null),
+  status: z.enum(SYNC_ITEM_STATUSES).default('failed'),
+  completedAt: Moment.nullable().default(null),
+  createdAt: Moment.exactOptional(),
+  updatedAt: Moment.exactOptional(),
 })
 
 /** An error again, as listeners that hear of it at once have one. The place that threw it was another process's. */

@@ -5,35 +5,56 @@ import type { Json } from '../framework/json.ts'
 import type { IncidentSource, IncidentStatus } from '../incidents/rules.ts'
 import type { HealthStatus } from '../integrations/rules.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
 import type { RunStatus } from '../syncs/run-rules.ts'
 
 /** One attempt of an outbound call, as its row in `integration_requests` says. */
 export interface RequestRecord {
   readonly id: number
+  readonly integrationId: number
   readonly endpoint: string
   readonly method: string
   readonly statusCode: number | null
-  readonly failureClass: FailureClass | null
+  /** Without secrets, and cut, as it is stored. */
+  readonly requestData: string | null
+  readonly idempotencyKey: string | null
   readonly providerRequestId: string | null
+  /** Without secrets, and cut, as it is stored. */
+  readonly responseData: string | null
+  readonly error: string | null
+  readonly failureClass: FailureClass | null
   readonly durationMs: number
   readonly retryOf: number | null
+  readonly relatedType: string | null
+  readonly relatedId: number | null
+  readonly cacheHits: number
+  readonly staleHits: number
 }
 
 /** One item of a sync run, as its row in `integration_sync_items` says. */
 export interface SyncItemRecord {
   readonly id: number
   readonly integrationId: number
+  readonly batchId: string | null
   readonly syncLogId: number | null
   readonly eventClass: string
   readonly externalId: string | null
   readonly checkpointValue: Json
-  readonly attempts: number
+  readonly status: (typeof SYNC_ITEM_STATUSES)[number]
   readonly error: string | null
+  readonly attempts: number
+  readonly completedAt: Date | null
+  /** Only an event that an earlier release has stored lacks it. */
+  readonly createdAt?: Date
+  /** As `createdAt`. */
+  readonly updatedAt?: Date
 }
 
 /** A span of trouble, as its row in `integration_incidents` says. */
 export interface IncidentRecord {
   readonly id: number
+  /** Only an event that an earlier release has stored lacks it. */
+  readonly integrationId?: number
   readonly status: IncidentStatus
   readonly source: IncidentSource
   readonly reason: string
@@ -46,23 +67,33 @@ export interface IncidentRecord {
 /** One operation, as its row in `integration_logs` says. */
 export interface OperationRecord {
   readonly id: number
+  readonly integrationId: number
   readonly operation: string
   readonly direction: 'inbound' | 'outbound'
   readonly status: string
   readonly summary: string | null
   readonly externalId: string | null
+  /** Without secrets, as it is stored. */
+  readonly metadata: Json
+  /** Without secrets, as it is stored. */
+  readonly resultData: Json
   readonly error: string | null
+  /** Null outside a sync item's run. */
+  readonly attempt: number | null
+  /** Null outside a sync item's run. */
+  readonly maxAttempts: number | null
   readonly durationMs: number | null
   readonly parentId: number | null
+  readonly createdAt: Date
 }
 
-/** How a sync run ended; the counts come from its rows. */
 /** What an event about a sync names it by. */
 export interface NamesStream {
   /** A key of the provider's `streams`; not there: the integration's own. */
   readonly stream?: string
 }
 
+/** How a sync run ended; the counts come from its rows. */
 export interface SyncResult {
   readonly kind: RunStatus
   readonly successCount: number

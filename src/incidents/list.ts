@@ -123,7 +123,6 @@ function summaries(db: Database, { incidents, integrations }: Tables) {
       snoozedUntil: incidents.snoozedUntil,
       snoozedBy: incidents.snoozedBy,
       annotations: incidents.annotations,
-      integrationId: incidents.integrationId,
       provider: integrations.provider,
       integrationName: integrations.name,
     })

@@ -18,15 +18,15 @@ import type { IncidentSource } from './rules.ts'
 /** What an event says of an incident. */
 export type IncidentFacts = Pick<
   IncidentRow,
-  'id' | 'status' | 'source' | 'reason' | 'peakSeverity' | 'openedAt' | 'lastErrorAt' | 'closedAt'
+  'id' | 'integrationId' | 'status' | 'source' | 'reason' | 'peakSeverity' | 'openedAt' | 'lastErrorAt' | 'closedAt'
 >
 
 export type IncidentEvent = Extract<CallEvent, { readonly incidentId: number }>
 
 /** The columns of {@link IncidentFacts}. */
 export function incidentColumns(incidents: Tables['incidents']) {
-  const { id, status, source, reason, peakSeverity, openedAt, lastErrorAt, closedAt } = incidents
-  return { id, status, source, reason, peakSeverity, openedAt, lastErrorAt, closedAt }
+  const { id, integrationId, status, source, reason, peakSeverity, openedAt, lastErrorAt, closedAt } = incidents
+  return { id, integrationId, status, source, reason, peakSeverity, openedAt, lastErrorAt, closedAt }
 }
 
 export async function findIncident(db: Database, { incidents }: Tables, id: number): Promise<IncidentFacts | null> {

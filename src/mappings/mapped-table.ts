@@ -4,6 +4,7 @@ import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, getTableName, gt, inArray, isNotNull, sql } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { getTableConfig } from 'drizzle-orm/pg-core'
+import { unnamed } from '../config/model-names.ts'
 import type { Database } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
@@ -12,7 +13,7 @@ import { withTimeLimit } from '../framework/waiting.ts'
 import type { MappedModel } from '../providers/mapped-model.ts'
 
 export interface MappedTableOptions {
-  /** Stored in `internal_type`. Default: the table's name. */
+  /** Stored in `internal_type`. Default: the name in `models`; before it is registered there, the table's name. */
   readonly type?: string
   /** The key column's property; its values must be unique. Default: the primary key. */
   readonly key?: string
@@ -29,7 +30,7 @@ export function mappedTable<Table extends PgTable>(
 ): MappedModel<Table['$inferSelect'], Partial<Table['$inferInsert']>> {
   type Row = Table['$inferSelect']
   const { property, column } = keyOf(table, options.key)
-  const type = options.type ?? getTableName(table)
+  let type = options.type ?? getTableName(table)
   const createdAt = createdAtOf(table, options.createdAt)
   // Drizzle's builders are typed by the concrete table; here any table will do.
   const on = (tx: unknown): Database => options.db ?? (tx as Database)
@@ -53,8 +54,10 @@ export function mappedTable<Table extends PgTable>(
   }
   const first = (rows: readonly unknown[]): Row => rows[0] as Row
 
-  return {
-    type,
+  const model: MappedModel<Row, Partial<Table['$inferInsert']>> = {
+    get type() {
+      return type
+    },
     of(rowOrId) {
       const isWhole = typeof rowOrId === 'object' && rowOrId !== null
       const key = isWhole ? (rowOrId as Record<string, unknown>)[property] : rowOrId
@@ -112,6 +115,10 @@ export function mappedTable<Table extends PgTable>(
           },
         }),
   }
+  if (options.type !== undefined) return model
+  return unnamed(model, (chosen) => {
+    type = chosen
+  })
 }
 
 /** By the catalogue: rights to read or write are not looked at. */

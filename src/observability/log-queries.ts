@@ -8,11 +8,20 @@ import type { Json } from '../framework/json.ts'
 
 export async function insertLog(
   db: Database | Transaction,
+  tables: Tables,
+  values: Tables['logs']['$inferInsert'],
+): Promise<number> {
+  return (await insertedLog(db, tables, values)).id
+}
+
+/** The same, with the row's moment. */
+export async function insertedLog(
+  db: Database | Transaction,
   { logs }: Tables,
   values: typeof logs.$inferInsert,
-): Promise<number> {
-  const [row] = await db.insert(logs).values(values).returning({ id: logs.id })
-  return (row as { id: number }).id
+): Promise<Pick<LogRow, 'id' | 'createdAt'>> {
+  const [row] = await db.insert(logs).values(values).returning({ id: logs.id, createdAt: logs.createdAt })
+  return row as Pick<LogRow, 'id' | 'createdAt'>
 }
 
 /** What a run's log row says about it, in `metadata`. */

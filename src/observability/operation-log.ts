@@ -15,19 +15,19 @@ import { asPartOf, currentOrigin } from '../framework/origin.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { REDACTED, redactBody, redactStart, redactText } from '../framework/redaction.ts'
 import type { Integration, Operation, OperationInput } from '../providers/integration.ts'
-import { endLog, insertLog } from './log-queries.ts'
+import { endLog, insertedLog } from './log-queries.ts'
 
 const MAX_TEXT_LENGTH = 255
 const MAX_ERROR_LENGTH = 1_000
 const MAX_SMALLINT = 32_767
 
 /**
- * The framework's own operations. Some are read again (a `cursor` row keeps a run from moving the cursor), and erasure
- * keeps what theirs say.
+ * Operations whose rows the framework reads again: a `cursor` row keeps a run from moving the cursor, an open `sync` row is a run. Of
+ * `remap`, `erase` and `operator` erasure keeps what they say. A host may use all other names, also the framework's own.
  */
 const RESERVED: readonly string[] = [
-  ...['sync', 'sync_item', 'backfill', 'cursor', 'remap', 'erase', 'operator', 'oauth', 'idempotency'],
-  ...['webhook', 'webhook_replay', 'webhook_reconcile', 'event', 'notification'],
+  ...['sync', 'sync_item', 'backfill', 'cursor', 'webhook_reconcile'],
+  ...['remap', 'erase', 'operator'],
 ]
 
 /** The operation in whose `run()` this code runs. Of the same database: a process may serve two. */
@@ -43,6 +43,7 @@ interface Ending {
   readonly status: 'success' | 'failed'
   readonly summary?: string | undefined
   readonly metadata?: Json | undefined
+  readonly resultData?: Json | undefined
   readonly result?: Json | undefined
   readonly error?: string
 }
@@ -60,44 +61,49 @@ export async function startOperation(
   const item = currentSync()?.item
   const run = item?.db === db ? item.current : null
   let metadata = input.metadata ?? null
-  let log: Omit<OperationRecord, 'id'> = {
+  const stored = (value: Json): Json => (value === null ? null : storedJson(value, secrets))
+  const attemptIf = (failed: boolean): number | null => (run !== null && failed ? run.attempt : null)
+  const begun = {
+    integrationId: integration.id,
     operation: input.operation,
     direction: input.direction,
     status,
     summary: input.summary === undefined ? null : shortened(input.summary, secrets),
     externalId: input.externalId ?? null,
-    error: null,
-    durationMs: null,
-    // The nearest: an operation, else the run whose item this is a part of.
-    parentId: parent?.db === db ? parent.id : (run?.syncLogId ?? null),
-  }
-  const attemptIf = (failed: boolean): number | null => (run !== null && failed ? run.attempt : null)
-  const startedAt = performance.now()
-  const id = await insertLog(db, tables, {
-    integrationId: integration.id,
-    ...log,
+    metadata: stored(metadata),
+    resultData: stored(input.resultData ?? null),
+    error: input.error === undefined ? null : redactedErrorLine(input.error, secrets, MAX_ERROR_LENGTH),
     attempt: attemptIf(status === 'failed'),
     maxAttempts: run === null ? null : Math.min(run.maxAttempts, MAX_SMALLINT),
-    metadata: metadata === null ? null : storedJson(metadata, secrets),
-    origin: currentOrigin(tables),
-  })
+    durationMs: input.durationMs ?? null,
+    // The nearest: an operation, else the run whose item this is a part of.
+    parentId: input.parentId ?? (parent?.db === db ? parent.id : (run?.syncLogId ?? null)),
+  }
+  const startedAt = performance.now()
+  const inserted = await insertedLog(db, tables, { ...begun, origin: currentOrigin(tables) })
+  const { id } = inserted
+  let log: OperationRecord = { ...begun, ...inserted }
   let ended = status === 'success' || status === 'failed'
 
   const tell = async (): Promise<void> => {
     const event = EVENT_OF_STATUS[log.status]
-    if (event !== undefined) await listeners.emit(event, { integration, log: { id, ...log } })
+    if (event !== undefined) await listeners.emit(event, { integration, log })
   }
   const end = async (ending: Ending): Promise<void> => {
     if (ended) throw new TypeError(`operation ${id} (${log.operation}) has ended as ${log.status} already`)
     checkEnding(ending)
     const before = log
+    const resultData = ending.resultData ?? ending.result
     const merged = ending.metadata === undefined ? metadata : mergedMetadata(metadata, ending.metadata)
     ended = true
     log = {
       ...before,
       status: ending.status,
       summary: ending.summary === undefined ? before.summary : shortened(ending.summary, secrets),
+      metadata: stored(merged),
+      resultData: resultData === undefined ? before.resultData : stored(resultData),
       error: ending.error ?? null,
+      attempt: attemptIf(ending.status === 'failed'),
       durationMs: Math.min(Math.round(performance.now() - startedAt), MAX_INTEGER),
     }
     let isWritten: boolean
@@ -105,11 +111,11 @@ export async function startOperation(
       isWritten = await endLog(db, tables, id, before.status, {
         status: log.status,
         summary: log.summary,
+        metadata: log.metadata,
+        resultData: log.resultData,
         error: log.error,
-        attempt: attemptIf(log.status === 'failed'),
+        attempt: log.attempt,
         durationMs: log.durationMs,
-        metadata: merged === null ? null : storedJson(merged, secrets),
-        resultData: ending.result === undefined || ending.result === null ? null : storedJson(ending.result, secrets),
       })
     } catch (error) {
       // Not ended: it may be tried again.
@@ -138,12 +144,12 @@ export async function startOperation(
 
 /** @returns the status; default `processing` */
 function checkInput(input: OperationInput): string {
-  const { operation, direction, status = 'processing', summary, externalId, metadata } = input
+  const { operation, direction, status = 'processing', summary, externalId, metadata, resultData } = input
   checkText('operation', operation)
   if (RESERVED.includes(operation))
     throw new InvalidArgumentException(
       'operation',
-      `"${operation}" is one of the framework's own (${RESERVED.join(', ')}); give it another name`,
+      `the framework reads its own rows of this name again (${RESERVED.join(', ')}); another name is allowed, "${operation}" was given`,
     )
   if (!LOG_DIRECTIONS.includes(direction))
     throw new InvalidArgumentException(
@@ -152,14 +158,25 @@ function checkInput(input: OperationInput): string {
     )
   checkText('status', status)
   if (externalId !== undefined) checkText('externalId', externalId)
-  checkEnding({ summary, metadata })
+  if (input.error !== undefined && typeof input.error !== 'string')
+    throw new InvalidArgumentException('error', 'a text is allowed')
+  checkWhole('durationMs', input.durationMs, MAX_INTEGER)
+  checkWhole('parentId', input.parentId, Number.MAX_SAFE_INTEGER)
+  checkEnding({ summary, metadata, resultData })
   return status
 }
 
-function checkEnding({ summary, metadata, result }: Pick<Ending, 'summary' | 'metadata' | 'result'>): void {
+function checkWhole(name: string, value: number | undefined, most: number): void {
+  if (value !== undefined && !(Number.isInteger(value) && value >= 0 && value <= most))
+    throw new InvalidArgumentException(name, `whole numbers from 0 to ${most} are allowed, ${String(value)} was given`)
+}
+
+function checkEnding({ summary, metadata, resultData, result }: Omit<Ending, 'status' | 'error'>): void {
   if (summary !== undefined && typeof summary !== 'string')
     throw new InvalidArgumentException('summary', 'a text is allowed')
-  for (const [name, value] of Object.entries({ metadata, result }))
+  if (resultData !== undefined && result !== undefined)
+    throw new InvalidArgumentException('result', 'one of resultData and result is allowed, both were given')
+  for (const [name, value] of Object.entries({ metadata, resultData, result }))
     if (value !== undefined && !isJson(value)) throw new InvalidArgumentException(name, 'a JSON value is allowed')
 }
 

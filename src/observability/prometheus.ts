@@ -21,8 +21,6 @@ import type { Standing } from './standing.ts'
 const PREFIX = 'integrations_'
 /** The label of a call that has not failed: an empty one would be no label at all. */
 const NO_FAILURE = 'none'
-/** The label of what is no named stream's: to Prometheus an empty label is none. */
-const OWN = ''
 /** Series of as many shared budgets at most: there may be one for each API key. */
 const MOST_BUDGETS = 100
 const SYNC_LABELS = ['provider', 'stream', 'status'] as const
@@ -93,11 +91,12 @@ export function prometheusMetrics({ byIntegration, streamsOf = () => [] }: Count
 
   const ownerOf = ({ id }: Subject) => (byIntegration && id !== null ? { integration: String(id) } : undefined)
   /** No more values than the provider declares: an earlier release may have left others in the database. */
-  const streamOf = ({ provider, stream }: Subject): string => {
-    if (stream == null) return OWN
-    return streamsOf(provider).includes(stream) ? stream : UNKNOWN_PROVIDER
+  const streamOf = ({ provider, stream }: Subject) => {
+    // No label: the series of a provider with one sync().
+    if (stream == null) return {}
+    return { stream: streamsOf(provider).includes(stream) ? stream : UNKNOWN_PROVIDER }
   }
-  const syncOf = (of: Subject) => ({ provider: of.provider, stream: streamOf(of), ...ownerOf(of) })
+  const syncOf = (of: Subject) => ({ provider: of.provider, ...streamOf(of), ...ownerOf(of) })
   const seeded = new Set<string>()
   const seed = (provider: string): void => {
     if (seeded.has(provider)) return
@@ -105,9 +104,9 @@ export function prometheusMetrics({ byIntegration, streamsOf = () => [] }: Count
     for (const outcome of RECEIVED_OUTCOMES) received.inc({ provider, outcome }, 0)
     for (const status of SETTLED_WEBHOOKS) processed.inc({ provider, status }, 0)
     const streams = streamsOf(provider)
-    for (const stream of streams.length === 0 ? [OWN] : streams) {
-      for (const status of ENDED_RUNS) runs.inc({ provider, stream, status }, 0)
-      for (const status of SETTLED_ITEMS) items.inc({ provider, stream, status }, 0)
+    for (const of of streams.length === 0 ? [{}] : streams.map((stream) => ({ stream }))) {
+      for (const status of ENDED_RUNS) runs.inc({ provider, ...of, status }, 0)
+      for (const status of SETTLED_ITEMS) items.inc({ provider, ...of, status }, 0)
     }
     for (const kind of ECHOES) echoes.inc({ provider, kind }, 0)
     for (const failure_class of [NO_FAILURE, ...Object.values(FailureClass)])

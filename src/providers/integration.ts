@@ -180,13 +180,24 @@ export interface OperationInput {
   readonly summary?: string
   readonly externalId?: string
   readonly metadata?: Json
+  /** What it has given, for one that has ended already. */
+  readonly resultData?: Json
+  /** What it has failed with, for one that has ended already. */
+  readonly error?: string
+  /** How long it took, for one that has ended already; else it is measured. */
+  readonly durationMs?: number
+  /** The log that it is a part of. Default: of the operation in whose `run()` it begins, else of the run whose item it belongs to. */
+  readonly parentId?: number
 }
 
 export interface Operation {
   readonly id: number
-  /** @throws TypeError when it has ended already */
-  succeed(outcome?: { summary?: string; metadata?: Json; result?: Json }): Promise<void>
-  fail(error: unknown, outcome?: { summary?: string; metadata?: Json }): Promise<void>
+  /**
+   * @param outcome.result the same as `resultData`
+   * @throws TypeError when it has ended already
+   */
+  succeed(outcome?: { summary?: string; metadata?: Json; resultData?: Json; result?: Json }): Promise<void>
+  fail(error: unknown, outcome?: { summary?: string; metadata?: Json; resultData?: Json }): Promise<void>
   /** Work whose own operations become children of this one. */
   run<T>(work: () => Promise<T>): Promise<T>
 }
@@ -202,12 +213,22 @@ export interface Integration {
   readonly metadata: Readonly<Record<string, Json>>
   /** Whose it is, in the host's own words. */
   readonly owner: { readonly type: string; readonly id: number } | null
+  /** The owner's type, as in `owner`; null: it has none. */
+  readonly ownerType: string | null
+  /** The owner's id, as in `owner`; null: it has none. */
+  readonly ownerId: number | null
   /** False where a person or its health has switched it off. */
   readonly isActive: boolean
   /** When a person did; null: never. */
   readonly switchedOffAt: Date | null
   /** How its calls go. */
   readonly healthStatus: HealthStatus
+  /** Failures of class `upstream` since the last success. */
+  readonly consecutiveFailures: number
+  /** When a call last failed so; null: never. */
+  readonly lastErrorAt: Date | null
+  /** Since when too many of its calls fail; null: the rate is not elevated. */
+  readonly anomalyAlertedAt: Date | null
   /** Minutes between runs; null: the provider's own. */
   readonly syncIntervalMinutes: number | null
   /** Where the next incremental run begins; null: at the beginning. */
@@ -216,8 +237,22 @@ export interface Integration {
   readonly lastSyncedAt: Date | null
   /** When the next run is due; null: none is. */
   readonly nextSyncAt: Date | null
+  /** Runs that ended with failures since the last clean one. */
+  readonly consecutiveSyncFailures: number
+  /** Since when its syncs count as stale; null: they do not. */
+  readonly syncStaleAlertedAt: Date | null
+  /** As `overrideCircuit()` has set it; `circuit()` says what is in force. */
+  readonly circuitOverride: string | null
+  /** Until when; null: until it is taken away. */
+  readonly circuitOverrideUntil: Date | null
+  /** As `overrideRateLimit()` has stored it; `rateLimit()` says what is in force. */
+  readonly rateLimitOverride: Json
+  /** Until when; null: until it is taken away. */
+  readonly rateLimitOverrideUntil: Date | null
   /** When it was stored. */
   readonly createdAt: Date
+  /** When its row was last changed. */
+  readonly updatedAt: Date
 
   /**
    * The only door to the provider. Each attempt leaves one `integration_requests` row.

@@ -93,7 +93,7 @@ export class ProviderRegistry {
   }
 }
 
-function instantiate(source: ProviderSource): IntegrationProvider {
+export function instantiate(source: ProviderSource): IntegrationProvider {
   if (typeof source !== 'function') return source
   const isClass = /^class\b/.test(Function.prototype.toString.call(source))
   return isClass ? new (source as new () => IntegrationProvider)() : (source as () => IntegrationProvider)()

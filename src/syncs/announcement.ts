@@ -20,8 +20,8 @@ import { integrationHandle } from '../integrations/handle.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { findLog, mergeLogMetadata } from '../observability/log-queries.ts'
 import type { StuckItem } from './end-queries.ts'
-import { holdAnnouncement, itemsById, noteAnnouncement } from './end-queries.ts'
-import { itemRecord } from './items/run-item.ts'
+import { holdAnnouncement, noteAnnouncement } from './end-queries.ts'
+import { itemRecords } from './items/item-queries.ts'
 import { runLogger } from './run-logger.ts'
 import type { RunIds, RunStatus } from './run-rules.ts'
 import type { SyncRow } from './sync-rows.ts'
@@ -143,10 +143,10 @@ async function stuckPayloads(
 ): Promise<Omit<IntegrationEvents['SyncItemStuck'], 'integration'>[]> {
   if (stuck.length === 0) return []
   const ids = stuck.map(({ itemId }) => itemId)
-  const rows = await itemsById(db, tables, ids)
+  const items = await itemRecords(db, tables, ids)
   return stuck.flatMap(({ itemId, runs }) => {
-    const row = rows.get(itemId)
-    return row === undefined ? [] : [{ item: itemRecord(row, row.error), consecutiveFailedRuns: runs }]
+    const item = items.get(itemId)
+    return item === undefined ? [] : [{ item, consecutiveFailedRuns: runs }]
   })
 }
 

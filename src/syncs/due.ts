@@ -269,8 +269,8 @@ export async function overdueStreams(
 /** When the stream `s` may run for its health; null: at any time. */
 function waitEndOfStream({ degraded, failing }: HealthBackoff): SQL {
   return sql`(case when i.health_status <> 'healthy' then greatest(s.last_synced_at, s.last_run_at)
-    + make_interval(secs => ${streamSeconds} * case i.health_status when 'degraded' then ${degraded}::float8
-        else ${failing}::float8 end) end)`
+    + ${intervalOf(sql`${streamSeconds} * case i.health_status when 'degraded' then ${degraded}::float8
+        else ${failing}::float8 end`)} end)`
 }
 
 /** Whether the stream that the stream `s` waits for has had its first run. */

@@ -194,18 +194,6 @@ function textArray(values: readonly string[]): SQL {
   return sql`${literal}::text[]`
 }
 
-export async function itemsById(
-  db: Database | Transaction,
-  { syncItems }: Tables,
-  ids: readonly number[],
-): Promise<Map<number, SyncItemRow>> {
-  const rows = await db
-    .select()
-    .from(syncItems)
-    .where(inArray(syncItems.id, [...ids]))
-  return new Map(rows.map((row) => [row.id, row]))
-}
-
 /** Deletes items that have not started. @param afterId items up to this one stay. @returns their number */
 export async function deletePendingItems(
   db: Database | Transaction,

@@ -29,8 +29,8 @@ export function runStatus(counts: RunCounts): RunStatus {
  */
 export function intervalMultiplier(consecutiveFailures: number, cap: number): number {
   if (consecutiveFailures <= 1) return 1
-  // 2^30 is above every allowed cap; beyond it the power would only lose precision.
-  return Math.min(2 ** Math.min(consecutiveFailures - 1, 30), cap)
+  // 2^31 is above every allowed cap; beyond it the power would only lose precision.
+  return Math.min(2 ** Math.min(consecutiveFailures - 1, 31), cap)
 }
 
 /** A run and its integration. */

@@ -5,7 +5,8 @@
  */
 import type { Json } from '../framework/json.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
-import type { AnyProvider } from '../providers/registry.ts'
+import type { AnyProvider, ProviderSource } from '../providers/registry.ts'
+import { instantiate } from '../providers/registry.ts'
 import { Bench } from './conformance/bench.ts'
 import { chapters } from './conformance/chapters.ts'
 import type { Check, Subject } from './conformance/conformance-check.ts'
@@ -98,19 +99,43 @@ export interface SuiteRunner {
 }
 
 /**
- * Declares the suite: a `describe()` with tests for each contract that the provider implements.
+ * Declares the suite: a `describe()` with tests for each contract that the provider implements. It is registered under the name of its
+ * class: `AcmeProvider` as `acme`, one without such a name as `provider`.
+ *
+ * @param provider a class, a function that makes one, or one, which then all tests share
+ * @param runner default: the globals `describe`, `it` and `afterAll`; with vitest, `{ describe, it, afterAll }` as imported
+ */
+export function describeProvider(provider: ProviderSource, fixtures: ProviderFixtures, runner?: SuiteRunner): void
+/**
+ * The same under an identifier of its own.
  *
  * @param identifier under which the provider is registered
  * @param provider makes one: a test may need a fresh one
- * @param runner default: the globals `describe`, `it` and `afterAll`; with vitest, `{ describe, it, afterAll }` as imported
  */
 export function describeProvider(
   identifier: string,
   provider: () => AnyProvider,
   fixtures: ProviderFixtures,
-  runner: SuiteRunner = globalRunner(),
-): void {
-  const subject: Subject = { identifier, provider, fixtures }
+  runner?: SuiteRunner,
+): void
+export function describeProvider(first: string | ProviderSource, ...rest: readonly unknown[]): void {
+  if (typeof first === 'string') {
+    const [provider, fixtures, runner] = rest as [() => AnyProvider, ProviderFixtures, SuiteRunner?]
+    declareSuite({ identifier: first, provider, fixtures }, runner)
+  } else {
+    const [fixtures, runner] = rest as [ProviderFixtures, SuiteRunner?]
+    const provider = () => instantiate(first)
+    declareSuite({ identifier: identifierOf(provider()), provider, fixtures }, runner)
+  }
+}
+
+function identifierOf(provider: object): string {
+  const name = provider.constructor.name.replace(/Provider$/, '').toLowerCase()
+  return name !== 'object' && /^[a-z][a-z0-9]*$/.test(name) ? name : 'provider'
+}
+
+function declareSuite(subject: Subject, runner: SuiteRunner = globalRunner()): void {
+  const { identifier } = subject
   runner.describe(`the provider ${identifier}`, () => {
     const { run, close } = benches(subject, runner.afterAll !== undefined)
     for (const { contract, checks, todo } of chapters(subject))

@@ -14,7 +14,7 @@ import type { Bookmark } from '../syncs/listing/listing-session.ts'
 import { StoringSession } from '../syncs/listing/listing-session.ts'
 
 /** `sync.max_items_per_batch`, its default. */
-const SOFT_CAP = 1_000_000
+const SOFT_CAP = 10_000
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 
 export interface FakeSyncSessionOptions {
@@ -249,13 +249,26 @@ const FIELDS = {
   name: 'of a FakeSyncSession',
   metadata: {},
   owner: null,
+  ownerType: null,
+  ownerId: null,
   isActive: true,
+  switchedOffAt: null,
   healthStatus: 'healthy',
+  consecutiveFailures: 0,
+  lastErrorAt: null,
+  anomalyAlertedAt: null,
   syncIntervalMinutes: null,
   syncCursor: null,
   lastSyncedAt: null,
   nextSyncAt: null,
+  consecutiveSyncFailures: 0,
+  syncStaleAlertedAt: null,
+  circuitOverride: null,
+  circuitOverrideUntil: null,
+  rateLimitOverride: null,
+  rateLimitOverrideUntil: null,
   createdAt: new Date(0),
+  updatedAt: new Date(0),
 } as const
 
 /** Has a name and no row: whatever needs one says where to get it. */

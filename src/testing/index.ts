@@ -31,6 +31,7 @@ export {
   gitHubSigner,
   hmacSigner,
   type SignedWebhookOptions,
+  type SigningProvider,
   signedWebhook,
   signerOf,
   standardWebhooksSigner,

@@ -4,6 +4,8 @@
  * Rule: docs/testing.md, "Webhooks".
  */
 import { createHmac, randomUUID } from 'node:crypto'
+import { InvalidArgumentException } from '../framework/errors.ts'
+import type { HandlesWebhooks } from '../providers/contracts.ts'
 import type { SignatureScheme } from '../providers/signatures/scheme-rules.ts'
 import { signDelivery } from '../providers/signatures/sign-delivery.ts'
 
@@ -33,16 +35,42 @@ export interface DeliveryToSign {
  */
 export type WebhookSigner = (delivery: DeliveryToSign) => Record<string, string>
 
-/** @param body text as it is, anything else as JSON */
-export function signedWebhook(signer: WebhookSigner, body: unknown, options: SignedWebhookOptions): Request {
+/** What is needed of a provider that signs by data. */
+export type SigningProvider = Pick<HandlesWebhooks, 'signature' | 'testWebhookHeaders'>
+
+/**
+ * @param signer or the provider itself, if its `signature` says how it signs
+ * @param body text as it is, anything else as JSON
+ * @throws InvalidArgumentException for a provider without `signature`
+ */
+export function signedWebhook(
+  signer: WebhookSigner | SigningProvider,
+  body: unknown,
+  options: SignedWebhookOptions,
+): Request {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const { secret, at = new Date(), event = null, deliveryId = randomUUID() } = options
-  const signed = signer({ body: text, secret, at, event, deliveryId })
+  const sign = typeof signer === 'function' ? signer : providerSigner(signer)
+  const signed = sign({ body: text, secret, at, event, deliveryId })
   return new Request('http://localhost/', {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...signed, ...options.headers },
     body: text,
   })
+}
+
+/** With the headers that the provider sends beside the signature. */
+function providerSigner(provider: SigningProvider): WebhookSigner {
+  const { signature } = provider
+  if (signature === undefined)
+    throw new InvalidArgumentException(
+      'provider',
+      'one with `signature` is allowed; for one with a check of its own give a function ({body, secret, at, event, deliveryId}) => headers',
+    )
+  return ({ body, secret, at, event, deliveryId }) => {
+    const headers = provider.testWebhookHeaders?.({ event, deliveryId }) ?? {}
+    return { ...headers, ...signDelivery(signature, { headers, body }, { key: secret, at, deliveryId }).headers }
+  }
 }
 
 /** HMAC-SHA256 of the raw body in one header. */

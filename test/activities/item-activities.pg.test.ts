@@ -293,17 +293,14 @@ describe('an outcome', () => {
       completedAt: expect.any(Date),
     })
     expect(told).toHaveBeenCalledTimes(1)
-    expect(told.mock.calls[0]?.[0]).toMatchObject({
-      error,
-      item: {
-        id: row.id,
-        syncLogId: run.id,
-        externalId: 'x',
-        checkpointValue: 'c',
-        attempts: TRIES,
-        error: 'TypeError: bad',
-      },
+    const stored = await itemOf(test, row.id)
+    expect(told.mock.calls[0]?.[0].item).toEqual({
+      ...{ id: row.id, integrationId: integration.id, batchId: null, syncLogId: run.id, externalId: 'x' },
+      ...{ eventClass: ThingSynced.type, checkpointValue: 'c', status: 'failed', error: 'TypeError: bad' },
+      ...{ attempts: TRIES, completedAt: stored?.completedAt, createdAt: stored?.createdAt },
+      updatedAt: stored?.updatedAt,
     })
+    expect(told.mock.calls[0]?.[0].error).toBe(error)
   })
 
   it.each([

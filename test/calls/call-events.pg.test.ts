@@ -82,7 +82,15 @@ const failed = ['RequestFailed', expect.anything(), expect.anything()]
 const completed = ['RequestCompleted', expect.anything()]
 
 function incident(values: Record<string, unknown>): unknown {
-  return expect.objectContaining({ status: 'open', openedAt: START, lastErrorAt: START, closedAt: null, ...values })
+  const { id: integrationId } = integration
+  return expect.objectContaining({
+    integrationId,
+    status: 'open',
+    openedAt: START,
+    lastErrorAt: START,
+    closedAt: null,
+    ...values,
+  })
 }
 
 async function healthOf({ id }: Integration): Promise<unknown> {
@@ -185,18 +193,28 @@ describe('the life of a failing integration', () => {
   it('a row says in the event what it says in the table', async () => {
     const [[name, request, error] = []] = await call(500)
     const [row] = await test.sql`
-      select id, duration_ms from integration_requests where integration_id = ${integration.id}`
+      select id, duration_ms, response_data, error from integration_requests where integration_id = ${integration.id}`
     expect(name).toBe('RequestFailed')
     expect(request).toEqual({
       id: Number(row?.id),
+      integrationId: integration.id,
       endpoint: 'things',
       method: 'GET',
       statusCode: 500,
-      failureClass: 'upstream',
+      requestData: null,
+      idempotencyKey: null,
       providerRequestId: null,
+      responseData: row?.response_data,
+      error: row?.error,
+      failureClass: 'upstream',
       durationMs: row?.duration_ms,
       retryOf: null,
+      relatedType: null,
+      relatedId: null,
+      cacheHits: 0,
+      staleHits: 0,
     })
+    expect(request).toMatchObject({ error: expect.stringContaining('500') })
     expect(error).toMatchObject({ code: 'http_error', status: 500 })
   })
 

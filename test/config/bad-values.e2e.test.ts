@@ -29,7 +29,7 @@ export default createIntegrations({
   dev: true,
   providers: { demo: { handleWebhook: () => null }, 7: {} },
   middleware: { audit: 'audit' },
-  config: { ...${JSON.stringify(inCode(BAD_VALUES))}, health: { degraded_after: 60, failing_after: 60, failing_backoff: 10001 } },
+  config: { ...${JSON.stringify(inCode(BAD_VALUES))}, health: { degraded_after: 60, failing_after: 60, failing_backoff: 0 } },
 })
 `
 

@@ -53,7 +53,7 @@ export const BAD_VALUES: readonly BadValue[] = [
   bad('webhook.processing_timeout', 'an integer from 60 to 2147483647', [59, '59'], '59'),
   bad('observability.echo_loop_writes', 'an integer from 2 to 100', [1, '1'], '101'),
   bad('webhook.handler_timeout', 'an integer from 1 to 3600', [3601, '3601'], '7200'),
-  bad('health.failing_backoff', 'an integer from 1 to 10000', [10_001, '10001'], '2147483647'),
+  bad('health.failing_backoff', ANY_INT, [0, '0'], '2147483648'),
   bad('webhook.max_attempts', 'an integer from 1 to 1000', ['3', '"3"'], 'many'),
   bad('sync.item_tries', 'an integer from 1 to 1000', [1001, '1001'], '0'),
   bad('webhook.retry_backoff', BACKOFF, ['60,300', '"60,300"'], '[]'),

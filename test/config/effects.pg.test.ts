@@ -482,6 +482,7 @@ describe('syncs', () => {
       })
     expect(await minutesAt(2)).toBeCloseTo(2 * INTERVAL_MINUTES, 0)
     expect(await minutesAt(5)).toBeCloseTo(5 * INTERVAL_MINUTES, 0)
+    expect(await minutesAt(2_147_483_647)).toBeCloseTo(2 ** 9 * INTERVAL_MINUTES, 0)
   })
 
   effect('sync.item_reclaim_after', 'fails what has been in flight for longer', async () => {
@@ -535,6 +536,7 @@ describe('syncs', () => {
       return (await dispatched(table_prefix, { health: { failing_backoff } }, values)).started
     }
     expect([await startsAt('failing_4_', 4), await startsAt('failing_5_', 5)]).toEqual([1, 0])
+    expect(await startsAt('failing_most_', 2_147_483_647)).toBe(0)
   })
 })
 

@@ -120,8 +120,8 @@ describe('a start', () => {
             `credentials of integration ${integration.id} can't be read`,
           )
       expect((await test.integrations.admin.keys.status()).keys).toEqual([
-        { kid: 'k1', rows: 1, inRing: true, removable: false },
-        { kid: '(unreadable)', rows: texts.length, inRing: false, removable: false },
+        { kid: 'k1', rows: 1, inRing: true, removable: false, isNew: false },
+        { kid: '(unreadable)', rows: texts.length, inRing: false, removable: false, isNew: false },
       ])
     })
   })
@@ -136,9 +136,9 @@ describe('the status of the keys', () => {
       expect(await test.integrations.admin.keys.status()).toEqual({
         primary: 'k3',
         keys: [
-          { kid: 'k3', rows: 0, inRing: true, removable: false },
-          { kid: 'k2', rows: 2, inRing: true, removable: false },
-          { kid: 'k1', rows: 1, inRing: true, removable: false },
+          { kid: 'k3', rows: 0, inRing: true, removable: false, isNew: false },
+          { kid: 'k2', rows: 2, inRing: true, removable: false, isNew: false },
+          { kid: 'k1', rows: 1, inRing: true, removable: false, isNew: false },
         ],
       })
     })
@@ -148,27 +148,39 @@ describe('the status of the keys', () => {
     await withKeys([second, first], async (test) => {
       await makeIntegration(test, 'plain')
       expect((await test.integrations.admin.keys.status()).keys).toEqual([
-        { kid: 'k2', rows: 1, inRing: true, removable: false },
-        { kid: 'k1', rows: 0, inRing: true, removable: true },
+        { kid: 'k2', rows: 1, inRing: true, removable: false, isNew: false },
+        { kid: 'k1', rows: 0, inRing: true, removable: true, isNew: false },
       ])
     })
   })
 
-  it('does not let go a key that was just added: it has not written yet', async () => {
+  it('says of a key that was just added that it is new: no row needs it, either', async () => {
     await start([first], { writes: true })
     await start([first, second])
     await withKeys([first, second], async (test) => {
       const { keys } = await test.integrations.admin.keys.status()
-      expect(keys[1]).toMatchObject({ kid: 'k2', rows: 0, removable: false })
+      expect(keys[1]).toEqual({ kid: 'k2', rows: 0, inRing: true, removable: true, isNew: true })
       const { out } = await runCommand(test.integrations, ['keys', 'status'])
-      expect(out).toMatch(/k2 .* no \(not in use yet\)/)
+      expect(out).toMatch(/k2 .* yes \(not in use yet\)/)
+      const document = (await runCommand(test.integrations, ['keys', 'status', '--json'])).json()
+      expect(document).toMatchObject({ keys: [{ kid: 'k1' }, { kid: 'k2', rows: 0, in_ring: true, removable: true }] })
     })
     // Once it writes, the other one goes, when no row needs it any more.
     await start([second, first])
     await withKeys([second, first], async (test) => {
       await test.integrations.admin.keys.rotate()
       const { keys } = await test.integrations.admin.keys.status()
-      expect(keys[1]).toMatchObject({ kid: 'k1', rows: 0, removable: true })
+      expect(keys[1]).toMatchObject({ kid: 'k1', rows: 0, removable: true, isNew: false })
+    })
+  })
+
+  it('lets a key go that no process has started with, once its rows have moved', async () => {
+    await withKeys([first], (test) => makeIntegration(test, 'plain'))
+    await withKeys([second, first], async (test) => {
+      await test.integrations.ready()
+      const rotation = await test.integrations.admin.keys.rotate()
+      expect(rotation).toMatchObject({ reencrypted: 1, failed: 0 })
+      expect(rotation.keys[1]).toMatchObject({ kid: 'k1', rows: 0, removable: true })
     })
   })
 
@@ -176,8 +188,8 @@ describe('the status of the keys', () => {
     await start([first], { writes: true })
     await withKeys([second], async (test) => {
       expect((await test.integrations.admin.keys.status()).keys).toEqual([
-        { kid: 'k2', rows: 0, inRing: true, removable: false },
-        { kid: 'k1', rows: 1, inRing: false, removable: false },
+        { kid: 'k2', rows: 0, inRing: true, removable: false, isNew: false },
+        { kid: 'k1', rows: 1, inRing: false, removable: false, isNew: false },
       ])
     })
   })

@@ -51,7 +51,7 @@ async function tokenOf(id: number): Promise<unknown> {
 const rotate = (options?: Parameters<typeof test.integrations.admin.keys.rotate>[0]) =>
   test.integrations.admin.keys.rotate(options)
 
-const OLD_IS_FREE = { kid: 'k1', rows: 0, inRing: true, removable: true }
+const OLD_IS_FREE = { kid: 'k1', rows: 0, inRing: true, removable: true, isNew: false }
 
 describe('a rotation', () => {
   it('moves every row to the key that writes, page by page, and frees the old one', async () => {
@@ -60,7 +60,7 @@ describe('a rotation', () => {
     const result = await rotate({ onProgress: (at) => progress.push(at) })
     expect(result).toEqual({
       primary: 'k2',
-      keys: [{ kid: 'k2', rows: 205, inRing: true, removable: false }, OLD_IS_FREE],
+      keys: [{ kid: 'k2', rows: 205, inRing: true, removable: false, isNew: false }, OLD_IS_FREE],
       reencrypted: 205,
       failed: 0,
     })
@@ -138,7 +138,7 @@ describe('a rotation', () => {
     const stop = new AbortController()
     const stopped = await rotate({ signal: stop.signal, onProgress: () => stop.abort() })
     expect(stopped).toMatchObject({ reencrypted: PAGE, failed: 0 })
-    expect(stopped.keys[1]).toEqual({ kid: 'k1', rows: 1, inRing: true, removable: false })
+    expect(stopped.keys[1]).toEqual({ kid: 'k1', rows: 1, inRing: true, removable: false, isNew: false })
     expect(await rotate({ signal: AbortSignal.abort() })).toMatchObject({ reencrypted: 0 })
     expect(await rotate()).toMatchObject({ reencrypted: 1, keys: [{ rows: PAGE + 1 }, OLD_IS_FREE] })
     expect(test.lines).toEqual([])

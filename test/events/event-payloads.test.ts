@@ -10,6 +10,7 @@ import { ODD_ERRORS } from '../support/odd-errors.ts'
 const AT = new Date('2026-03-01T10:00:00.123Z')
 const incident: IncidentRecord = {
   id: 7,
+  integrationId: 3,
   status: 'open',
   source: 'health',
   reason: 'health_degraded',
@@ -21,12 +22,17 @@ const incident: IncidentRecord = {
 const item: SyncItemRecord = {
   id: 2 ** 52,
   integrationId: 3,
+  batchId: null,
   syncLogId: null,
   eventClass: 'acme.thing',
   externalId: 'x',
   checkpointValue: { at: [1, null, 'text'] },
-  attempts: 4,
+  status: 'failed',
   error: 'Error: no',
+  attempts: 4,
+  completedAt: AT,
+  createdAt: AT,
+  updatedAt: AT,
 }
 
 const EVENTS: readonly DurableEvent[] = [
@@ -82,6 +88,18 @@ describe('an event that is stored', () => {
 
   it('keeps what a newer release added out of what listeners are told', () => {
     expect(decodeEvent('ReauthRequired', { reason: 'invalid_grant', more: 1 })).toEqual({ reason: 'invalid_grant' })
+  })
+
+  it('is read back where an earlier release has stored it, with fewer columns of its row', () => {
+    const { batchId, status, completedAt, createdAt, updatedAt, ...fewer } = item
+    expect(decodeEvent('SyncItemStuck', { item: fewer, consecutiveFailedRuns: 3 }).item).toEqual({
+      ...fewer,
+      ...{ batchId: null, status: 'failed', completedAt: null },
+    })
+    const { integrationId, ...ownerless } = incident
+    expect(decodeEvent('IncidentOpened', stored('IncidentOpened', { incident: ownerless }))).toEqual({
+      incident: ownerless,
+    })
   })
 
   it.each<[DurableEventName, unknown]>([

@@ -39,11 +39,14 @@ const closed: IncidentRecord = { ...incident, status: 'closed', closedAt: CREATE
 const item: SyncItemRecord = {
   id: 55,
   integrationId: 7,
+  batchId: null,
   syncLogId: 3,
   eventClass: 'acme.widget_synced',
   externalId: 'w-1',
   checkpointValue: { page: 4 },
+  status: 'failed',
   attempts: 3,
+  completedAt: CREATED_AT,
   error: 'HttpError: PRIVATE (http_error)',
 }
 

@@ -16,8 +16,9 @@ integrations.oauth.;
 `
 /** A host as a stranger writes it. */
 const HOST = `${ROOT}test/house/public-host.ts`
+/** What a host's code does with its integrations. What only operators do is behind `admin`. */
 const SURFACE = [
-  ...['create', 'find', 'get', 'list', 'update', 'delete', 'enable', 'disable', 'on', 'off', 'register'],
+  ...['create', 'find', 'get', 'list', 'update', 'delete', 'erase', 'enable', 'disable', 'on', 'off', 'register'],
   ...['transaction', 'trackTransactions', 'ready', 'close', 'migrate', 'config', 'webhooks', 'syncs', 'oauth', 'admin'],
 ]
 

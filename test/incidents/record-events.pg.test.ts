@@ -20,17 +20,23 @@ afterAll(async () => {
 
 it('an event tells of its own incident, whatever others there are', async () => {
   const { db, tables } = test.framework
+  const ids: number[] = []
   for (const reason of ['first', 'second', 'third']) {
     const { id } = await makeIntegration(test, 'any')
+    ids.push(id)
     const opened = sql`${functionNamed(tables, 'open_incident')}(${id}, 0, 'sync', ${reason}, 'failing', null, now())`
     await db.execute(
       sql`select ${functionNamed(tables, 'record_events')}(${id}, ${opened}, ${'{"incident_opened":"IncidentOpened"}'}::jsonb)`,
     )
   }
   const rows = await db.execute(
-    sql`select payload #>> '{incident,reason}' as reason from ${tables.events} where name = 'IncidentOpened' order by id`,
+    sql`select payload -> 'incident' as incident from ${tables.events} where name = 'IncidentOpened' order by id`,
   )
-  expect(rows.map(({ reason }) => reason)).toEqual(['first', 'second', 'third'])
+  expect(rows.map(({ incident }) => incident)).toMatchObject([
+    { integrationId: ids[0], reason: 'first' },
+    { integrationId: ids[1], reason: 'second' },
+    { integrationId: ids[2], reason: 'third' },
+  ])
 })
 
 it('the open incident is closed, and those closed before it stay as they are', async () => {

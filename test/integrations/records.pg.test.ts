@@ -249,6 +249,25 @@ describe('a handle', () => {
     expect([before.name, (await before.refresh()).name]).toEqual(['of a test', 'renamed'])
   })
 
+  it('has each column of its row but the credentials, under its own name', async () => {
+    const { id } = await makeIntegration(test, 'plain')
+    const at = new Date('2031-05-01T12:00:00Z')
+    const columns = {
+      healthStatus: 'failing' as const,
+      ...{ ownerType: 'team', ownerId: 7, metadata: { region: 'eu' }, isActive: false },
+      ...{ consecutiveFailures: 21, lastErrorAt: at, anomalyAlertedAt: at, lastSyncedAt: at, nextSyncAt: at },
+      ...{ consecutiveSyncFailures: 3, syncStaleAlertedAt: at, syncIntervalMinutes: 15, syncCursor: { page: 2 } },
+      ...{ circuitOverride: 'forced_open', circuitOverrideUntil: at },
+      ...{ rateLimitOverride: { limit: 5, seconds: 60 }, rateLimitOverrideUntil: at, createdAt: at },
+    }
+    await setIntegration(test, id, columns)
+    const handle = await test.integrations.get(id)
+    expect(handle).toMatchObject({ ...columns, updatedAt: expect.any(Date) })
+    await handle.recordFailure('upstream')
+    expect((await handle.refresh()).consecutiveFailures).toBe(22)
+    expect(JSON.parse(JSON.stringify(handle))).toEqual({ id, provider: 'plain', name: 'of a test' })
+  })
+
   it('switches it off and on: enable() makes it healthy, due at once, and wakes its inbox', async () => {
     const integration = await makeIntegration(test, 'synced')
     await integration.disable()

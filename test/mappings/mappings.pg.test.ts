@@ -408,6 +408,32 @@ describe('a mapped table', () => {
   ])
   const keyless = pgTable('keyless', { code: text('code') })
 
+  it('without a type of its own has the name under which it is registered', async () => {
+    const unnamed = mappedTable(notes)
+    const own = testIntegrations(database.url, { providers: { plain: {} }, models: { remark: unnamed } })
+    try {
+      expect([unnamed.type, unnamed.of(5)]).toEqual(['remark', { type: 'remark', id: '5' }])
+      const at = await own.integrations.get(integration.id)
+      const { id } = await at.upsertByExternalId('x', unnamed, { text: 'a' })
+      const [row] = await test.sql`select internal_type, internal_id from integration_mappings`
+      expect(row).toEqual({ internal_type: 'remark', internal_id: String(id) })
+      expect(await own.integrations.admin.findOrphans({ model: 'remark' })).toMatchObject({ scanned: 1, orphans: 0 })
+      expect(() => testIntegrations(database.url, { models: { other: unnamed } })).toThrow(
+        'the model under its own type, which is "remark"',
+      )
+    } finally {
+      await own.close()
+    }
+  })
+
+  it('without a type of its own has one name only', () => {
+    const unnamed = mappedTable(notes)
+    expect(() => testIntegrations(database.url, { models: { a: unnamed, b: unnamed } })).toThrow(
+      'the model under its own type, which is "a"',
+    )
+    expect(unnamed.type).toBe('notes')
+  })
+
   it('finds its key, its type is its name unless told', () => {
     expect(mappedTable(notes).of({ id: 5, text: '' })).toEqual({ type: 'notes', id: '5' })
     expect(mappedTable(notes, { type: 'note' }).of('5')).toEqual({ type: 'note', id: '5' })

@@ -50,14 +50,20 @@ describe('an operation', () => {
     const operation = await integration.startOperation(given)
     const log = {
       id: operation.id,
+      integrationId: integration.id,
       operation: 'import',
       direction: 'inbound',
       status: 'processing',
       summary: 'Import of May',
       externalId: 'file-5',
+      metadata: { file: 'may.csv', rows: 0 },
+      resultData: null,
       error: null,
+      attempt: null,
+      maxAttempts: null,
       durationMs: null,
       parentId: null,
+      createdAt: (await rowOf(operation))?.created_at,
     }
     expect(await rowOf(operation)).toMatchObject({
       operation: 'import',
@@ -82,7 +88,52 @@ describe('an operation', () => {
     })
     expect(told).toEqual([
       ['OperationStarted', log],
-      ['OperationCompleted', { ...log, status: 'success', durationMs: row?.duration_ms }],
+      [
+        'OperationCompleted',
+        {
+          ...log,
+          ...{ status: 'success', durationMs: row?.duration_ms },
+          ...{ metadata: { file: 'may.csv', rows: 12 }, resultData: [1, 2] },
+        },
+      ],
+    ])
+  })
+
+  it.each(['webhook', 'webhook_replay', 'oauth', 'idempotency', 'event', 'notification', 'export'])(
+    'may be called %s, whose rows the framework never reads again',
+    async (operation) => {
+      await (await integration.startOperation({ ...IMPORT, operation })).succeed()
+      expect(told.map(([name, log]) => [name, log.operation])).toEqual([
+        ['OperationStarted', operation],
+        ['OperationCompleted', operation],
+      ])
+    },
+  )
+
+  it('gives its result by the name of its column, too, and one that fails has one as well', async () => {
+    const [first, second] = [await integration.startOperation(IMPORT), await integration.startOperation(IMPORT)]
+    await first.succeed({ resultData: { rows: 12 } })
+    await second.fail(new Error('no'), { resultData: { rows: 3 } })
+    expect([await rowOf(first), await rowOf(second)]).toMatchObject([
+      { status: 'success', result_data: { rows: 12 } },
+      { status: 'failed', result_data: { rows: 3 }, error: 'Error: no' },
+    ])
+  })
+
+  it('that has ended already is stored with all that is known of it, without secrets', async () => {
+    const outer = await integration.startOperation(IMPORT)
+    const known = { ...IMPORT, status: 'failed', durationMs: 1_500, parentId: outer.id, resultData: [1] }
+    const inner = await integration.startOperation({ ...known, error: `refused: ${TOKEN}` })
+    expect(await rowOf(inner)).toMatchObject({
+      status: 'failed',
+      error: 'refused: [REDACTED]',
+      duration_ms: 1_500,
+      result_data: [1],
+      parent_id: String(outer.id),
+    })
+    expect(told.at(-1)).toEqual([
+      'OperationFailed',
+      expect.objectContaining({ durationMs: 1_500, resultData: [1], parentId: outer.id }),
     ])
   })
 
@@ -212,7 +263,7 @@ describe('refused before anything is stored', () => {
   it.each<[string, Record<string, unknown>, string]>([
     ['a blank operation', { operation: ' ' }, 'operation'],
     ['256 characters', { operation: 'x'.repeat(256) }, 'operation'],
-    ...['sync', 'cursor', 'remap', 'erase', 'operator', 'webhook', 'sync_item'].map(
+    ...['sync', 'sync_item', 'backfill', 'cursor', 'webhook_reconcile', 'remap', 'erase', 'operator'].map(
       (operation): [string, Record<string, unknown>, string] => [`our own ${operation}`, { operation }, 'operation'],
     ),
     ['another direction', { direction: 'sideways' }, 'direction'],
@@ -220,6 +271,11 @@ describe('refused before anything is stored', () => {
     ['a long external id', { externalId: 'x'.repeat(256) }, 'externalId'],
     ['a summary that is no text', { summary: 5 }, 'summary'],
     ['metadata that is no JSON', { metadata: { at: new Date() } }, 'metadata'],
+    ['a result that is no JSON', { resultData: Number.NaN }, 'resultData'],
+    ['an error that is no text', { error: new Error('no') }, 'error'],
+    ['a duration that is no whole number', { durationMs: 1.5 }, 'durationMs'],
+    ['a negative duration', { durationMs: -1 }, 'durationMs'],
+    ['a parent that is no id', { parentId: '7' }, 'parentId'],
   ])('%s', async (_, wrong, argument) => {
     await expect(integration.startOperation({ ...IMPORT, ...wrong })).rejects.toMatchObject({
       code: 'invalid_argument',
@@ -232,6 +288,8 @@ describe('refused before anything is stored', () => {
   it('an outcome that is no JSON; the operation can still end', async () => {
     const operation = await integration.startOperation(IMPORT)
     await expect(operation.succeed({ result: Number.NaN })).rejects.toMatchObject({ argument: 'result' })
+    await expect(operation.succeed({ resultData: Number.NaN })).rejects.toMatchObject({ argument: 'resultData' })
+    await expect(operation.succeed({ resultData: 1, result: 2 })).rejects.toMatchObject({ argument: 'result' })
     await operation.succeed()
     expect(await rowOf(operation)).toMatchObject({ status: 'success' })
   })

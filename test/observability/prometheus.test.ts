@@ -98,6 +98,17 @@ describe('the text of /metrics', () => {
     expect(failed).toEqual([expect.objectContaining({ name: 'integrations_sync_runs_total', value: 0 })])
   })
 
+  it('has no label of a stream where the provider has one sync()', async () => {
+    const metrics = prometheusMetrics({ byIntegration: false })
+    metrics.syncRunEnded({ ...acme, stream: null }, 'success')
+    metrics.syncItemSettled(acme, 'failed', 3)
+    const lines = (await metrics.text(STANDING, ['acme'])).split('\n')
+    expect(lines).toContain('integrations_sync_runs_total{provider="acme",status="success"} 1')
+    expect(lines).toContain('integrations_sync_runs_total{provider="acme",status="partial"} 0')
+    expect(lines).toContain('integrations_sync_items_total{provider="acme",status="failed"} 3')
+    expect(lines.filter((line) => line.includes('stream=""'))).toEqual([])
+  })
+
   it('has the series of a registered provider from the beginning, at 0', async () => {
     const samples = await samplesOf(prometheusMetrics({ byIntegration: false }))
     const ofFailures = samples.filter(

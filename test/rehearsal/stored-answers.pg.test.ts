@@ -71,6 +71,7 @@ async function logged(row: WebhookRow, values: Partial<LogRow>): Promise<void> {
     operation: 'webhook',
     direction: 'inbound',
     status: 'success',
+    externalId: row.deliveryId,
     origin: `webhook:${row.id}`,
     ...values,
   })
@@ -167,6 +168,14 @@ describe('an answer from the log', () => {
     const piece = await rehearsed(things)
     expect(piece.now?.result).toBe('of the second')
     expect(differences([piece], null)).toEqual([])
+  })
+
+  it('is found beside an operation of the handler that is called as the attempt is', async () => {
+    const row = await handled([{ responseData: 'before it', createdAt: new Date(Date.now() - 60_000) }])
+    await logged(row, { externalId: null, createdAt: new Date(Date.now() - 30_000) })
+    const { now, cannot } = await rehearsed(things)
+    expect(cannot).toEqual([])
+    expect(now?.result).toBe('before it')
   })
 
   it('reaches a call inside an operation', async () => {

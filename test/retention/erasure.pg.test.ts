@@ -53,7 +53,7 @@ describe('erase', () => {
     const before = await countRows(test, integration.id)
     expect(await everything()).toContain(PERSONAL)
 
-    const erased = await test.integrations.admin.erase(integration.id, { by: 'grace' })
+    const erased = await test.integrations.erase(integration.id, { by: 'grace' })
     expect(erased).toEqual({
       webhooks: 4,
       deliveries: 0,
@@ -88,7 +88,7 @@ describe('erase', () => {
       lastSyncedAt: new Date('2031-01-01'),
       consecutiveFailures: 3,
     })
-    await test.integrations.admin.erase(made.id)
+    await test.integrations.erase(made.id)
     const after = await made.refresh()
     expect(after.credentialsArray()).toEqual({})
     expect(after).toMatchObject({
@@ -106,7 +106,7 @@ describe('erase', () => {
     const { integration, webhooks, items, run } = await makeFullIntegration(test)
     const [request] =
       await test.sql`select id, created_at from integration_requests where integration_id = ${integration.id} and error is null`
-    await test.integrations.admin.erase(integration.id)
+    await test.integrations.erase(integration.id)
     expect(await webhookOf(test, webhooks.processed)).toMatchObject({
       status: 'processed',
       attempts: 1,
@@ -152,7 +152,7 @@ describe('erase', () => {
 
   it('ends what had not ended: without its content nothing can handle it', async () => {
     const { integration, webhooks, items } = await makeFullIntegration(test)
-    await test.integrations.admin.erase(integration.id)
+    await test.integrations.erase(integration.id)
     for (const id of [webhooks.pending, webhooks.processing])
       expect(await webhookOf(test, id)).toMatchObject({
         status: 'failed',
@@ -187,9 +187,9 @@ describe('erase', () => {
 
   it('touches no other integration, and finds nothing the second time', async () => {
     const [mine, other] = [await makeFullIntegration(test), await makeFullIntegration(test)]
-    await test.integrations.admin.erase(mine.integration.id)
+    await test.integrations.erase(mine.integration.id)
     expect((await webhookOf(test, other.webhooks.pending)).payload).toContain(PERSONAL)
-    const again = await test.integrations.admin.erase(mine.integration.id)
+    const again = await test.integrations.erase(mine.integration.id)
     expect(again).toEqual({
       webhooks: 0,
       deliveries: 0,
@@ -212,14 +212,14 @@ describe('erase', () => {
     await test.sql`
       insert into integration_requests (integration_id, endpoint, method, response_data)
       select ${id}, 'users', 'GET', ${PERSONAL} from generate_series(1, ${rows}::int)`
-    expect((await test.integrations.admin.erase(id)).requests).toBe(rows)
+    expect((await test.integrations.erase(id)).requests).toBe(rows)
     expect(await everything()).not.toContain(PERSONAL)
   })
 
   it('keeps one that its health disabled from taking deliveries, and leaves its health as it is', async () => {
     const { id } = await makeIntegration(test, 'plain')
     await setIntegration(test, id, { isActive: false, healthStatus: 'disabled' })
-    await test.integrations.admin.erase(id)
+    await test.integrations.erase(id)
     const arrival = await test.integrations.webhooks.receive({
       provider: 'plain',
       integrationId: id,
@@ -236,7 +236,7 @@ describe('erase', () => {
   it('works on credentials that can not be read', async () => {
     const made = await makeIntegration(test, 'plain')
     await setIntegration(test, made.id, { credentials: 'plain text' })
-    await test.integrations.admin.erase(made.id)
+    await test.integrations.erase(made.id)
     expect((await made.refresh()).credentialsArray()).toEqual({})
   })
 })
@@ -248,7 +248,7 @@ describe('what a run notes', () => {
     const { id: integrationId } = await makeIntegration(test, 'plain')
     const slice = await makeRun(test, integrationId, { window }, { operation: 'backfill', status })
     const failed = await makeItem(test, slice, { status: 'failed', externalId: 'e-1' })
-    await test.integrations.admin.erase(integrationId)
+    await test.integrations.erase(integrationId)
     expect(await logOf(test, slice.id)).toMatchObject({ metadata: { window, enumerated: true } })
 
     const run = { integrationId, syncLogId: slice.id }
@@ -269,7 +269,7 @@ describe('what a run notes', () => {
     const { id } = await makeIntegration(test, 'plain')
     const bookmark = { position: `https://api.example.com/contacts?after=${PERSONAL}`, count: 5 }
     const run = await makeRun(test, id, { enumerated: false, bookmark }, { status: 'failed' })
-    expect((await test.integrations.admin.erase(id)).logs).toBe(1)
+    expect((await test.integrations.erase(id)).logs).toBe(1)
     expect((await logOf(test, run.id))?.metadata).toMatchObject({ run_id: expect.any(String) })
     expect((await logOf(test, run.id))?.metadata).not.toHaveProperty('bookmark')
     expect(await everything()).not.toContain(PERSONAL)
@@ -290,7 +290,7 @@ describe('given up by its command', () => {
     try {
       await held`begin`
       await held`lock table integration_cache in access exclusive mode`
-      const erased = untilGivenUp(command.signal, () => test.integrations.admin.erase(id))
+      const erased = untilGivenUp(command.signal, () => test.integrations.erase(id))
       const refused = expect(erased).rejects.toThrow('Interrupted')
       await expect.poll(cacheIsWaitedFor, SOON).toBe(true)
       command.abort(new Error('Interrupted'))
@@ -316,14 +316,14 @@ describe('while a run lives', () => {
     const { integration } = await makeFullIntegration(test)
     test.starts.running.add(integration.id)
     const before = await everything()
-    await expect(test.integrations.admin.erase(integration.id)).rejects.toMatchObject({ code: 'integration_busy' })
+    await expect(test.integrations.erase(integration.id)).rejects.toMatchObject({ code: 'integration_busy' })
     expect(await everything()).toBe(before)
   })
 
   it('ends the run first when forced', async () => {
     const { integration } = await makeFullIntegration(test)
     test.starts.running.add(integration.id)
-    await test.integrations.admin.erase(integration.id, { force: true })
+    await test.integrations.erase(integration.id, { force: true })
     expect(test.starts.cancelled).toEqual([integration.id])
     expect((await integration.refresh()).credentialsArray()).toEqual({})
   })

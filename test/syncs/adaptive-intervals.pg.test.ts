@@ -2,6 +2,7 @@
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
+import { MAX_INTEGER } from '../../src/db/schema/columns.ts'
 import type { HasStreams, SyncStream } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
@@ -200,10 +201,14 @@ describe('the interval in force', () => {
         { provider: 'crm', stream: 'contacts', seconds: 3_600, least: 60, after: null, staleSeconds: null },
       ]
       const { db, tables } = test.framework
-      return (await dueStreams(db, tables, { declared, backoff: { degraded: 2, failing: 10 } }, 10)).length
+      return (await dueStreams(db, tables, { declared, backoff: { degraded: 2, failing: MAX_INTEGER } }, 10)).length
     }
     await test.sql`update integrations set health_status = 'degraded'`
     expect([await isDue(1_990), await isDue(2_010)]).toEqual([0, 1])
+    // The product is more than Postgres' intervals hold.
+    await test.sql`update integrations set health_status = 'failing'`
+    await test.sql`update integration_streams set sync_interval_seconds = ${MAX_INTEGER}`
+    expect(await isDue(2_010)).toBe(0)
   })
 
   it('grows with the calls that the limit of the integration leaves, never beyond the longest', async () => {

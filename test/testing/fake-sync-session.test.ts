@@ -34,6 +34,18 @@ describe('a fake session', () => {
     expect(session.dropped.map(({ event }) => event.payload)).toEqual([{ n: 1 }, { n: 4 }])
   })
 
+  it('warns once behind the default soft cap, and goes on', async () => {
+    const warned: unknown[] = []
+    const logger = { debug() {}, info() {}, error() {}, warn: (fields: object) => warned.push(fields) }
+    const session = new FakeSyncSession(null, { logger })
+    for (let n = 0; n < 10_000; n += 1) await session.dispatch(thing(session, n))
+    expect(warned).toEqual([])
+    await session.dispatch(thing(session, 10_000))
+    await session.dispatch(thing(session, 10_001))
+    expect(warned).toEqual([expect.objectContaining({ event: 'sync.many_items', cap: 10_000 })])
+    session.assertDispatchedCount(10_002)
+  })
+
   it("asks the provider's own reducer which of two copies is newer", async () => {
     const session = new FakeSyncSession(null, { reduceCheckpoints: (given) => Math.max(...given.map(Number)) })
     await session.dispatch(thing(session, 1), 10, 'a')

@@ -1,6 +1,7 @@
 import Stripe from 'stripe'
 import { describe, expect, it } from 'vitest'
 import { GitHubProvider } from '../../src/adapters/github/index.ts'
+import { StripeProvider } from '../../src/adapters/stripe/index.ts'
 import type { HmacScheme } from '../../src/providers/signatures/scheme-rules.ts'
 import { webhookRequest } from '../../src/providers/webhook-request.ts'
 import {
@@ -11,6 +12,8 @@ import {
   stripeSigner,
 } from '../../src/testing/signed-webhook.ts'
 import { verifies } from '../support/signatures.ts'
+
+const UUID = '72d3162e-cc78-11e3-81ab-4c9367dc0958'
 
 async function received(request: Request) {
   const rawBody = new Uint8Array(await request.arrayBuffer())
@@ -34,6 +37,22 @@ describe('a signed delivery', () => {
     })
     const { signature } = new GitHubProvider()
     expect(verifies(signature, await received(request), ["It's a Secret to Everybody"])).toBe(true)
+  })
+
+  it.each([
+    ['GitHub', new GitHubProvider(), 's'],
+    ['Stripe', new StripeProvider(), 'whsec_s'],
+  ])('of %s is signed as the provider says, with the headers beside the signature', async (_, provider, secret) => {
+    const options = { secret, at: new Date(1_614_265_330_000), event: 'issues', deliveryId: UUID }
+    const sent = signedWebhook(provider, { id: 'evt_1', type: 'issues' }, options)
+    const request = await received(sent)
+    expect(verifies(provider.signature, request, [secret])).toBe(true)
+    expect(verifies(provider.signature, request, ['whsec_other'])).toBe(false)
+    expect(provider.webhookDeliveryId(request)).toBe(provider instanceof GitHubProvider ? UUID : 'evt_1')
+  })
+
+  it('of a provider with a check of its own needs a function that signs', () => {
+    expect(() => signedWebhook({}, {}, { secret: 's' })).toThrow('one with `signature` is allowed')
   })
 
   it.each([

@@ -108,10 +108,10 @@ const documentOf = ({ primary, keys: uses }: Status) => ({
 const textOf = ({ primary, keys: uses }: Status): string =>
   table(
     ['Key', 'Writes', 'Rows', 'In ring', 'Removable'],
-    uses.map((use) => [use.kid, use.kid === primary, use.rows, use.inRing, removalOf(primary, use)]),
+    uses.map((use) => [use.kid, use.kid === primary, use.rows, use.inRing, removalOf(use)]),
   )
 
 /** One that has just been added is needed by no row, either. */
-function removalOf(primary: string, { kid, rows, inRing, removable }: Status['keys'][number]): boolean | string {
-  return inRing && kid !== primary && rows === 0 && !removable ? 'no (not in use yet)' : removable
+function removalOf({ removable, isNew }: Status['keys'][number]): boolean | string {
+  return removable && isNew ? 'yes (not in use yet)' : removable
 }

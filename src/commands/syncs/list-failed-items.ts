@@ -52,19 +52,22 @@ export const listFailedItems = command({
     if (found.length > limit) warn(`There are more than ${limit}; --limit shows more.`)
     const [waits] = waiting ? [] : await syncItems.failed({ ...of, waiting: true, limit: 1 })
     if (waits !== undefined) warn('Items wait for another attempt; --waiting shows them, with what they failed of.')
-    return { data: found.slice(0, limit).map(columns), waiting }
+    return { data: found.slice(0, limit).map(columns), waiting, all }
   },
   document: ({ data }) => data,
-  show({ data, waiting }) {
+  show({ data, waiting, all }) {
     if (data.length === 0) return waiting ? 'No waiting items.' : 'No failed items.'
-    const last = waiting
-      ? (['Next attempt', 'next_attempt_at'] as const)
-      : (['Made up for by', 'made_up_for_by'] as const)
     return table(
-      ['ID', 'Integration', 'Stream', 'Event', 'External ID', 'Error', 'Attempts', 'Created', 'Holds cursor', last[0]],
+      [
+        ...['ID', 'Integration', 'Event', 'External ID', 'Error', 'Attempts', 'Created'],
+        ...(all ? ['Made up for by'] : []),
+        ...(waiting ? ['Next attempt'] : []),
+      ],
       data.map((row) => [
-        ...[row.id, row.integration_id, row.stream, row.event_class, row.external_id, shortError(row.error)],
-        ...[row.attempts, row.created_at, row.holds_cursor, row[last[1]]],
+        ...[row.id, row.integration_id, row.event_class, row.external_id, shortError(row.error)],
+        ...[row.attempts, row.created_at],
+        ...(all ? [row.made_up_for_by] : []),
+        ...(waiting ? [row.next_attempt_at] : []),
       ]),
     )
   },

@@ -5,9 +5,8 @@ import type { SyncItemRow } from '../../db/schema/tables.ts'
 import type { OwnedEvent } from '../../events/durable-events.ts'
 import { recordOwnedEvents } from '../../events/durable-events.ts'
 import type { Framework } from '../../framework/context.ts'
-import { claimedItems } from './item-queries.ts'
+import { claimedItems, itemRecords } from './item-queries.ts'
 import type { ItemRun } from './run-item.ts'
-import { itemRecord } from './run-item.ts'
 
 /** A claim, which fails the items that it refuses. @returns its rows */
 export async function claimAndRecord(
@@ -18,13 +17,11 @@ export async function claimAndRecord(
   if (!listeners.isDurable('SyncItemFailed')) return claim(db)
   return db.transaction(async (tx) => {
     const rows = await claim(tx)
-    const refused = rows.filter(({ status }) => status === 'failed')
-    await recordOwnedEvents(
-      framework,
-      tx,
-      // The text is our own.
-      refused.map((row) => failure(row, row.error ?? '', { error: new Error(row.error ?? '') })),
-    )
+    // The text is our own.
+    const refused = rows
+      .filter(({ status }) => status === 'failed')
+      .map(({ id, error }) => ({ id, error: new Error(error ?? '') }))
+    await recordFailures(framework, tx, refused)
     return rows
   })
 }
@@ -35,32 +32,37 @@ export async function settleAndRecord(framework: Framework, runs: readonly ItemR
   const settlements = runs.map(({ settlement }) => settlement)
   const keepsHashes = runs.some(({ row }) => row.recordHash !== null)
   const rows = claimedItems(tables, undefined, { keepsHashes })
-  const failures = listeners.isDurable('SyncItemFailed') ? failuresAmong(runs) : []
-  if (failures.length === 0) return settle(db, rows, settlements)
+  const failed = listeners.isDurable('SyncItemFailed') ? runs.filter(({ step }) => step.kind === 'fail') : []
+  if (failed.length === 0) return settle(db, rows, settlements)
   return db.transaction(async (tx) => {
     const settled = await settle(tx, rows, settlements)
-    await recordOwnedEvents(
+    const failures = failed.map(({ row, error, secrets }) => ({ id: row.id, error, secrets }))
+    await recordFailures(
       framework,
       tx,
-      failures.filter(({ payload }) => settled.has(payload.item.id)),
+      failures.filter(({ id }) => settled.has(id)),
     )
     return settled
   })
 }
 
-type ItemFailure = Extract<OwnedEvent, { readonly name: 'SyncItemFailed' }>
-
-function failuresAmong(runs: readonly ItemRun[]): ItemFailure[] {
-  return runs.flatMap(({ row, step, error, secrets }) =>
-    step.kind === 'fail' ? [failure(row, step.reason, { error, secrets })] : [],
-  )
+interface ItemFailure {
+  readonly id: number
+  readonly error: unknown
+  readonly secrets?: readonly string[]
 }
 
-function failure(
-  row: SyncItemRow,
-  reason: string,
-  { error, secrets = [] }: { readonly error: unknown; readonly secrets?: readonly string[] },
-): ItemFailure {
-  const { integrationId } = row
-  return { integrationId, name: 'SyncItemFailed', payload: { item: itemRecord(row, reason), error }, secrets }
+/** With the rows as they are now: settled, and locked until the transaction ends. */
+async function recordFailures(framework: Framework, tx: Transaction, failures: readonly ItemFailure[]): Promise<void> {
+  const items = await itemRecords(
+    tx,
+    framework.tables,
+    failures.map(({ id }) => id),
+  )
+  const events = failures.flatMap(({ id, error, secrets = [] }): OwnedEvent[] => {
+    const item = items.get(id)
+    if (item === undefined) return []
+    return [{ integrationId: item.integrationId, name: 'SyncItemFailed', payload: { item, error }, secrets }]
+  })
+  await recordOwnedEvents(framework, tx, events)
 }

@@ -5,6 +5,8 @@ import type { ClaimedRows, Settlement } from '../../claims/claimed-rows.ts'
 import type { Database, Transaction } from '../../db/client.ts'
 import { MAX_SMALLINT } from '../../db/schema/columns.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
+import type { SyncItemRecord } from '../../events/events.ts'
+import type { Json } from '../../framework/json.ts'
 import { keepHashes } from '../record-queries.ts'
 
 /** The worker of a terminated retry gives its row up sooner: Temporal answers its heartbeat by an error. */
@@ -270,6 +272,27 @@ export const claimedItems = (
 export async function findItem(db: Database, { syncItems }: Tables, id: number): Promise<SyncItemRow | null> {
   const [row] = await db.select().from(syncItems).where(eq(syncItems.id, id))
   return row ?? null
+}
+
+/** Items as events tell of them, by id. Not the payloads: those are the listeners' business. */
+export async function itemRecords(
+  db: Database | Transaction,
+  { syncItems }: Tables,
+  ids: readonly number[],
+): Promise<Map<number, SyncItemRecord>> {
+  if (ids.length === 0) return new Map()
+  const { id, integrationId, batchId, syncLogId, eventClass, externalId, checkpointValue, status } = syncItems
+  const { error, attempts, completedAt, createdAt, updatedAt } = syncItems
+  const rows = await db
+    .select({
+      ...{ id, integrationId, batchId, syncLogId, eventClass, externalId, checkpointValue, status },
+      ...{ error, attempts, completedAt, createdAt, updatedAt },
+    })
+    .from(syncItems)
+    .where(inArray(id, [...ids]))
+  return new Map(
+    rows.map((row) => [row.id, { ...row, checkpointValue: (row.checkpointValue ?? null) as Json }] as const),
+  )
 }
 
 /** Gives a failed item up. Null: it is not failed (any more). Its error stays, so that what was skipped can be seen. */

@@ -24,9 +24,9 @@ import { namedStream } from '../sync-rows.ts'
 import { givingWay } from './giving-way.ts'
 import { settleAndRecord } from './item-failures.ts'
 import type { GivenBack } from './item-queries.ts'
-import { claimedItems } from './item-queries.ts'
+import { claimedItems, itemRecords } from './item-queries.ts'
 import type { ItemRun, ItemWork } from './run-item.ts'
-import { givenUp, itemRecord, runSyncItem } from './run-item.ts'
+import { givenUp, runSyncItem } from './run-item.ts'
 
 export interface RunItems {
   readonly claim: string
@@ -222,13 +222,16 @@ export class ItemRunner {
   }
 
   async #tell(row: SyncItemRow, reason: string, error: unknown): Promise<void> {
-    const { config, listeners } = this.#framework
+    const { config, db, tables, listeners } = this.#framework
     if (!listeners.has('SyncItemFailed')) return
     const limit = config.sync.item_timeout
     try {
       const integration = (await this.#integrations.read(row.integrationId))?.handle
       if (integration === undefined) return
-      const event = { integration, item: itemRecord(row, reason), error }
+      const found = (await itemRecords(db, tables, [row.id])).get(row.id)
+      if (found === undefined) return
+      // A retry may have taken the row again meanwhile.
+      const event = { integration, item: { ...found, status: 'failed', error: reason }, error } as const
       await withTimeLimit(
         limit,
         () => new ItemTimedOut(limit),

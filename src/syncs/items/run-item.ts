@@ -5,7 +5,6 @@ import { insideSync } from '../../calls/inside-sync.ts'
 import type { SyncItemRow } from '../../db/schema/tables.ts'
 import type { Arriving } from '../../echoes/arrivals.ts'
 import { handleArrival } from '../../echoes/arrivals.ts'
-import type { SyncItemRecord } from '../../events/events.ts'
 import { handOverItem, targetOf } from '../../forwarding/hand-over.ts'
 import type { Framework } from '../../framework/context.ts'
 import { ItemTimedOut, isIntegrationsError, SyncListenerMustNotBeQueuedException } from '../../framework/errors.ts'
@@ -201,19 +200,6 @@ export function refusalsOf({ listeners }: Framework): ItemRefusal[] {
     eventClass,
     error: errorLine(new SyncListenerMustNotBeQueuedException(eventClass), MAX_ERROR_LENGTH),
   }))
-}
-
-export function itemRecord(row: SyncItemRow, error: string | null): SyncItemRecord {
-  return {
-    id: row.id,
-    integrationId: row.integrationId,
-    syncLogId: row.syncLogId,
-    eventClass: row.eventClass,
-    externalId: row.externalId,
-    checkpointValue: (row.checkpointValue ?? null) as Json,
-    attempts: row.attempts,
-    error,
-  }
 }
 
 /** A stored payload that can never be read: the item ends at once. */

@@ -59,7 +59,14 @@ describe('a failed item', () => {
       expect(await itemOf(test, row.id)).toMatchObject({ status: 'failed', error: line })
       expect(await storedErrors()).toEqual([{ name, message }])
       expect(await deliverDueEvents(test.framework)).toMatchObject({ processed: 1 })
-      expect(heard).toMatchObject([{ item: { id: row.id }, error: { name, message } }])
+      const item = {
+        id: row.id,
+        status: 'failed',
+        error: line,
+        completedAt: expect.any(Date),
+        createdAt: row.createdAt,
+      }
+      expect(heard).toMatchObject([{ item, error: { name, message } }])
     },
   )
 

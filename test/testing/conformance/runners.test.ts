@@ -20,6 +20,23 @@ describe('the suite', () => {
     expect(checks.length).toBeGreaterThan(50)
   }, 60_000)
 
+  it.each([
+    ['a class', SoundProvider],
+    ['a function that makes one', () => new SoundProvider()],
+    ['one', new SoundProvider()],
+  ])(
+    'takes %s alone, and the name of its class',
+    async (_, provider) => {
+      const { checks, runner } = recorder()
+      describeProvider(provider, SOUND_FIXTURES, runner)
+      const named = recorder()
+      describeProvider('sound', () => new SoundProvider(), SOUND_FIXTURES, named.runner)
+      expect(checks.map(({ name }) => name)).toEqual(named.checks.map(({ name }) => name))
+      await checks.find(({ name }) => name.includes('declares values of the right kind'))?.body()
+    },
+    60_000,
+  )
+
   it('asks nothing else of what can not be registered, and says why', async () => {
     const { checks, runner } = recorder()
     describeProvider('not an identifier', () => new SoundProvider(), SOUND_FIXTURES, runner)
