@@ -20,6 +20,8 @@ export interface GitHubCall extends Pick<RequestOptions, 'idempotencyKey' | 'wri
   readonly request: PreparedRequest
   /** Limit of the decoded answer. Default: that of `context.fetch`. */
   readonly maxBytes?: number
+  /** Ids of 16 and more digits are answered as text. Default: as numbers, which are rounded above 2^53. */
+  readonly hasLongIds?: boolean
 }
 
 export interface GitHubAnswer<T> {
@@ -44,7 +46,7 @@ export type NextPage =
 export async function callGitHub<S extends z.ZodType>(
   { integration, origin }: Pick<Repository, 'integration' | 'origin'>,
   schema: S,
-  { endpoint, request, maxBytes, idempotencyKey = null, writes, ...limits }: GitHubCall,
+  { endpoint, request, maxBytes, hasLongIds = false, idempotencyKey = null, writes, ...limits }: GitHubCall,
 ): Promise<GitHubAnswer<z.output<S>>> {
   const { method, url, body } = request
   const given = new Headers()
@@ -66,7 +68,8 @@ export async function callGitHub<S extends z.ZodType>(
         const response = await fetch(url, body === undefined ? sent : { ...sent, body: JSON.stringify(body) })
         link = response.headers.get('link')
         redirectedTo = response.redirected ? new URL(response.url) : null
-        if (isRead || !isRedirect(response)) return response
+        if (isRead || !isRedirect(response))
+          return hasLongIds && response.status === 200 ? withIdsAsText(response) : response
         // Following it would change a transferred issue in another repository, and turn a POST into a GET. The call's key is free
         // again: classifyGitHubFailure().
         throw new HttpError(response.status, response.headers, await response.text())
@@ -93,6 +96,13 @@ export async function nullWhenGone<T>(call: Promise<T>): Promise<T | null> {
 }
 
 const GONE: readonly number[] = [404, 410]
+
+/** In a string of JSON each quote is escaped, so only an `id` of an object is changed. */
+async function withIdsAsText(response: Response): Promise<Response> {
+  const { status, headers } = response
+  const text = (await response.text()).replace(/("id"\s*:\s*)(\d{16,})/g, '$1"$2"')
+  return new Response(text, { status, headers: [...headers] })
+}
 
 function isRedirect({ status }: Response): boolean {
   return status >= 300 && status < 400
