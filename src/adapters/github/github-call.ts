@@ -1,9 +1,10 @@
 /** One call to GitHub's REST API. Rule: docs/behaviour/github.md, "Calls". */
 import type { z } from 'zod'
 import type { Json, RequestOptions } from '../../provider.ts'
-import { HttpError, isIntegrationsError, linkTo } from '../../provider.ts'
+import { HttpError, linkTo } from '../../provider.ts'
 import type { CallLimits } from './app-token.ts'
 import { withAccessToken } from './app-token.ts'
+import { isGone } from './github-failures.ts'
 import type { Repository } from './repository.ts'
 
 /** The result of `repository.endpoint(route, parameters)`. */
@@ -85,17 +86,15 @@ export async function callGitHub<S extends z.ZodType>(
   return { data, next: nextPage(link, origin), redirectedTo }
 }
 
-/** Null for 404 and 410. Any other error is thrown. */
+/** Null for 404 and 410 of the call itself. Any other error is thrown, as one of the call for a token. */
 export async function nullWhenGone<T>(call: Promise<T>): Promise<T | null> {
   try {
     return await call
   } catch (error) {
-    if (isIntegrationsError(error, 'http_error') && GONE.includes((error as HttpError).status)) return null
+    if (isGone(error)) return null
     throw error
   }
 }
-
-const GONE: readonly number[] = [404, 410]
 
 /** In a string of JSON each quote is escaped, so only an `id` of an object is changed. */
 async function withIdsAsText(response: Response): Promise<Response> {
