@@ -27,8 +27,8 @@ export interface GitHubCall extends Pick<RequestOptions, 'idempotencyKey' | 'wri
 
 export interface GitHubAnswer<T> {
   readonly data: T
-  /** The next page, by the header `Link`. */
-  readonly next: NextPage
+  /** The next page, by the header `Link`. Read when it is asked for: a rehearsal has no headers. */
+  readonly next: () => NextPage
   /** The final address of a read after redirects; null: there was no redirect. */
   readonly redirectedTo: URL | null
 }
@@ -52,7 +52,7 @@ export async function callGitHub<S extends z.ZodType>(
   const { method, url, body } = request
   const given = new Headers()
   for (const [name, value] of Object.entries(request.headers)) if (value !== undefined) given.set(name, String(value))
-  let link: string | null = null
+  let answered: Headers | null = null
   let redirectedTo: URL | null = null
   // The token is fetched before the call, not inside it: fetching is a call too, and the circuit allows one probe at a time.
   const data = await withAccessToken(integration, limits, (token, options) =>
@@ -67,7 +67,7 @@ export async function callGitHub<S extends z.ZodType>(
         const isRead = method === 'GET'
         const sent = { method, headers, ...(isRead ? {} : { redirect: 'manual' as const }) }
         const response = await fetch(url, body === undefined ? sent : { ...sent, body: JSON.stringify(body) })
-        link = response.headers.get('link')
+        answered = response.headers
         redirectedTo = response.redirected ? new URL(response.url) : null
         if (isRead || !isRedirect(response))
           return hasLongIds && response.status === 200 ? withIdsAsText(response) : response
@@ -83,7 +83,7 @@ export async function callGitHub<S extends z.ZodType>(
       },
     ),
   )
-  return { data, next: nextPage(link, origin), redirectedTo }
+  return { data, next: () => nextPage(answered?.get('link') ?? null, origin), redirectedTo }
 }
 
 /** Null for 404 and 410 of the call itself. Any other error is thrown, as one of the call for a token. */

@@ -102,7 +102,8 @@ function deliveryPages(integration: Integration, hookId: number, signal: AbortSi
       const call = { endpoint: endpointOfPage, request: { ...first, url }, hasLongIds: true, signal }
       return callGitHub(repository, z.array(Delivery), call)
     },
-    next({ next }, { page }) {
+    next(answer, { page }) {
+      const next = answer.next()
       if (next.kind === 'none') return null
       // The link is a cursor; there are no page numbers.
       if (next.kind !== 'at') throw new GitHubDeliveriesCutShort(path)

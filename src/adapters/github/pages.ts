@@ -74,9 +74,10 @@ export async function pageAt<S extends z.ZodType>(
   const call = { endpoint: `${path}?page=${number}`, request, maxBytes: MAX_PAGE_BYTES, ...options }
   const { data, next, redirectedTo } = await callGitHub(repository, z.array(entry), call)
   if (ofIssue) await checkOfRepository(repository, redirectedTo, options)
-  const isLast = endsWith === 'no link' ? next.kind === 'none' : data.length < PAGE_SIZE
+  const isLast = endsWith === 'no link' ? next().kind === 'none' : data.length < PAGE_SIZE
   if (isLast) return { entries: data, next: null }
-  return { entries: data, next: { page: number + 1, url: nextBy === 'link' && next.kind === 'at' ? next.url : null } }
+  const link = nextBy === 'link' ? next() : null
+  return { entries: data, next: { page: number + 1, url: link?.kind === 'at' ? link.url : null } }
 }
 
 export type Callback<T> = (item: T) => unknown
