@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import type { SyncSession } from '../../src/provider.ts'
+import type { SyncSession, TimeWindow } from '../../src/provider.ts'
 import {
   byKeyset,
   byTimeWindows,
@@ -271,5 +271,36 @@ describe('a list of', () => {
       ['00', '04'],
       ['04', '08'],
     ])
+  })
+
+  it('windows takes an API that includes both ends, also where the end has the only row of two windows', async () => {
+    const rows = [4, 7, 8].map(thing)
+    const windows = () => {
+      const asked: [number, number][] = []
+      return {
+        asked,
+        first: { from: new Date(0), to: new Date(8_000) },
+        page: async ({ from, to }: TimeWindow) => {
+          asked.push([from.getTime() / 1_000, to.getTime() / 1_000])
+          return rows.filter(({ at }) => new Date(at) >= from && new Date(at) <= to).slice(0, 3)
+        },
+        next: byTimeWindows({ limit: 3 }),
+        items: (page: readonly Thing[]) => page,
+      }
+    }
+    const list = windows()
+    expect(await all(eachPage(list))).toEqual(rows)
+    // The window whose rows are those of the one before is asked for once more.
+    expect(list.asked).toEqual([
+      [0, 8],
+      [0, 4],
+      [4, 8],
+      [4, 6],
+      [4, 6],
+      [6, 8],
+    ])
+    const session = new FakeSyncSession()
+    await paginate(session, { ...windows(), ...handedIn(session) })
+    expect(session.items.map(({ externalId }) => externalId)).toEqual([4, 7, 8])
   })
 })

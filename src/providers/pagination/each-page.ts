@@ -93,7 +93,7 @@ export class Walk<Position, Page, Item> {
     if (!isRewalk && !this.#steps.overlaps && (this.#isPageBefore(keys) || this.#isKnown(items))) {
       // A server that gave a wrong page once mostly gives the right one when it is asked again.
       ;({ page, items, keys } = await this.#ask(position))
-      if (this.#isPageBefore(keys))
+      if (this.#isPageBefore(keys) && !this.#steps.mayRepeat)
         throw new PaginationFailed(
           'repeated',
           `the page at ${shown(position)} has the rows of the page before it, also when asked again; does the API take the position as it is given?`,
