@@ -12,6 +12,7 @@ import type {
   IntegrationProvider,
   LimitsRequestLogging,
   ManagesWebhooks,
+  RecognisesEchoes,
   RedactsRequestData,
   SharesRateLimit,
   SupportsIdempotency,
@@ -41,6 +42,7 @@ export type AnyProvider =
   | CustomizesRetry
   | SupportsIdempotency
   | IdentifiesAuthenticatedUser
+  | RecognisesEchoes
   | RedactsRequestData
   | LimitsRequestLogging
 
