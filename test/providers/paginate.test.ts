@@ -253,6 +253,25 @@ describe('a list of', () => {
     await expect(all(pages)).rejects.toMatchObject({ code: 'pagination_failed', fault: 'unreadable' })
   })
 
+  it.each<[string, unknown, string]>([
+    ['undefined', undefined, 'it gave undefined'],
+    ['a Date', new Date(0), 'it gave a Date'],
+    ['a Date in an object', { from: new Date(0) }, 'it gave a Date at "from"'],
+    ['NaN', { page: Number.NaN }, 'it gave NaN at "page"'],
+    ['a list with undefined', [undefined], 'it gave a list'],
+  ])('a function that gives %s behind a page is at fault, and the list has not ended', async (_, given, words) => {
+    const list = { first: 7 as never, page: async () => pageOf(1), next: () => given as never }
+    const fault = {
+      code: 'pagination_failed',
+      fault: 'unreadable',
+      message: expect.stringMatching(new RegExp(`next\\(\\).* null at the end; behind 7 ${words}`)),
+    }
+    const items = ({ things }: ThingPage) => things
+    await expect(all(eachPage({ ...list, items }))).rejects.toMatchObject(fault)
+    const session = new FakeSyncSession()
+    await expect(paginate(session, { ...list, items, ...handedIn(session) })).rejects.toMatchObject(fault)
+  })
+
   it('windows covers each moment once, also with ends within a second', async () => {
     const asked: [string, string][] = []
     await all(

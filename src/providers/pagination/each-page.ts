@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { PaginationFailed } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
-import { canonicalJson } from '../../framework/json.ts'
+import { canonicalJson, isJson, kindNotJson } from '../../framework/json.ts'
 import type { Paging, PagingSteps, Place } from './next-page.ts'
 
 /** 10 million rows at 100 a page: a list with more has, more likely, no end. */
@@ -204,7 +204,13 @@ function byFunction<Position, Page, Item>(
     position: ({ at }) => at as Position,
     after: ({ page }, { at }) => {
       const to = next(page, at as Position)
-      return to === null ? null : { at: to as Json }
+      if (to === null) return null
+      if (isJson(to)) return { at: to }
+      // Not taken for the end: a field that is misspelled would cut the list short.
+      throw new PaginationFailed(
+        'unreadable',
+        `next() must give the position of the next page as JSON, or null at the end; behind ${shown(at)} it gave ${kindNotJson(to)}`,
+      )
     },
   }
 }
