@@ -99,6 +99,7 @@ export function integrationHandle(
     nextSyncAt: row.nextSyncAt,
     createdAt: row.createdAt,
 
+    now: () => framework.clock.now(),
     request: <T>(endpoint: string, method: string, call: Call<T>, options: RequestOptions = {}): Promise<never> =>
       framework.request(framework, { ...own, endpoint, method, call, options }) as Promise<never>,
     requestAs: (schema, endpoint, method, call, options = {}) =>

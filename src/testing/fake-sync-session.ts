@@ -256,6 +256,7 @@ const FIELDS = {
   lastSyncedAt: null,
   nextSyncAt: null,
   createdAt: new Date(0),
+  now: () => new Date(),
 } as const
 
 /** Has a name and no row: whatever needs one says where to get it. */
