@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { RequestOptions } from '../../provider.ts'
 import { eachPage } from '../../provider.ts'
+import { instantIn, instantText } from './github-arguments.ts'
 import type { PreparedRequest } from './github-call.ts'
 import { callGitHub } from './github-call.ts'
 import type { Repository } from './repository.ts'
@@ -78,6 +79,12 @@ export async function pageAt<S extends z.ZodType>(
   if (isLast) return { entries: data, next: null }
   const link = nextBy === 'link' ? next() : null
   return { entries: data, next: { page: number + 1, url: link?.kind === 'at' ? link.url : null } }
+}
+
+/** Where the next page of a list by ascending update time begins. Null: no entry has a readable time. */
+export function lastUpdateOf(entries: readonly { readonly updated_at?: unknown }[]): string | null {
+  const last = entries.map(({ updated_at: at }) => instantIn(at)).findLast((at) => at !== null)
+  return last == null ? null : instantText('updated_at', last)
 }
 
 export type Callback<T> = (item: T) => unknown
