@@ -134,7 +134,7 @@ export function controlRoutes(state: SandboxState): Hono {
       const deliveredAt = new Date(newestAtMs - (count - 1 - index) * secondsApart * 1_000)
       return state.deliveries.add(lostAttempt(delivery, url, statusCode, deliveredAt))
     })
-    return c.json({ deliveries: added.map(({ id, guid, event }) => ({ id, guid, event })) }, 201)
+    return c.json({ deliveries: added.map(({ id, guid, event }) => ({ id: String(id), guid, event })) }, 201)
   })
   app.delete('/deliveries', (c) => c.json({ cleared: state.deliveries.clear() }))
 

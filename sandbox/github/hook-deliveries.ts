@@ -5,13 +5,13 @@ import type { Attempt } from './webhook-sender.ts'
 
 export interface HookDelivery extends Attempt {
   /** Grows: a later attempt has a greater one. */
-  id: number
+  id: bigint
   /** Whether an earlier attempt had the same guid. */
   isRedelivery: boolean
 }
 
-// Above 2^31, as GitHub's own are.
-const FIRST_DELIVERY_ID = 190_000_000_000
+// Above 2^53, as GitHub's own are: JSON.parse() rounds them, and neighbours become equal.
+const FIRST_DELIVERY_ID = 3_804_004_623_172_239_000n
 // The oldest go first: of each attempt the headers are kept, some 2 kB.
 export const MAX_DELIVERIES = 20_000
 
@@ -31,7 +31,7 @@ export class HookDeliveries {
     return delivery
   }
 
-  find(id: number): HookDelivery | undefined {
+  find(id: bigint): HookDelivery | undefined {
     return this.#newestLast.find((delivery) => delivery.id === id)
   }
 
@@ -42,10 +42,10 @@ export class HookDeliveries {
    * @returns `next` is the id that the following page begins with; null after the last
    */
   page(
-    fromId: number | null,
+    fromId: bigint | null,
     perPage: number,
     isWanted: (delivery: HookDelivery) => boolean,
-  ): { rows: HookDelivery[]; next: number | null } {
+  ): { rows: HookDelivery[]; next: bigint | null } {
     const from = this.#newestLast
       .filter((delivery) => (fromId === null || delivery.id <= fromId) && isWanted(delivery))
       .reverse()
@@ -64,14 +64,32 @@ export function isSuccess({ statusCode }: HookDelivery): boolean {
   return statusCode >= 200 && statusCode < 300
 }
 
-export function deliveryItem(delivery: HookDelivery): Answer {
+/** JSON text: no number of JavaScript's holds the id. */
+export function deliveryItem(delivery: HookDelivery): string {
+  return withId(delivery, fieldsOf(delivery))
+}
+
+/** JSON text, with what was sent and answered. */
+export function deliveryAnswer(delivery: HookDelivery): string {
+  return withId(delivery, {
+    ...fieldsOf(delivery),
+    url: delivery.url,
+    request: { headers: delivery.requestHeaders, payload: delivery.payload },
+    response: { headers: delivery.responseHeaders, payload: delivery.responseBody },
+  })
+}
+
+function withId({ id }: HookDelivery, fields: Answer): string {
+  return `{"id":${id},${JSON.stringify(fields).slice(1)}`
+}
+
+function fieldsOf(delivery: HookDelivery): Answer {
   const { action, installation, repository } = delivery.payload as {
     action?: string
     installation?: { id?: number }
     repository?: { id?: number }
   }
   return {
-    id: delivery.id,
     guid: delivery.guid,
     delivered_at: delivery.deliveredAt.toISOString(),
     redelivery: delivery.isRedelivery,
@@ -83,14 +101,5 @@ export function deliveryItem(delivery: HookDelivery): Answer {
     installation_id: installation?.id ?? null,
     repository_id: repository?.id ?? null,
     throttled_at: null,
-  }
-}
-
-export function deliveryAnswer(delivery: HookDelivery): Answer {
-  return {
-    ...deliveryItem(delivery),
-    url: delivery.url,
-    request: { headers: delivery.requestHeaders, payload: delivery.payload },
-    response: { headers: delivery.responseHeaders, payload: delivery.responseBody },
   }
 }

@@ -64,17 +64,22 @@ export function hookRoutes(state: SandboxState): Hono {
       const address = `${url.origin}/repositories/${state.dataset.repository.id}/hooks/${HOOK_ID}/deliveries`
       c.header('link', `<${address}?${url.searchParams}>; rel="next"`)
     }
-    return c.json(rows.map(deliveryItem))
+    return json(c, `[${rows.map(deliveryItem).join()}]`)
   })
 
   app.get('/:hookId/deliveries/:deliveryId', (c) => {
     requireHook(c, state, DELIVERY)
-    const delivery = state.deliveries.find(Number(c.req.param('deliveryId')))
+    const id = c.req.param('deliveryId')
+    const delivery = /^\d+$/.test(id) ? state.deliveries.find(BigInt(id)) : undefined
     if (delivery === undefined) throw notFound('GET', DELIVERY)
-    return c.json(deliveryAnswer(delivery))
+    return json(c, deliveryAnswer(delivery))
   })
 
   return app
+}
+
+function json(c: Context, text: string): Response {
+  return c.body(text, 200, { 'content-type': 'application/json' })
 }
 
 function requireRegistered(c: Context, state: SandboxState, method: string): Hook {
@@ -89,11 +94,11 @@ function requireHook(c: Context, state: SandboxState, path: string): void {
   if (c.req.param('hookId') !== String(HOOK_ID)) throw notFound('GET', path)
 }
 
-function fromCursor(cursor: string | null): number | null {
+function fromCursor(cursor: string | null): bigint | null {
   if (cursor === null || cursor === '') return null
   const id = CURSOR.exec(cursor)?.[1]
   if (id === undefined) throw badRequest('Invalid cursor', 'GET', DELIVERIES)
-  return Number(id)
+  return BigInt(id)
 }
 
 function wantedBy(status: string | null): (delivery: HookDelivery) => boolean {

@@ -96,8 +96,14 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
   return prototype === Object.prototype || prototype === null
 }
 
+/** What in it is not JSON, for a message: its kind, and the key of an object that holds it. */
+export function kindNotJson(value: unknown): string {
+  const wrong = isPlainObject(value) ? Object.entries(value).find(([, inner]) => !isJson(inner)) : undefined
+  return wrong === undefined ? kindOf(value) : `${kindOf(wrong[1])} at "${wrong[0]}"`
+}
+
 function kindOf(value: unknown): string {
-  if (value === null) return 'null'
+  if (value == null || Number.isNaN(value)) return String(value)
   if (Array.isArray(value)) return 'a list'
   if (typeof value !== 'object') return `a ${typeof value}`
   const name: unknown = Object.getPrototypeOf(value)?.constructor?.name

@@ -111,6 +111,7 @@ export function integrationHandle(
     createdAt: row.createdAt,
     updatedAt: row.updatedAt,
 
+    now: () => framework.clock.now(),
     request: <T>(endpoint: string, method: string, call: Call<T>, options: RequestOptions = {}): Promise<never> =>
       framework.request(framework, { ...own, endpoint, method, call, options }) as Promise<never>,
     requestAs: (schema, endpoint, method, call, options = {}) =>

@@ -8,6 +8,7 @@ import type { RateLimit } from '../calls/rate-limit-rules.ts'
 import { UnsupportedByProvider } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import type { IntervalBounds } from '../syncs/adaptive-rules.ts'
+import { CONTRACT_VALUES, isWrongValue } from './contract-values.ts'
 import type { Credentials, Integration } from './integration.ts'
 import type { SyncItemEventClass } from './provider-events.ts'
 import type { SignatureScheme } from './signatures/scheme-rules.ts'
@@ -538,11 +539,13 @@ export function contractsOf(provider: IntegrationProvider): string[] {
   )
 }
 
-/** Contracts that the provider implements by halves, with the members that are missing. */
+/** Contracts that the provider implements by halves, with the members that are missing. Not those of a wrong value, which {@link wrongValues} names. */
 export function incompleteContracts(provider: object): { contract: string; missing: string[] }[] {
+  const isThere = (member: string): boolean =>
+    has(provider, member) || member.split(' or ').some((either) => isWrongValue(provider, either))
   return Object.entries<ContractMembers>(CONTRACTS).flatMap(([contract, { own, shared = [], any = false }]) => {
-    if (any || !own.some((member) => has(provider, member))) return []
-    const missing = [...own, ...shared].filter((member) => !has(provider, member))
+    if (any || !own.some(isThere)) return []
+    const missing = [...own, ...shared].filter((member) => !isThere(member))
     return missing.length > 0 ? [{ contract, missing }] : []
   })
 }
@@ -597,21 +600,11 @@ export function requireContract<P extends IntegrationProvider>(
   return provider
 }
 
-/** Members that are values, each with its check; every other member is a method. */
-const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
-  supportsIdempotency: (value) => value === true,
-  idempotencyWindowSeconds: (value) => typeof value === 'number',
-  reconcileLookbackSeconds: (value) => typeof value === 'number' && value > 0,
-  streams: (value) => typeof value === 'object' && value !== null,
-  signature: (value) => typeof value === 'object' && value !== null,
-  webhookSecretFrom: (value) => value === 'us' || value === 'provider' || value === 'none',
-}
-
 /** @param member `a or b`: either will do */
 function has(provider: object, member: string): boolean {
   if (member.includes(' or ')) return member.split(' or ').some((either) => has(provider, either))
   const value = (provider as Record<string, unknown>)[member]
-  return VALUES[member]?.(value) ?? typeof value === 'function'
+  return CONTRACT_VALUES[member]?.isAllowed(value) ?? typeof value === 'function'
 }
 
 /** Who the credentials belong to, as the provider says. */

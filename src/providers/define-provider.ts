@@ -16,6 +16,8 @@ import type {
   IdentifiesAuthenticatedUser,
   IntegrationProvider,
   LimitsRequestLogging,
+  ManagesWebhooks,
+  RecognisesEchoes,
   ReconcilesWebhooks,
   RedactsRequestData,
   SharesRateLimit,
@@ -34,6 +36,8 @@ type Members = IntegrationProvider &
   Partial<
     HasOAuth2 &
       ReconcilesWebhooks &
+      ManagesWebhooks &
+      RecognisesEchoes &
       HasIncrementalSync &
       HasBackfill &
       HandlesMissing &

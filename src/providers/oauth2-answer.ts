@@ -75,14 +75,14 @@ export async function readable<T>(endpoint: string, process: () => Promise<T>): 
 /** The three keys of every OAuth provider. No known end: null, so that an older one does not stay. */
 export function credentialsOf(
   { access_token, refresh_token, expires_in }: TokenEndpointResponse,
-  answeredAt: number,
+  answeredAt: Date,
 ): Credentials {
   const isLasting = expires_in === undefined || expires_in > LONGEST_LIFE_SECONDS
   return {
     access_token,
     // The server sends none while the old one is good (RFC 6749, section 6).
     ...(refresh_token === undefined ? {} : { refresh_token }),
-    token_expires_at: isLasting ? null : new Date(answeredAt + expires_in * 1_000).toISOString(),
+    token_expires_at: isLasting ? null : new Date(answeredAt.getTime() + expires_in * 1_000).toISOString(),
   }
 }
 

@@ -187,7 +187,7 @@ export abstract class OAuth2Provider implements HasOAuth2 {
     if (this.obtainsTokens(integration)) return this.#obtain(integration)
     const { accessToken, refreshToken, expiresAt } = tokensOf(integration.credentialsArray())
     if (refreshToken === null) {
-      const isOver = accessToken === null || (expiresAt !== null && expiresAt.getTime() <= Date.now())
+      const isOver = accessToken === null || (expiresAt !== null && expiresAt <= integration.now())
       if (isOver) throw new ReauthRequiredException(integration.id, 'there is no refresh_token')
       // One call that was refused for want of rights is no reason to send for a person.
       throw new InvalidArgumentException('refresh_token', 'one is needed for a refresh, and the server gave none')
@@ -223,6 +223,7 @@ export abstract class OAuth2Provider implements HasOAuth2 {
         if (proof !== null)
           parameters.set(
             'assertion',
+            // By the machine's own clock, not by a host's: the server compares it with real time.
             await signedAssertion(proof, { endpoint: url.href, now: Math.floor(Date.now() / 1_000) }),
           )
         if (grant.type === 'client_credentials')
@@ -286,14 +287,14 @@ export abstract class OAuth2Provider implements HasOAuth2 {
     const { library, url, secrets } = asking
     const endpoint = url.pathname
     const options: Options = (context) => this.#options(integration, library, context, url)
-    let granted: { readonly answer: TokenEndpointResponse; readonly answeredAt: number } | undefined
+    let granted: { readonly answer: TokenEndpointResponse; readonly answeredAt: Date } | undefined
     await this.#proved(asking, (authentication) =>
       integration.request(
         endpoint,
         'POST',
         async (context) => {
           const response = await send(context, authentication, options)
-          const answeredAt = Date.now()
+          const answeredAt = integration.now()
           context.report({ statusCode: response.status })
           const corrected = await correctedAnswer(response, secrets, (answer) => this.correctAnswer(answer))
           const answer = await readable(endpoint, () => process(corrected))

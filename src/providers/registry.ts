@@ -1,5 +1,6 @@
 import { InvalidProvider, UnknownProvider } from '../framework/errors.ts'
 import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../integrations/rules.ts'
+import { wrongValues } from './contract-values.ts'
 import type {
   ClassifiesFailures,
   CustomizesRetry,
@@ -12,6 +13,7 @@ import type {
   IntegrationProvider,
   LimitsRequestLogging,
   ManagesWebhooks,
+  RecognisesEchoes,
   RedactsRequestData,
   SharesRateLimit,
   SupportsIdempotency,
@@ -41,6 +43,7 @@ export type AnyProvider =
   | CustomizesRetry
   | SupportsIdempotency
   | IdentifiesAuthenticatedUser
+  | RecognisesEchoes
   | RedactsRequestData
   | LimitsRequestLogging
 
@@ -54,7 +57,7 @@ export class ProviderRegistry {
     this.#models = models
   }
 
-  /** @throws InvalidProvider for a bad identifier, a taken one, a contract implemented by halves, streams or a signature that can't be */
+  /** @throws InvalidProvider for a bad identifier, a taken one, a contract implemented by halves, a value, streams or a signature that can't be */
   register(key: string, source: ProviderSource, { replace = false }: { replace?: boolean } = {}): void {
     if (!isProviderIdentifier(key)) throw new InvalidProvider(key, ALLOWED_PROVIDER_IDENTIFIERS)
     if (this.#providers.has(key) && !replace)
@@ -63,11 +66,9 @@ export class ProviderRegistry {
     if (typeof provider !== 'object' || provider === null || provider instanceof Promise)
       throw new InvalidProvider(key, 'a provider is an object, a class, or a function that returns an object at once')
     const incomplete = incompleteContracts(provider)
-    if (incomplete.length > 0)
-      throw new InvalidProvider(
-        key,
-        incomplete.map(({ contract, missing }) => `${contract} lacks ${missing.join(', ')}`).join('; '),
-      )
+    const lacking = incomplete.map(({ contract, missing }) => `${contract} lacks ${missing.join(', ')}`)
+    const faultsOfMembers = [...wrongValues(provider), ...lacking]
+    if (faultsOfMembers.length > 0) throw new InvalidProvider(key, faultsOfMembers.join('; '))
     const faults = [...streamFaults(provider, this.#models), ...signatureFaults(provider), ...doorFaults(provider)]
     if (faults.length > 0) throw new InvalidProvider(key, faults.join('; '))
     this.#providers.set(key, provider)

@@ -269,6 +269,7 @@ const FIELDS = {
   rateLimitOverrideUntil: null,
   createdAt: new Date(0),
   updatedAt: new Date(0),
+  now: () => new Date(),
 } as const
 
 /** Has a name and no row: whatever needs one says where to get it. */

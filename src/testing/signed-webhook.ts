@@ -114,9 +114,24 @@ export const stripeSigner: WebhookSigner = ({ body, secret, at }) => {
   }
 }
 
-/** A signer for `signedWebhook()` out of a provider's `signature`, for one that stands in headers. */
+/**
+ * A signer for `signedWebhook()` out of a provider's `signature`.
+ *
+ * @throws InvalidArgumentException when it signs, for a signature or a time that does not stand in a header
+ */
 export function signerOf(scheme: SignatureScheme): WebhookSigner {
-  return ({ body, secret, at, deliveryId }) => ({
-    ...signDelivery(scheme, { body }, { key: secret, at, deliveryId }).headers,
-  })
+  return ({ body, secret, at, deliveryId }) => {
+    const signed = signDelivery(scheme, { url: '/', body }, { key: secret, at, deliveryId })
+    const changed = [
+      signed.url === '/' ? [] : ['the address'],
+      Buffer.from(signed.body).equals(Buffer.from(body)) ? [] : ['the body'],
+    ].flat()
+    // Headers alone would be a delivery without its signature.
+    if (changed.length > 0)
+      throw new InvalidArgumentException(
+        'scheme',
+        `one whose signature and time stand in headers is allowed; this one is written into ${changed.join(' and ')}: sign a Request of your own for kit.deliver()`,
+      )
+    return { ...signed.headers }
+  }
 }

@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import type { SyncSession } from '../../src/provider.ts'
+import type { SyncSession, TimeWindow } from '../../src/provider.ts'
 import {
   byKeyset,
   byTimeWindows,
@@ -253,6 +253,25 @@ describe('a list of', () => {
     await expect(all(pages)).rejects.toMatchObject({ code: 'pagination_failed', fault: 'unreadable' })
   })
 
+  it.each<[string, unknown, string]>([
+    ['undefined', undefined, 'it gave undefined'],
+    ['a Date', new Date(0), 'it gave a Date'],
+    ['a Date in an object', { from: new Date(0) }, 'it gave a Date at "from"'],
+    ['NaN', { page: Number.NaN }, 'it gave NaN at "page"'],
+    ['a list with undefined', [undefined], 'it gave a list'],
+  ])('a function that gives %s behind a page is at fault, and the list has not ended', async (_, given, words) => {
+    const list = { first: 7 as never, page: async () => pageOf(1), next: () => given as never }
+    const fault = {
+      code: 'pagination_failed',
+      fault: 'unreadable',
+      message: expect.stringMatching(new RegExp(`next\\(\\).* null at the end; behind 7 ${words}`)),
+    }
+    const items = ({ things }: ThingPage) => things
+    await expect(all(eachPage({ ...list, items }))).rejects.toMatchObject(fault)
+    const session = new FakeSyncSession()
+    await expect(paginate(session, { ...list, items, ...handedIn(session) })).rejects.toMatchObject(fault)
+  })
+
   it('windows covers each moment once, also with ends within a second', async () => {
     const asked: [string, string][] = []
     await all(
@@ -271,5 +290,36 @@ describe('a list of', () => {
       ['00', '04'],
       ['04', '08'],
     ])
+  })
+
+  it('windows takes an API that includes both ends, also where the end has the only row of two windows', async () => {
+    const rows = [4, 7, 8].map(thing)
+    const windows = () => {
+      const asked: [number, number][] = []
+      return {
+        asked,
+        first: { from: new Date(0), to: new Date(8_000) },
+        page: async ({ from, to }: TimeWindow) => {
+          asked.push([from.getTime() / 1_000, to.getTime() / 1_000])
+          return rows.filter(({ at }) => new Date(at) >= from && new Date(at) <= to).slice(0, 3)
+        },
+        next: byTimeWindows({ limit: 3 }),
+        items: (page: readonly Thing[]) => page,
+      }
+    }
+    const list = windows()
+    expect(await all(eachPage(list))).toEqual(rows)
+    // The window whose rows are those of the one before is asked for once more.
+    expect(list.asked).toEqual([
+      [0, 8],
+      [0, 4],
+      [4, 8],
+      [4, 6],
+      [4, 6],
+      [6, 8],
+    ])
+    const session = new FakeSyncSession()
+    await paginate(session, { ...windows(), ...handedIn(session) })
+    expect(session.items.map(({ externalId }) => externalId)).toEqual([4, 7, 8])
   })
 })

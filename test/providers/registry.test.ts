@@ -213,6 +213,58 @@ describe('a contract implemented by halves', () => {
   })
 })
 
+describe('a member that is a value', () => {
+  const method = () => null as never
+  const webhooks = { verifyWebhookSignature: method, handleWebhook: method }
+  const managed = {
+    createWebhookSubscription: method,
+    webhookSubscriptions: method,
+    renewWebhookSubscription: method,
+    removeWebhookSubscription: method,
+  }
+
+  it.each<[object, string]>([
+    [
+      { ...webhooks, ...managed, webhookSecretFrom: 'ours' },
+      `webhookSecretFrom must be 'us', 'provider' or 'none', or left out; it is "ours"`,
+    ],
+    [
+      { ...webhooks, missedWebhooks: method, reconcileLookbackSeconds: '259200' },
+      'reconcileLookbackSeconds must be a number of seconds above 0, or left out; it is "259200"',
+    ],
+    [{ ...webhooks, missedWebhooks: method, reconcileLookbackSeconds: 0 }, 'seconds above 0, or left out; it is 0'],
+    [
+      { supportsIdempotency: false, idempotencyWindowSeconds: 60 },
+      'supportsIdempotency must be true, or left out; it is false',
+    ],
+    [{ supportsIdempotency: true, idempotencyWindowSeconds: Number.NaN }, 'idempotencyWindowSeconds must be a number'],
+    [{ supportsIdempotency: true, idempotencyWindowSeconds: -1 }, 'seconds above 0, or left out; it is -1'],
+    [{ supportsIdempotency: true, idempotencyWindowSeconds: Infinity }, 'above 0, or left out; it is Infinity'],
+    [
+      { defaultRateLimit: method, streams: () => ({}) },
+      'streams must be an object with a stream under each name, and no method, or left out; it is a function',
+    ],
+    [{ handleWebhook: method, signature: 'hmac' }, `signature must be an object such as { scheme: 'hmac', … }`],
+    [{ handleWebhook: method, signature: null }, 'it is null'],
+  ])('and is wrong is refused with what is allowed and what it is: %j', (provider, words) => {
+    const message = refusal(() => registered(provider as IntegrationProvider))
+    expect(message).toContain(words)
+    expect(message).not.toContain('lacks')
+  })
+
+  it('and is wrong is named beside what is missing', () => {
+    const provider = { signature: 'hmac', sync: method, defaultRateLimit: method } as unknown as IntegrationProvider
+    expect(refusal(() => registered(provider))).toMatch(
+      /signature must be .*; HandlesWebhooks lacks handleWebhook; HasScheduledSync lacks reduceCheckpoints/,
+    )
+  })
+
+  it('and is undefined is not there', () => {
+    const provider = { supportsIdempotency: undefined, streams: undefined } as unknown as IntegrationProvider
+    expect(registered(provider)).toBe(provider)
+  })
+})
+
 describe('looking up', () => {
   it('says who is there when somebody is not', () => {
     const registry = new ProviderRegistry()

@@ -2,6 +2,7 @@
 import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { GitHubClient, GitHubProvider, GitHubWebhookReceived } from '../../src/adapters/github/index.ts'
 import type { LogRow, RequestRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
 import { HttpError } from '../../src/framework/errors.ts'
 import { currentArrival } from '../../src/providers/arrival.ts'
@@ -9,6 +10,7 @@ import type { Integration } from '../../src/providers/integration.ts'
 import { differences } from '../../src/rehearsal/difference-rules.ts'
 import type { Piece } from '../../src/rehearsal/rehearsal-jobs.ts'
 import { StoredAnswers } from '../../src/rehearsal/stored-answers.ts'
+import { comment, issue, numbers } from '../adapters/github/played-repository.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -29,12 +31,14 @@ beforeAll(async () => {
     providers: {
       demo: { ...syncProvider(() => {}), ...webhookProvider({ handleWebhook: (of) => handle(of) }) },
       far: webhookProvider(),
+      github: new GitHubProvider(),
     },
     handledBy: {
       far: { webhooks: { url: 'https://host.example/door', secrets: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'] } },
     },
   })
   test.integrations.on(ThingSynced, (event) => handle(event.integration))
+  test.integrations.on(GitHubWebhookReceived, (event) => handle(event.integration))
 })
 
 afterAll(async () => {
@@ -210,6 +214,60 @@ describe('an answer from the log', () => {
     })
     expect(answer).toBe('of an item')
     expect(differences([piece], null)).toEqual([])
+  })
+
+  describe('of the GitHub adapter', () => {
+    const ISSUE = 'repos/octo/widgets/issues/7'
+    const githubIntegration = () =>
+      makeIntegration(test, 'github', {
+        credentials: { token: 'ghp_1', webhook_secret: 'a secret' },
+        metadata: { owner: 'octo', repo: 'widgets' },
+      })
+    const commentOf = (number: number) => ({
+      ...comment(number, { node_id: `C_${number}`, url: 'https://github.example.com/c' }),
+      created_at: issue(7).created_at,
+      updated_at: issue(7).updated_at,
+    })
+    const listed = (count: number) => ({
+      endpoint: `${ISSUE}/comments?page=1`,
+      responseData: JSON.stringify(numbers(1, count).map(commentOf)),
+    })
+    /** @returns what can't be rehearsed of it */
+    const cannot = async (calls: readonly Partial<RequestRow>[], code: Handler): Promise<readonly string[]> => {
+      const github = await githubIntegration()
+      await handled(calls, {}, github)
+      const piece = await rehearsed(code, github)
+      expect(piece.now?.calls.map(({ recorded }) => recorded)).toEqual(calls.map((_, at) => at))
+      return piece.cannot
+    }
+
+    it('is read without headers: reads, writes and a list of one page', async () => {
+      const told: unknown[] = []
+      const calls = [
+        { endpoint: ISSUE, responseData: JSON.stringify(issue(7)) },
+        listed(2),
+        {
+          endpoint: ISSUE,
+          method: 'PATCH',
+          requestData: '{"state":"closed","state_reason":"completed"}',
+          responseData: JSON.stringify({ ...issue(7), state: 'closed' }),
+        },
+      ]
+      const reasons = await cannot(calls, async (of) => {
+        const github = new GitHubClient(of)
+        told.push((await github.issues.get(7))?.state)
+        for await (const { id } of github.comments.list(7)) told.push(id)
+        told.push((await github.issues.close({ number: 7, stateReason: 'completed' }))?.state)
+      })
+      expect(reasons).toEqual([])
+      expect(told).toEqual(['open', 1, 2, 'closed'])
+    })
+
+    it('is not that of a list whose end only a header says', async () => {
+      const calls = [{ endpoint: `${ISSUE}/timeline?page=1`, responseData: '[]' }]
+      const reasons = await cannot(calls, (of) => new GitHubClient(of).issues.timeline(7, () => {}))
+      expect(reasons).toEqual([expect.stringContaining('reads the header "link"')])
+    })
   })
 
   it('is the one that the cache had, unless the code that is here refuses it', async () => {

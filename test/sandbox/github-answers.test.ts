@@ -67,9 +67,10 @@ const requests: Record<string, [path: string, status: number, body?: unknown, pr
     [`${WIDGETS}/hooks/1/deliveries`, 404],
   ],
   'GET /repos/{owner}/{repo}/hooks/{hook_id}/deliveries/{delivery_id}': [
-    [`${HOOK}/deliveries/190000000007`, 200, undefined, withDeliveries],
-    [`${HOOK}/deliveries/190000000042`, 200, undefined, withDeliveries],
+    [`${HOOK}/deliveries/3804004623172239007`, 200, undefined, withDeliveries],
+    [`${HOOK}/deliveries/3804004623172239042`, 200, undefined, withDeliveries],
     [`${HOOK}/deliveries/1`, 404],
+    [`${HOOK}/deliveries/3804004623172239100`, 404, undefined, withDeliveries],
   ],
   'GET /repos/{owner}/{repo}': [
     [WIDGETS, 200],

@@ -2,16 +2,18 @@ import Stripe from 'stripe'
 import { describe, expect, it } from 'vitest'
 import { GitHubProvider } from '../../src/adapters/github/index.ts'
 import { StripeProvider } from '../../src/adapters/stripe/index.ts'
-import type { HmacScheme } from '../../src/providers/signatures/scheme-rules.ts'
+import type { HmacScheme, SignatureScheme } from '../../src/providers/signatures/scheme-rules.ts'
+import { signedPart } from '../../src/providers/signatures/scheme-rules.ts'
 import { webhookRequest } from '../../src/providers/webhook-request.ts'
 import {
   gitHubSigner,
   hmacSigner,
   signedWebhook,
+  signerOf,
   standardWebhooksSigner,
   stripeSigner,
 } from '../../src/testing/signed-webhook.ts'
-import { verifies } from '../support/signatures.ts'
+import { verdictOf, verifies } from '../support/signatures.ts'
 
 const UUID = '72d3162e-cc78-11e3-81ab-4c9367dc0958'
 
@@ -100,5 +102,46 @@ describe('a signed delivery', () => {
   it('has an id of its own each time', () => {
     const ids = [1, 2].map(() => signedWebhook(gitHubSigner, {}, { secret: 's' }).headers.get('x-github-delivery'))
     expect(ids[0]).not.toBe(ids[1])
+  })
+})
+
+describe('a signer of a scheme', () => {
+  const HMAC = { scheme: 'hmac', hash: 'sha256', encoding: 'hex' } as const
+  const sign = (scheme: SignatureScheme, body: unknown = { a: 1 }) =>
+    signedWebhook(signerOf(scheme), body, { secret: 's' })
+
+  it.each<[string, SignatureScheme]>([
+    ['the body', { ...HMAC, header: 'x-sig' }],
+    [
+      'a time in a header',
+      { ...HMAC, header: 'x-sig', timestamp: { header: 'x-time' }, signed: [signedPart.timestamp, signedPart.body] },
+    ],
+    ['a token', { scheme: 'token', header: 'x-token' }],
+    ['a JWT', { scheme: 'jwt', header: 'authorization', prefix: 'Bearer ', algorithms: ['HS256'] }],
+  ])('in a header signs %s so that it verifies', async (_, scheme) => {
+    const request = sign(scheme)
+    const { method, headers } = request
+    const rawBody = new Uint8Array(await request.arrayBuffer())
+    const at = { receivedAt: new Date(), toleranceSeconds: 300 }
+    const delivery = webhookRequest({ method, path: '/', query: '', headers, rawBody, ...at })
+    expect(await verdictOf(scheme, delivery, ['s'])).toMatchObject({ kind: 'verified' })
+  })
+
+  it.each<[string, SignatureScheme, string]>([
+    ['the query', { ...HMAC, query: 'sig' }, 'the address'],
+    ['the body', { ...HMAC, json: 'sig', signed: ['a'] }, 'the body'],
+    ['a form', { ...HMAC, form: 'sig', signed: ['a'] }, 'the body'],
+    ['a token in the query', { scheme: 'token', query: 'code' }, 'the address'],
+    ['a JWT that is the body', { scheme: 'jwt', body: true, algorithms: ['HS256'] }, 'the body'],
+    ['a time in the body', { ...HMAC, header: 'x-sig', timestamp: { json: 'at' } }, 'the body'],
+    ['both', { ...HMAC, query: 'sig', timestamp: { json: 'at' } }, 'the address and the body'],
+  ])('in %s is refused, and does not give a delivery without its signature', (_, scheme, where) => {
+    expect(() => sign(scheme)).toThrow(
+      expect.objectContaining({
+        code: 'invalid_argument',
+        argument: 'scheme',
+        message: expect.stringMatching(new RegExp(`stand in headers is allowed; this one is written into ${where}:`)),
+      }),
+    )
   })
 })

@@ -8,7 +8,8 @@ import { createHash, createPrivateKey } from 'node:crypto'
 import githubAppJwt from 'universal-github-app-jwt'
 import { z } from 'zod'
 import type { HttpError, Integration, RequestOptions } from '../../provider.ts'
-import { isIntegrationsError } from '../../provider.ts'
+import { IntegrationsError, isIntegrationsError } from '../../provider.ts'
+import { isGone } from './github-failures.ts'
 import { repositoryOf } from './repository.ts'
 
 /** An unused token does no harm, so the call for one is repeated like a read. */
@@ -52,6 +53,22 @@ export const GitHubCredentials = z
 /** https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app */
 const InstallationToken = z.looseObject({ token: z.string().min(1), expires_at: z.iso.datetime({ offset: true }) })
 
+/** GitHub has no installation of this id for the App. Calls that return null for what is not there throw this. */
+export class GitHubInstallationGone extends IntegrationsError {
+  override readonly code = 'github_installation_gone'
+  constructor(
+    readonly app: string,
+    readonly installation: number,
+    readonly origin: string,
+    options?: { cause?: unknown },
+  ) {
+    super(
+      `The GitHub App ${app} has no installation ${installation} at ${origin}: it was uninstalled, or app_id, installation_id or base_url is another one's. An installation that GitHub's settings of the App list is allowed.`,
+      options,
+    )
+  }
+}
+
 type CallOptions = Pick<RequestOptions, 'signal' | 'attempts' | 'timeoutMs'>
 
 /** Limits of each call of a piece of work: its own calls, and those for a token. */
@@ -65,7 +82,7 @@ export interface CallLimits extends Pick<CallOptions, 'signal' | 'attempts'> {
  * done once more with a new token, in one attempt.
  *
  * @param work makes one call, with the given options
- * @throws errors of the work, and of the call for an installation's token
+ * @throws errors of the work, and of the call for an installation's token: GitHubInstallationGone for its 404
  */
 export async function withAccessToken<T>(
   integration: Integration,
@@ -109,11 +126,11 @@ function secretName(integration: Integration): string {
 function installationToken(integration: Integration, optionsNow: () => CallOptions): Promise<string> {
   return integration.cachedSecret(secretName(integration), async () => {
     const { app_id: id, private_key: pem, installation_id: installation } = App.parse(integration.credentialsArray())
-    const { endpoint } = repositoryOf(integration)
+    const { endpoint, origin } = repositoryOf(integration)
     const { method, url, headers } = endpoint('POST /app/installations/{installation_id}/access_tokens', {
       installation_id: Number(installation),
     })
-    const answer = await integration.requestAs(
+    const asked = integration.requestAs(
       InstallationToken,
       `app/installations/${installation}/access_tokens`,
       method,
@@ -121,6 +138,11 @@ function installationToken(integration: Integration, optionsNow: () => CallOptio
         fetch(url, { method, headers: { ...plain(headers), authorization: `Bearer ${await jwtOf(id, pem)}` } }),
       { attempts: ATTEMPTS, ...optionsNow() },
     )
+    const answer = await asked.catch((cause: unknown) => {
+      // The work would take this 404 for its own: "there is no such issue".
+      if (isGone(cause)) throw new GitHubInstallationGone(String(id), Number(installation), origin, { cause })
+      throw cause
+    })
     return { value: answer.token, expiresAt: new Date(answer.expires_at) }
   })
 }

@@ -1,12 +1,14 @@
 /** The comments of issues and pull requests. Rule: docs/behaviour/github.md, "Operations". */
 import type { RestEndpointMethodTypes } from '@octokit/rest'
+import { z } from 'zod'
 import type { Integration, RequestOptions } from '../../provider.ts'
+import { eachPage } from '../../provider.ts'
 import type { GitHubComment, WithOriginal } from './data.ts'
 import { AnsweredComment, GitHubRawComment } from './data.ts'
 import { checkNumber, checkText, instantText } from './github-arguments.ts'
 import { callGitHub, nullWhenGone } from './github-call.ts'
 import type { Callback, Reading } from './pages.ts'
-import { each, entriesOf, PAGE_SIZE } from './pages.ts'
+import { each, entriesOf, lastUpdateOf, MAX_PAGE_BYTES, PAGE_SIZE } from './pages.ts'
 import { repositoryOf } from './repository.ts'
 
 type Issues = RestEndpointMethodTypes['issues']
@@ -78,13 +80,13 @@ export class GitHubComments {
   }
 
   async *#since(given: string | Date, options: Reading): AsyncGenerator<GitHubRawComment> {
-    const since = instantText('since', given)
     const repository = repositoryOf(this.#integration)
     const { owner, repo, path, endpoint } = repository
-    yield* entriesOf(repository, GitHubRawComment, {
-      path: `${path}/issues/comments`,
-      page: (page) =>
-        endpoint('GET /repos/{owner}/{repo}/issues/comments', {
+    const pages = eachPage({
+      // GitHub ends the page numbers of a long list. An update time does not, and it does not move when a comment is edited meanwhile.
+      first: { since: instantText('since', given), page: 1 },
+      async page({ since, page }) {
+        const request = endpoint('GET /repos/{owner}/{repo}/issues/comments', {
           owner,
           repo,
           sort: 'updated',
@@ -92,10 +94,25 @@ export class GitHubComments {
           since,
           per_page: PAGE_SIZE,
           page,
-        } satisfies Issues['listCommentsForRepo']['parameters']),
-      nextBy: 'number',
-      endsWith: 'short page',
+        } satisfies Issues['listCommentsForRepo']['parameters'])
+        const call = { endpoint: `${path}/issues/comments?page=${page}`, request, maxBytes: MAX_PAGE_BYTES, ...options }
+        return (await callGitHub(repository, z.array(GitHubRawComment), call)).data
+      },
+      next: (comments, at) => (comments.length < PAGE_SIZE ? null : behind(comments, at)),
+      items: (comments) => comments,
       ...options,
     })
+    for await (const { items } of pages) yield* items
   }
+}
+
+/** The page number is for more than a page of one second, and for comments without a readable time. */
+function behind(
+  comments: readonly GitHubRawComment[],
+  { since, page }: { readonly since: string; readonly page: number },
+): { since: string; page: number } {
+  const last = lastUpdateOf(comments) ?? since
+  if (last <= since) return { since, page: page + 1 }
+  // Asked for from its last time, a page of one second would come once more.
+  return { since: last, page: lastUpdateOf(comments.slice(0, 1)) === last ? 2 : 1 }
 }

@@ -9,7 +9,7 @@ import { instantIn, instantText } from './github-arguments.ts'
 import { callGitHub } from './github-call.ts'
 import { GitHubIssueSynced } from './github-events.ts'
 import { issueItems } from './listed-issue.ts'
-import { MAX_PAGE_BYTES, PAGE_SIZE } from './pages.ts'
+import { lastUpdateOf, MAX_PAGE_BYTES, PAGE_SIZE } from './pages.ts'
 import { repositoryOf } from './repository.ts'
 
 /**
@@ -66,10 +66,4 @@ export async function syncWindow(
 function isAtOrAfter(issue: GitHubIssue, moment: Date): boolean {
   const at = instantIn(issue.updated_at)
   return at !== null && at >= moment
-}
-
-/** Null: no issue has a readable time. */
-function lastUpdateOf(issues: readonly GitHubIssue[]): string | null {
-  const last = issues.map(({ updated_at: at }) => instantIn(at)).findLast((at) => at !== null)
-  return last == null ? null : instantText('updated_at', last)
 }

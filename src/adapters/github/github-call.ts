@@ -1,9 +1,10 @@
 /** One call to GitHub's REST API. Rule: docs/behaviour/github.md, "Calls". */
 import type { z } from 'zod'
 import type { Json, RequestOptions } from '../../provider.ts'
-import { HttpError, isIntegrationsError, linkTo } from '../../provider.ts'
+import { HttpError, linkTo } from '../../provider.ts'
 import type { CallLimits } from './app-token.ts'
 import { withAccessToken } from './app-token.ts'
+import { isGone } from './github-failures.ts'
 import type { Repository } from './repository.ts'
 
 /** The result of `repository.endpoint(route, parameters)`. */
@@ -20,12 +21,14 @@ export interface GitHubCall extends Pick<RequestOptions, 'idempotencyKey' | 'wri
   readonly request: PreparedRequest
   /** Limit of the decoded answer. Default: that of `context.fetch`. */
   readonly maxBytes?: number
+  /** Ids of 16 and more digits are answered as text. Default: as numbers, which are rounded above 2^53. */
+  readonly hasLongIds?: boolean
 }
 
 export interface GitHubAnswer<T> {
   readonly data: T
-  /** The next page, by the header `Link`. */
-  readonly next: NextPage
+  /** The next page, by the header `Link`. Read when it is asked for: a rehearsal has no headers. */
+  readonly next: () => NextPage
   /** The final address of a read after redirects; null: there was no redirect. */
   readonly redirectedTo: URL | null
 }
@@ -44,12 +47,12 @@ export type NextPage =
 export async function callGitHub<S extends z.ZodType>(
   { integration, origin }: Pick<Repository, 'integration' | 'origin'>,
   schema: S,
-  { endpoint, request, maxBytes, idempotencyKey = null, writes, ...limits }: GitHubCall,
+  { endpoint, request, maxBytes, hasLongIds = false, idempotencyKey = null, writes, ...limits }: GitHubCall,
 ): Promise<GitHubAnswer<z.output<S>>> {
   const { method, url, body } = request
   const given = new Headers()
   for (const [name, value] of Object.entries(request.headers)) if (value !== undefined) given.set(name, String(value))
-  let link: string | null = null
+  let answered: Headers | null = null
   let redirectedTo: URL | null = null
   // The token is fetched before the call, not inside it: fetching is a call too, and the circuit allows one probe at a time.
   const data = await withAccessToken(integration, limits, (token, options) =>
@@ -64,9 +67,10 @@ export async function callGitHub<S extends z.ZodType>(
         const isRead = method === 'GET'
         const sent = { method, headers, ...(isRead ? {} : { redirect: 'manual' as const }) }
         const response = await fetch(url, body === undefined ? sent : { ...sent, body: JSON.stringify(body) })
-        link = response.headers.get('link')
+        answered = response.headers
         redirectedTo = response.redirected ? new URL(response.url) : null
-        if (isRead || !isRedirect(response)) return response
+        if (isRead || !isRedirect(response))
+          return hasLongIds && response.status === 200 ? withIdsAsText(response) : response
         // Following it would change a transferred issue in another repository, and turn a POST into a GET. The call's key is free
         // again: classifyGitHubFailure().
         const text = await response.text().catch(() => null)
@@ -80,20 +84,25 @@ export async function callGitHub<S extends z.ZodType>(
       },
     ),
   )
-  return { data, next: nextPage(link, origin), redirectedTo }
+  return { data, next: () => nextPage(answered?.get('link') ?? null, origin), redirectedTo }
 }
 
-/** Null for 404 and 410. Any other error is thrown. */
+/** Null for 404 and 410 of the call itself. Any other error is thrown, as one of the call for a token. */
 export async function nullWhenGone<T>(call: Promise<T>): Promise<T | null> {
   try {
     return await call
   } catch (error) {
-    if (isIntegrationsError(error, 'http_error') && GONE.includes((error as HttpError).status)) return null
+    if (isGone(error)) return null
     throw error
   }
 }
 
-const GONE: readonly number[] = [404, 410]
+/** In a string of JSON each quote is escaped, so only an `id` of an object is changed. */
+async function withIdsAsText(response: Response): Promise<Response> {
+  const { status, headers } = response
+  const text = (await response.text()).replace(/("id"\s*:\s*)(\d{16,})/g, '$1"$2"')
+  return new Response(text, { status, headers: [...headers] })
+}
 
 function isRedirect({ status }: Response): boolean {
   return status >= 300 && status < 400

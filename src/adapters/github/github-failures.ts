@@ -20,11 +20,19 @@ const LEAST_WAIT_MS = 1_000
  */
 const SENT_ELSEWHERE: ReadonlySet<number | null> = new Set([301, 302, 307, 308])
 
+const GONE: readonly number[] = [404, 410]
+
+/** GitHub's own answer to this very call, not one that an error of ours has as its cause. */
+export function isGone(error: unknown): boolean {
+  return isIntegrationsError(error, 'http_error') && GONE.includes((error as HttpError).status)
+}
+
 /**
- * `throttle` for a 429 and for a 403 that names a limit; `client` for a redirected write, so that its key is free again; null leaves
- * the decision to the framework.
+ * `throttle` for a 429 and for a 403 that names a limit; `client` for a redirected write, so that its key is free again, and for an
+ * installation that is gone; null leaves the decision to the framework.
  */
 export function classifyGitHubFailure(error: unknown): FailureClass | null {
+  if (isIntegrationsError(error, 'github_installation_gone')) return FailureClass.Client
   const status = statusOf(error)
   if (SENT_ELSEWHERE.has(status)) return FailureClass.Client
   if (status === 429) return FailureClass.Throttle

@@ -24,8 +24,11 @@ export const DELIVERIES_KEPT_SECONDS = 3 * 86_400
  */
 const MAX_DELIVERY_BYTES = 100 * 1_048_576
 
+/** Since 2026 beyond 2^53, such as 3804004623172239366, which JSON.parse() rounds: https://github.com/octokit/request.js/issues/797 */
+const DeliveryId = z.union([z.number().int(), z.string().regex(/^\d+$/)]).transform(String)
+
 const Delivery = z.looseObject({
-  id: z.number().int(),
+  id: DeliveryId,
   guid: z.string().min(1),
   delivered_at: z.iso.datetime({ offset: true }),
   event: z.string(),
@@ -73,7 +76,7 @@ export async function* missedWebhooks(
     // The list is newest first, so all further ones are older.
     if (items.some(({ delivered_at: at }) => new Date(at) < since)) break
   }
-  within.sort((a, b) => Date.parse(a.delivered_at) - Date.parse(b.delivered_at) || a.id - b.id)
+  within.sort((a, b) => Date.parse(a.delivered_at) - Date.parse(b.delivered_at) || Number(BigInt(a.id) - BigInt(b.id)))
   for (const { id, guid, event, delivered_at } of within)
     yield {
       deliveryId: uuidOf(guid) ?? guid,
@@ -96,10 +99,11 @@ function deliveryPages(integration: Integration, hookId: number, signal: AbortSi
     first: { page: 1, url: first.url as string },
     page({ page, url }): Promise<GitHubAnswer<Delivery[]>> {
       const endpointOfPage = `${path}/hooks/${hookId}/deliveries?page=${page}`
-      const call = { endpoint: endpointOfPage, request: { ...first, url }, signal }
+      const call = { endpoint: endpointOfPage, request: { ...first, url }, hasLongIds: true, signal }
       return callGitHub(repository, z.array(Delivery), call)
     },
-    next({ next }, { page }) {
+    next(answer, { page }) {
+      const next = answer.next()
       if (next.kind === 'none') return null
       // The link is a cursor; there are no page numbers.
       if (next.kind !== 'at') throw new GitHubDeliveriesCutShort(path)
@@ -113,7 +117,7 @@ function deliveryPages(integration: Integration, hookId: number, signal: AbortSi
 /** The delivery as GitHub sent it. Null: GitHub no longer has it. */
 async function sentIn(
   integration: Integration,
-  { hookId, deliveryId, signal }: { hookId: number; deliveryId: number; signal: AbortSignal },
+  { hookId, deliveryId, signal }: { hookId: number; deliveryId: string; signal: AbortSignal },
 ): Promise<{ payload: Exclude<Json, string>; headers: Record<string, string> } | null> {
   const repository = repositoryOf(integration)
   const { owner, repo, path, endpoint } = repository
@@ -121,7 +125,8 @@ async function sentIn(
     owner,
     repo,
     hook_id: hookId,
-    delivery_id: deliveryId,
+    // Octokit's type has a number; it writes either into the path as it is.
+    delivery_id: deliveryId as unknown as number,
   } satisfies Repos['getWebhookDelivery']['parameters'])
   const call = {
     endpoint: `${path}/hooks/${hookId}/deliveries/${deliveryId}`,

@@ -1,5 +1,5 @@
 /** The GitHub adapter: `durable-integrations/github`. */
-export { GitHubCredentials } from './app-token.ts'
+export { GitHubCredentials, GitHubInstallationGone } from './app-token.ts'
 export { AssetUnavailable, type GitHubAsset } from './assets.ts'
 export { GitHubAttachment } from './attachments.ts'
 export { GitHubClient } from './client.ts'

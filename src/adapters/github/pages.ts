@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { RequestOptions } from '../../provider.ts'
 import { eachPage } from '../../provider.ts'
+import { instantIn, instantText } from './github-arguments.ts'
 import type { PreparedRequest } from './github-call.ts'
 import { callGitHub } from './github-call.ts'
 import type { Repository } from './repository.ts'
@@ -74,9 +75,16 @@ export async function pageAt<S extends z.ZodType>(
   const call = { endpoint: `${path}?page=${number}`, request, maxBytes: MAX_PAGE_BYTES, ...options }
   const { data, next, redirectedTo } = await callGitHub(repository, z.array(entry), call)
   if (ofIssue) await checkOfRepository(repository, redirectedTo, options)
-  const isLast = endsWith === 'no link' ? next.kind === 'none' : data.length < PAGE_SIZE
+  const isLast = endsWith === 'no link' ? next().kind === 'none' : data.length < PAGE_SIZE
   if (isLast) return { entries: data, next: null }
-  return { entries: data, next: { page: number + 1, url: nextBy === 'link' && next.kind === 'at' ? next.url : null } }
+  const link = nextBy === 'link' ? next() : null
+  return { entries: data, next: { page: number + 1, url: link?.kind === 'at' ? link.url : null } }
+}
+
+/** Where the next page of a list by ascending update time begins. Null: no entry has a readable time. */
+export function lastUpdateOf(entries: readonly { readonly updated_at?: unknown }[]): string | null {
+  const last = entries.map(({ updated_at: at }) => instantIn(at)).findLast((at) => at !== null)
+  return last == null ? null : instantText('updated_at', last)
 }
 
 export type Callback<T> = (item: T) => unknown

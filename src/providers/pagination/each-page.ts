@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { PaginationFailed } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
-import { canonicalJson } from '../../framework/json.ts'
+import { canonicalJson, isJson, kindNotJson } from '../../framework/json.ts'
 import type { Paging, PagingSteps, Place } from './next-page.ts'
 
 /** 10 million rows at 100 a page: a list with more has, more likely, no end. */
@@ -93,7 +93,7 @@ export class Walk<Position, Page, Item> {
     if (!isRewalk && !this.#steps.overlaps && (this.#isPageBefore(keys) || this.#isKnown(items))) {
       // A server that gave a wrong page once mostly gives the right one when it is asked again.
       ;({ page, items, keys } = await this.#ask(position))
-      if (this.#isPageBefore(keys))
+      if (this.#isPageBefore(keys) && !this.#steps.mayRepeat)
         throw new PaginationFailed(
           'repeated',
           `the page at ${shown(position)} has the rows of the page before it, also when asked again; does the API take the position as it is given?`,
@@ -204,7 +204,13 @@ function byFunction<Position, Page, Item>(
     position: ({ at }) => at as Position,
     after: ({ page }, { at }) => {
       const to = next(page, at as Position)
-      return to === null ? null : { at: to as Json }
+      if (to === null) return null
+      if (isJson(to)) return { at: to }
+      // Not taken for the end: a field that is misspelled would cut the list short.
+      throw new PaginationFailed(
+        'unreadable',
+        `next() must give the position of the next page as JSON, or null at the end; behind ${shown(at)} it gave ${kindNotJson(to)}`,
+      )
     },
   }
 }

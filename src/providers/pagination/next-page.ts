@@ -32,6 +32,8 @@ export interface PagingSteps<Position, Page, Item> {
   readonly instead?: (items: readonly Item[], place: Place) => Place | null
   /** Whether a page begins with rows of the one before. */
   readonly overlaps?: boolean
+  /** Whether a page may rightly have the rows of the one before, and no others. It is asked for once more, and then taken. */
+  readonly mayRepeat?: boolean
   readonly isRewalk?: (place: Place) => boolean
 }
 

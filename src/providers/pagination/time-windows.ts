@@ -28,6 +28,8 @@ export function byTimeWindows({ limit }: { readonly limit: number }): Paging<Tim
       const begin: Span = spanOf(from, to)
       return {
         begin,
+        // An API that includes both ends gives the rows of a shared end twice. An API that ignores the window ends at `window_full`.
+        mayRepeat: true,
         position(place) {
           const { from: at, seconds } = place as Span
           return { from: new Date(at * 1_000), to: new Date((at + seconds) * 1_000) }

@@ -58,7 +58,8 @@ function judged(
   return verifiedWith < 0 ? refused('mismatch') : verifiedBy(verifiedWith)
 }
 
-function isOfScheme({ scheme }: PublicKeyScheme, key: KeyObject): boolean {
+/** Whether the scheme can check signatures by this key. */
+export function isOfScheme({ scheme }: PublicKeyScheme, key: KeyObject): boolean {
   if (key.asymmetricKeyType !== KINDS[scheme]) return false
   return scheme !== 'ecdsa' || key.asymmetricKeyDetails?.namedCurve === 'prime256v1'
 }

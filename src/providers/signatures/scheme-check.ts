@@ -2,6 +2,9 @@
 import { createPublicKey } from 'node:crypto'
 import { z } from 'zod'
 import type { HandlesWebhooks, IntegrationProvider } from '../contracts.ts'
+import type { PublicKeyScheme } from './public-key-schemes.ts'
+import { isOfScheme } from './public-key-schemes.ts'
+import { publicKeyIn } from './public-keys.ts'
 import type { SignatureScheme } from './scheme-rules.ts'
 
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9a-z-]+$/, {
@@ -208,7 +211,21 @@ function togetherFaults(scheme: SignatureScheme): string[] {
   if (scheme.scheme === 'hmac') return faults
   const sources = ['publicKeys', 'jwks', 'certificate'].filter((name) => Reflect.get(scheme, name) !== undefined)
   if (sources.length > 1) faults.push(`one of ${sources.join(', ')} is allowed`)
-  return faults
+  return [...faults, ...unusableKeys(scheme)]
+}
+
+const KEY_NAMES = { ed25519: 'Ed25519', ecdsa: 'P-256', rsa: 'RSA' } as const
+
+/** With such a key each delivery would be refused, as if the integration had no secret. */
+function unusableKeys(scheme: PublicKeyScheme): string[] {
+  const { key: format = 'pem', publicKeys: texts = [] } = scheme
+  return texts.flatMap((text, at) => {
+    const key = publicKeyIn(text, format)
+    if (key !== null && isOfScheme(scheme, key)) return []
+    return [
+      `publicKeys.${at} is no ${KEY_NAMES[scheme.scheme]} key in the format ${format}, which \`key\` names (default pem)`,
+    ]
+  })
 }
 
 function isInBody(where: object): boolean {

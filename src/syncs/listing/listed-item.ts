@@ -8,7 +8,7 @@ import { secretsIn } from '../../credentials/integration-secrets.ts'
 import type { Listeners } from '../../events/listeners.ts'
 import { InvalidArgumentException } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
-import { isJson, isStorableJson } from '../../framework/json.ts'
+import { isJson, isStorableJson, kindNotJson } from '../../framework/json.ts'
 import type { Logger } from '../../framework/logger.ts'
 import { redactText } from '../../framework/redaction.ts'
 import type { ExternalId, Integration } from '../../providers/integration.ts'
@@ -61,10 +61,7 @@ export function listedItem(
 export function bookmarkPosition(position: Json): Json {
   const allowed = `any JSON value but null of at most ${MAX_POSITION_BYTES} bytes is allowed; give dates as ISO 8601 text`
   if (position === null || !isJson(position))
-    throw new InvalidArgumentException(
-      'position',
-      `${allowed}; ${position === null ? 'null' : typeof position} was given`,
-    )
+    throw new InvalidArgumentException('position', `${allowed}; ${kindNotJson(position)} was given`)
   const text = JSON.stringify(position)
   const bytes = Buffer.byteLength(text)
   if (bytes > MAX_POSITION_BYTES)

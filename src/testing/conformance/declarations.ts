@@ -103,8 +103,6 @@ const ANSWERS: readonly Rule[] = [
 const MEMBERS: readonly Rule[] = [
   ['label', isText, 'a text that is not empty'],
   ['idempotencyHeader', isText, 'the name of a header'],
-  ['idempotencyWindowSeconds', isPositive, 'seconds above 0'],
-  ['reconcileLookbackSeconds', isPositive, 'seconds above 0'],
   ['reconcileWebhookKey', isText, 'the name of a metadata key'],
   ['deliveryIdSigned', (value) => typeof value === 'boolean', 'true or false'],
   ['pkce', (value) => value === 'S256', "'S256'"],

@@ -5,6 +5,7 @@ import type { AppCredentials } from '../../../sandbox/github/installation-tokens
 import { createGithubSandbox } from '../../../sandbox/github/server.ts'
 import { withAccessToken } from '../../../src/adapters/github/app-token.ts'
 import { GitHubClient, GitHubCredentials } from '../../../src/adapters/github/index.ts'
+import { isFinalFault } from '../../../src/calls/retry.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { PlayedRepository } from './played-repository.ts'
 import { API, answer, playRepository } from './played-repository.ts'
@@ -189,6 +190,40 @@ describe('an App', () => {
       app_id: String(credentials.app_id),
     })
     expect((await get(integration))?.number).toBe(1)
+  })
+})
+
+describe('an App whose installation is gone', () => {
+  const gone = { code: 'github_installation_gone', installation: 1, cause: expect.objectContaining({ status: 404 }) }
+  const upload = `${new URL(API).origin}/user-attachments/assets/5a0d80c5-0000-4000-8000-000000000010`
+  const hook = { id: '600000001', url: 'https://us.example', expiresAt: null, isIntact: true }
+  const wanted = { url: hook.url, secret: 's', signal: new AbortController().signal }
+
+  it.each<[string, (integration: Integration) => Promise<unknown>]>([
+    ['issues.get', get],
+    ['issues.close', (own) => new GitHubClient(own).issues.close({ number: 1, stateReason: 'completed' })],
+    ['issues.reopen', (own) => new GitHubClient(own).issues.reopen({ number: 1 })],
+    ['issues.update', (own) => new GitHubClient(own).issues.update({ number: 1, title: 'Other' })],
+    ['comments.add', (own) => new GitHubClient(own).comments.add({ number: 1, body: 'Seen.' })],
+    ['assets.download', (own) => new GitHubClient(own).assets.download(upload)],
+    ['renewal of a webhook', (own) => github.provider.renewWebhookSubscription(own, hook, wanted)],
+    ['removal of a webhook', (own) => github.provider.removeWebhookSubscription(own, hook, wanted)],
+  ])('is an error of %s, not “there is no such thing”', async (_, call) => {
+    await expect(call(await made({ installation_id: 1 }))).rejects.toMatchObject(gone)
+    expect(paths()).toEqual(['app/installations/1/access_tokens'])
+  })
+
+  it('is one after the token that was kept is refused, too', async () => {
+    const integration = await made()
+    await get(integration)
+    github.reply = (request) => answer(request.url.endsWith('access_tokens') ? 404 : 401, {})
+    await expect(get(integration)).rejects.toMatchObject({ ...gone, installation: 50_000_001 })
+    expect(paths()).toEqual([TOKENS, ISSUE, ISSUE, TOKENS])
+  })
+
+  it('is a fault that another try does not change', async () => {
+    const error = await get(await made({ installation_id: 1 })).catch((thrown: unknown) => thrown)
+    expect(isFinalFault(error, github.provider)).toBe(true)
   })
 })
 

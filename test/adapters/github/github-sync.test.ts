@@ -1,6 +1,6 @@
 /** What a sync of a repository asks for, and what it hands in: each rule with the requests that it costs. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { GitHubIssueSynced } from '../../../src/adapters/github/index.ts'
+import { GitHubClient, GitHubIssueSynced } from '../../../src/adapters/github/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { FakeSyncSession } from '../../../src/testing/index.ts'
 import type { PlayedRepository } from './played-repository.ts'
@@ -153,6 +153,61 @@ describe('the comments feed', () => {
       'issues?page=1',
       ...numbers(1, pages).map((page) => `issues/comments?page=${page}`),
     ])
+  })
+
+  it('begins each page at the last update time of the page before, by number within one second', async () => {
+    const timed = (minute: number, count: number) =>
+      Array.from({ length: count }, () => ({ ...comment(7), updated_at: `2026-02-01T10:${minute}:00Z` }))
+    // The last two comments of the first page share their time; then there is a page and a half of one second.
+    const comments = [...timed(10, 98), ...timed(11, 3), ...timed(12, 150), ...timed(13, 1)].map((each, id) => ({
+      ...each,
+      id,
+    }))
+    github.issues = [issue(7)]
+    github.reply = ({ url }) => {
+      const { pathname, searchParams } = new URL(url)
+      if (!pathname.endsWith('/issues/comments')) return null
+      const from = comments.filter(({ updated_at: at }) => at >= (searchParams.get('since') ?? ''))
+      const page = Number(searchParams.get('page'))
+      return answer(200, from.slice((page - 1) * 100, page * 100))
+    }
+    const listed: unknown[] = []
+    await new GitHubClient(integration).comments.since(SINCE, ({ id }) => listed.push(id))
+    expect(listed).toEqual(comments.map(({ id }) => id))
+    expect(github.urls().map(({ searchParams: at }) => [at.get('since')?.slice(11, 16), at.get('page')])).toEqual([
+      ['09:00', '1'],
+      ['10:11', '1'],
+      ['10:12', '1'],
+      ['10:12', '2'],
+    ])
+  })
+
+  it('asks for the second page of a second at once where the first has nothing else', async () => {
+    const comments = numbers(1, 150).map((id) => comment(7, { id, updated_at: CURSOR }))
+    github.reply = ({ url }) => {
+      const page = Number(new URL(url).searchParams.get('page'))
+      return answer(200, comments.slice((page - 1) * 100, page * 100))
+    }
+    const listed: unknown[] = []
+    await new GitHubClient(integration).comments.since(SINCE, ({ id }) => listed.push(id))
+    expect(listed).toEqual(numbers(1, 150))
+    expect(github.asked()).toEqual(['issues/comments?page=1', 'issues/comments?page=2'])
+  })
+
+  it('asks for no page number beyond those that GitHub answers', async () => {
+    const many = numbers(1, 1_000).map((id) => ({ ...comment(7), id, updated_at: at(id) }))
+    github.issues = [issue(7)]
+    github.reply = ({ url }) => {
+      const { pathname, searchParams } = new URL(url)
+      if (!pathname.endsWith('/issues/comments')) return null
+      const page = Number(searchParams.get('page'))
+      if (page > 3) return answer(422, { message: 'pagination is limited for this resource' })
+      const from = many.filter(({ updated_at }) => updated_at >= (searchParams.get('since') ?? ''))
+      return answer(200, from.slice((page - 1) * 100, page * 100))
+    }
+    const listed: unknown[] = []
+    await new GitHubClient(integration).comments.since(at(1), ({ id }) => listed.push(id))
+    expect(listed).toEqual(many.map(({ id }) => id))
   })
 
   it('fetches each missing parent once, as they came, and hands it in through the same session', async () => {

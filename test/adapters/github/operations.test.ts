@@ -122,7 +122,7 @@ const OPERATIONS: readonly OperationCase[] = [
     call: () => client.comments.since(new Date('2015-01-01T00:00:00.900Z')),
     returns: GitHubRawComment,
     operation: 'GET /repos/{owner}/{repo}/issues/comments',
-    endpoints: [`${ISSUES}/comments?page=1`, `${ISSUES}/comments?page=2`],
+    endpoints: [`${ISSUES}/comments?page=1`, `${ISSUES}/comments?page=1`],
   },
   {
     name: 'comments.add',
@@ -222,7 +222,10 @@ describe('a list', () => {
     await client.comments.add({ number: PULL_REQUEST, body: 'A word' })
     github.exchanges.length = 0
     const comments = (await allOf(client.comments.since('1970-01-01T00:00:00Z'))) as GitHubRawComment[]
-    expect(comments).toEqual(github.exchanges.flatMap(({ answer }) => answer))
+    const sent = github.exchanges.flatMap(({ answer }) => answer as GitHubRawComment[])
+    // Each page begins with the last comments of the one before.
+    expect(comments).toEqual([...new Map(sent.map((comment) => [comment.id, comment])).values()])
+    expect(comments.length).toBeLessThan(sent.length)
     expect(comments.some(({ html_url: url }) => String(url).includes('/pull/'))).toBe(true)
     const times = comments.map(({ updated_at: at }) => String(at))
     expect(times).toEqual([...times].sort())
@@ -254,7 +257,7 @@ describe('the pages of', () => {
   const comment = (n: number) => ({ id: n, html_url: '', issue_url: '' })
   const full = (from: number) => Array.from({ length: 100 }, (_, n) => comment(from + n))
 
-  it('comments are counted, an empty last one too, whatever Link says', async () => {
+  it('comments without a time are counted, an empty last one too, whatever Link says', async () => {
     const link = `<${API}/repositories/1/issues/comments?page=9>; rel="next"`
     const answer = (body: unknown) => () => Response.json(body, { headers: { link } })
     github.answerNext(answer(full(0)), answer(full(100)), answer([]))

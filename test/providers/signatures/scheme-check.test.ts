@@ -1,4 +1,6 @@
 /** What a provider may say of its signature, and what is wrong with the rest. */
+import type { KeyObject } from 'node:crypto'
+import { generateKeyPairSync } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { ProviderRegistry } from '../../../src/providers/registry.ts'
 import { signedPart } from '../../../src/providers/signatures/scheme-rules.ts'
@@ -15,6 +17,51 @@ function refusal(signature: unknown, others: object = {}): string | null {
     return (error as Error).message
   }
 }
+
+const ED25519 = generateKeyPairSync('ed25519').publicKey
+const P256 = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey
+const P384 = generateKeyPairSync('ec', { namedCurve: 'P-384' }).publicKey
+const RSA = generateKeyPairSync('rsa', { modulusLength: 2_048 }).publicKey
+const pem = (key: KeyObject) => key.export({ type: 'spki', format: 'pem' }).toString()
+const spki = (key: KeyObject) => key.export({ type: 'spki', format: 'der' }).toString('base64')
+/** The last 32 bytes of the DER: RFC 8410, 4. */
+const hex = (key: KeyObject) => key.export({ type: 'spki', format: 'der' }).subarray(-32).toString('hex')
+
+describe('public keys in a signature', () => {
+  const place = { header: 'x-acme-signature', encoding: 'base64' }
+  const ed25519 = { scheme: 'ed25519', ...place }
+  const ecdsa = { scheme: 'ecdsa', ...place }
+  const rsa = { scheme: 'rsa', hash: 'sha256', ...place }
+
+  it.each<[string, object]>([
+    ['Ed25519 in PEM', { ...ed25519, publicKeys: [pem(ED25519)] }],
+    ['Ed25519 in hex', { ...ed25519, key: 'hex', publicKeys: [hex(ED25519)] }],
+    ['Ed25519 as SPKI', { ...ed25519, key: 'spki', publicKeys: [spki(ED25519)] }],
+    ['P-256, two of them', { ...ecdsa, publicKeys: [pem(P256), pem(P256)] }],
+    ['RSA', { ...rsa, publicKeys: [pem(RSA)] }],
+    ['none: the webhook secrets are the keys', rsa],
+  ])('may be %s', (_, signature) => {
+    expect(refusal(signature)).toBeNull()
+  })
+
+  it.each<[string, object, string]>([
+    [
+      'in hex where the format is PEM',
+      { ...ed25519, publicKeys: [hex(ED25519)] },
+      'publicKeys.0 is no Ed25519 key in the format pem',
+    ],
+    [
+      'in PEM where the format is hex',
+      { ...ed25519, key: 'hex', publicKeys: [pem(ED25519)] },
+      'publicKeys.0 is no Ed25519 key in the format hex',
+    ],
+    ['of another scheme', { ...ecdsa, publicKeys: [pem(P256), pem(RSA)] }, 'publicKeys.1 is no P-256 key'],
+    ['on another curve', { ...ecdsa, publicKeys: [pem(P384)] }, 'publicKeys.0 is no P-256 key'],
+    ['no keys at all', { ...rsa, publicKeys: ['secret'] }, 'publicKeys.0 is no RSA key'],
+  ])('must not be %s', (_, signature, words) => {
+    expect(refusal(signature)).toContain(words)
+  })
+})
 
 describe('a signature', () => {
   it.each<[string, unknown]>([

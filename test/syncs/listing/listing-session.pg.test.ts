@@ -380,6 +380,13 @@ describe('bookmark', () => {
     expect(await positionOf(runId)).toBeUndefined()
   })
 
+  it('names what is not JSON in a position', async () => {
+    await list(async (session) => {
+      const position = { page: 2, from: new Date(0) } as never
+      await expect(session.bookmark(position)).rejects.toThrow('a Date at "from" was given')
+    })
+  })
+
   it.each([
     ['0', 0],
     ['false', false],

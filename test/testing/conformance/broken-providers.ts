@@ -9,14 +9,11 @@ import { but, of } from './broken.ts'
 import type { Ticket } from './sound-provider.ts'
 import { SOUND_FIXTURES, SoundProvider, TicketSynced } from './sound-provider.ts'
 
+const REGISTERS = 'can be registered: its identifier is one, and it implements each contract wholly or not at all'
 const DECLARES = 'declares values of the right kind'
 const DECLARATIONS = of(
   'what it declares',
-  [
-    'implements a contract by halves',
-    but(() => ({ reduceCheckpoints: undefined })),
-    'can be registered: its identifier is one, and it implements each contract wholly or not at all',
-  ],
+  ['implements a contract by halves', but(() => ({ reduceCheckpoints: undefined })), REGISTERS],
   ['gives a rate limit as a number', but(() => ({ defaultRateLimit: () => 100 })), DECLARES, /^defaultRateLimit/],
   ['gives a rate limit later', but(() => ({ defaultRateLimit: async () => null })), DECLARES, /^defaultRateLimit/],
   ['gives an interval of half a minute', but(() => ({ defaultSyncInterval: () => 0.5 })), DECLARES, /^defaultSyncInt/],
@@ -62,14 +59,14 @@ const DECLARATIONS = of(
   [
     'keeps keys for no time',
     but(() => ({ supportsIdempotency: true, idempotencyWindowSeconds: -1 })),
-    DECLARES,
-    /^idempotencyWindowSeconds/,
+    REGISTERS,
+    /idempotencyWindowSeconds must be .*; it is -1/,
   ],
   [
     'looks back for a while that is none',
     but(() => ({ reconcileLookbackSeconds: Number.POSITIVE_INFINITY })),
-    DECLARES,
-    /^reconcileLookbackSeconds/,
+    REGISTERS,
+    /reconcileLookbackSeconds must be .*; it is Infinity/,
   ],
   ['signs its ids by a word', but(() => ({ deliveryIdSigned: 'yes' })), DECLARES, /^deliveryIdSigned/],
   ['has a weak challenge', but(() => ({ pkce: 'plain' })), DECLARES, /^pkce/],
