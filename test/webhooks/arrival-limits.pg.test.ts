@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Hono } from 'hono'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, it } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -17,14 +17,8 @@ import { SOON } from '../support/soon.ts'
 const HANGS_UP_MS = 10_000
 const BODY = '{"n":1}'
 
-let database: TestDatabase
-
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
-
-describe.each([
+/** Beside each other, in a database each: both wait for their limits. */
+describe.concurrent.each([
   {
     connection: 'that leads to the server itself',
     query: '',
@@ -38,16 +32,21 @@ describe.each([
     message: 'a delivery could not be stored',
   },
 ])('a locked table of webhooks, over a connection $connection', ({ query, error, message }) => {
+  let database: TestDatabase
   let test: TestIntegrations
   let api: Hono
   let integration: Integration
 
   beforeAll(async () => {
+    database = await createTestDatabase()
     test = testIntegrations(`${database.url}${query}`, { providers: { acme: webhookProvider() } })
     api = createApi(test.integrations)
     integration = await test.integrations.create({ provider: 'acme', name: 'Ours', credentials: CREDENTIALS })
   })
-  afterAll(() => test.close())
+  afterAll(async () => {
+    await test?.close()
+    await database?.drop()
+  })
 
   async function deliver(id: string): Promise<Response> {
     const headers = { 'x-signature': sign(BODY), 'x-delivery': id, 'x-event': 'thing.made' }
@@ -65,8 +64,12 @@ describe.each([
     return row?.waiting ?? -1
   }
 
-  it('is answered 503 in time, also to those that wait behind others; nothing is stored, and a repeat is stored once', async () => {
-    const lock = await locked()
+  it('is answered 503 in time, also to those that wait behind others; nothing is stored, and a repeat is stored once', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const lock = await locked(database)
+    onTestFinished(() => lock.end())
     const ids = Array.from({ length: 8 }, () => randomUUID())
     const linesBefore = test.lines.length
     const begunAt = performance.now()
@@ -91,8 +94,8 @@ describe.each([
 })
 
 /** As a forgotten session of psql holds it. */
-async function locked(): Promise<{ release(): Promise<void> }> {
-  const holder: Sql = postgres(database.url, { max: 1, onnotice: () => {} })
+async function locked({ url }: TestDatabase): Promise<{ release(): Promise<void>; end(): Promise<void> }> {
+  const holder: Sql = postgres(url, { max: 1, onnotice: () => {} })
   const [held, over] = [occasion(), occasion()]
   const session = holder.begin(async (tx) => {
     await tx`lock table integration_webhooks in exclusive mode`
@@ -103,10 +106,10 @@ async function locked(): Promise<{ release(): Promise<void> }> {
     over.happen()
     await session
   }
-  onTestFinished(async () => {
+  const end = async (): Promise<void> => {
     await release()
     await holder.end()
-  })
+  }
   await held.happened
-  return { release }
+  return { release, end }
 }
