@@ -3,7 +3,7 @@
 import { runProgram } from '../../../src/commands/cli/program.ts'
 import type { Prompts, Terminal } from '../../../src/commands/cli/terminal.ts'
 import { processSources } from '../../../src/commands/cli/terminal.ts'
-import type { PlayHost } from '../../../src/commands/command.ts'
+import type { PlayHost, Simulation } from '../../../src/commands/command.ts'
 import type { Integrations } from '../../../src/create-integrations.ts'
 
 export interface Ran {
@@ -22,6 +22,7 @@ export interface RunOptions {
   /** The questions asked are added here. */
   readonly asked?: string[]
   readonly playHost?: PlayHost
+  readonly simulation?: Simulation
 }
 
 /** The object is not closed: the test goes on with it. */
@@ -50,6 +51,7 @@ export async function runCommand(
     terminal,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
     ...(options.playHost === undefined ? {} : { playHost: options.playHost }),
+    ...(options.simulation === undefined ? {} : { simulation: options.simulation }),
   })
   return { exitCode, out, err, json: () => JSON.parse(out) as never }
 }
