@@ -34,7 +34,6 @@ const endings = {
 const SLOW = [
   'test/adapters/github/{app,assets,conformance,faults,github-backfill,github-sync,operations}.test.ts',
   'test/adapters/stripe/{conformance,failures}.test.ts',
-  'test/claims/pump.test.ts',
   'test/commands/cli/completion-script.test.ts',
   'test/dev/npm-scripts.test.ts',
   'test/framework/redaction-thread.test.ts',

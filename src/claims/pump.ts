@@ -105,6 +105,8 @@ export interface PumpOptions<Row, Outcome> {
   /** Aborted when what still runs is given up. */
   readonly enough: AbortSignal
   readonly logger: Logger
+  /** Passes the time between two looks, which `ends` cuts short. Default: by Node's timers. */
+  readonly rest?: (ms: number, ends: AbortSignal) => Promise<unknown>
 }
 
 /** A row that has ended. */
@@ -314,7 +316,8 @@ export class Pump<Row extends PumpedRow, Outcome> {
   }
 
   async #pause(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.#ends }).catch(() => {})
+    const { rest = (restMs, signal) => sleep(restMs, undefined, { signal }) } = this.#options
+    await rest(ms, this.#ends).catch(() => {})
   }
 
   #startRows(queue: number): void {
