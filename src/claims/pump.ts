@@ -30,7 +30,7 @@ const RESCUE_EVERY_MS = 2_500
 const RENEW_EVERY_MS = 1_000
 const LINGER_MS = 3_000
 /** How long it promises to look again. */
-export const PROMISE_MS = 2_000
+const PROMISE_MS = 2_000
 /** Another pump goes on after this time: histories, releases and load move on. */
 const SESSION_MS = 10 * 60_000
 /** It has more rows than its lanes take for this time: it asks for another pump, and again after the second time. */
