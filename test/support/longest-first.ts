@@ -68,8 +68,11 @@ const WAITS: Readonly<Record<string, number>> = {
 
 export const SECONDS: Readonly<Record<string, number>> = { ...WORK, ...WAITS }
 
-/** Of one group and beside each other: a project's files stay together, since they share their processes. What is short comes last. */
-const LAST_IN_GROUP = ['workflows']
+/**
+ * Of the projects of one group: the files of one stay together, since they share its processes, which vitest ends where the next file
+ * in the row is of another project. What is short comes last.
+ */
+const ORDER_IN_GROUP = ['e2e', 'workflows', 'replacing', 'postgres']
 
 export class LongestFirst implements TestSequencer {
   readonly #vitest: Vitest
@@ -83,7 +86,7 @@ export class LongestFirst implements TestSequencer {
     const pathOf = ({ moduleId }: TestSpecification): string => relative(this.#vitest.config.root, moduleId)
     const secondsOf = (file: TestSpecification): number => SECONDS[pathOf(file)] ?? 0
     const placeOf = ({ project }: TestSpecification): number =>
-      2 * project.config.sequence.groupOrder + (LAST_IN_GROUP.includes(project.name) ? 1 : 0)
+      project.config.sequence.groupOrder * (ORDER_IN_GROUP.length + 1) + ORDER_IN_GROUP.indexOf(project.name) + 1
     sorted.sort((a, b) => placeOf(a) - placeOf(b) || secondsOf(b) - secondsOf(a))
     // The longest that waits comes beside the longest that works, and so on.
     const counts = new Map<string, number>()
