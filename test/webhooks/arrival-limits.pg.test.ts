@@ -11,6 +11,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
 import { CREDENTIALS, sign, webhookProvider } from '../support/providers.ts'
+import { waitingForLocks } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
 
 /** GitHub hangs up then. */
@@ -56,14 +57,6 @@ describe.concurrent.each([
     test.sql<{ delivery_id: string }[]>`
       select delivery_id from integration_webhooks where delivery_id in ${test.sql(ids)}`
 
-  /** Statements of the database that wait for a lock. */
-  async function waiting(): Promise<number> {
-    const [row] = await test.sql<{ waiting: number }[]>`
-      select count(*)::int as waiting from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`
-    return row?.waiting ?? -1
-  }
-
   it('is answered 503 in time, also to those that wait behind others; nothing is stored, and a repeat is stored once', async ({
     expect,
     onTestFinished,
@@ -84,7 +77,7 @@ describe.concurrent.each([
       expect(line).toMatchObject({ level: 'error', message, fields: { ...of, error: expect.stringContaining(error) } })
     }
 
-    await expect.poll(waiting, SOON).toBe(0)
+    await expect.poll(() => waitingForLocks(test), SOON).toBe(0)
     await lock.release()
     expect(await stored(ids)).toEqual([])
     expect((await deliver(ids[0] as string)).status).toBe(200)

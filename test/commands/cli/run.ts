@@ -3,6 +3,7 @@
 import { runProgram } from '../../../src/commands/cli/program.ts'
 import type { Prompts, Terminal } from '../../../src/commands/cli/terminal.ts'
 import { processSources } from '../../../src/commands/cli/terminal.ts'
+import { leftOpen } from '../../../src/commands/cli/worker-command.ts'
 import type { PlayHost, Simulation } from '../../../src/commands/command.ts'
 import type { Integrations } from '../../../src/create-integrations.ts'
 
@@ -54,10 +55,6 @@ export async function runCommand(
     ...(options.simulation === undefined ? {} : { simulation: options.simulation }),
   })
   return { exitCode, out, err, json: () => JSON.parse(out) as never }
-}
-
-function leftOpen(integrations: Integrations): Integrations {
-  return Object.assign(Object.create(integrations), { close: async () => {} }) as Integrations
 }
 
 function scripted({ answers = {}, asked = [] }: RunOptions): Prompts {
