@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.ts'
 
 /**
- * Nine projects, told apart by a test file's ending, run one after the other:
+ * Nine projects, told apart by a test file's ending, run one after the other, or together where their `groupOrder` is the same:
  *
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
@@ -34,7 +34,6 @@ const endings = {
 const SLOW = [
   'test/adapters/github/{app,assets,conformance,faults,github-backfill,github-sync,operations}.test.ts',
   'test/adapters/stripe/{conformance,failures}.test.ts',
-  'test/claims/pump.test.ts',
   'test/commands/cli/completion-script.test.ts',
   'test/dev/npm-scripts.test.ts',
   'test/framework/redaction-thread.test.ts',
@@ -172,7 +171,8 @@ export default defineConfig({
           name: 'workflows',
           include: [endings.workflows],
           globalSetup: [POSTGRES],
-          // Each file has a JVM beside it. The two longest wait for two minutes, and need a quarter of one core for it.
+          // Each file has a JVM beside it. The two longest wait for two minutes, and need a quarter of one core for it. With those of e2e,
+          // behind them (longest-first.ts): what is short fills the end of what is long.
           pool: 'forks',
           isolate: false,
           maxWorkers: 3,
@@ -193,7 +193,9 @@ export default defineConfig({
           // Processes that start and wait: some files wait for a minute and need no core for it. Those that kill promise an end within
           // a minute or more, of which they need the half.
           maxWorkers: 3,
-          sequence: { groupOrder: 3 },
+          // Tests of one file that wait beside each other.
+          maxConcurrency: 12,
+          sequence: { groupOrder: 2 },
           testTimeout: 180_000,
           hookTimeout: 300_000,
         },
@@ -207,7 +209,7 @@ export default defineConfig({
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 3 },
           testTimeout: 180_000,
           hookTimeout: 300_000,
         },
@@ -221,7 +223,7 @@ export default defineConfig({
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 5 },
+          sequence: { groupOrder: 4 },
           testTimeout: 30 * 60_000,
           hookTimeout: 300_000,
         },

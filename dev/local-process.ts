@@ -92,7 +92,7 @@ export async function oneAtATime<T>(lockFile: string, log: Log, work: () => Prom
   }
 }
 
-function isAlive(pid: number): boolean {
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
     return true

@@ -6,6 +6,7 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { isAlive } from '../../dev/local-process.ts'
 import type { Printed } from '../frame.ts'
 import { foldBench } from './fold.ts'
 import type { PlanOptions, Turn } from './plan.ts'
@@ -148,13 +149,4 @@ function claim(file: string): () => void {
     writeFileSync(file, String(process.pid))
   }
   return () => rmSync(file, { force: true })
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }

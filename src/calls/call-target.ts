@@ -13,7 +13,7 @@ import type { Limit } from './admission/state-rules.ts'
 const CALLS = 'calls'
 
 /** Key of the shared state in the cache table, without the prefix. */
-export function callStateKey(integrationId: number): string {
+function callStateKey(integrationId: number): string {
   return integrationKey(integrationId, CALLS)
 }
 

@@ -8,7 +8,7 @@ import type { FailureClass } from './failure-class-rules.ts'
 import { errorChain, isConnectionFault, NEVER_CONNECTED_CODES, statusOf } from './failure-class-rules.ts'
 
 /** Attempts that a method gets when the call does not say: reads are safe to repeat, writes are not. */
-export const DEFAULT_ATTEMPTS = { read: 3, write: 1 } as const
+const DEFAULT_ATTEMPTS = { read: 3, write: 1 } as const
 export const ATTEMPTS_RANGE = { min: 1, max: 10 } as const
 
 /** Waits by class, when none is named. A throttle needs a window to pass, an upstream fault a short wait that grows. */

@@ -30,7 +30,7 @@ const RESCUE_EVERY_MS = 2_500
 const RENEW_EVERY_MS = 1_000
 const LINGER_MS = 3_000
 /** How long it promises to look again. */
-export const PROMISE_MS = 2_000
+const PROMISE_MS = 2_000
 /** Another pump goes on after this time: histories, releases and load move on. */
 const SESSION_MS = 10 * 60_000
 /** It has more rows than its lanes take for this time: it asks for another pump, and again after the second time. */
@@ -105,6 +105,8 @@ export interface PumpOptions<Row, Outcome> {
   /** Aborted when what still runs is given up. */
   readonly enough: AbortSignal
   readonly logger: Logger
+  /** Passes the time between two looks, which `ends` cuts short. Default: by Node's timers. */
+  readonly rest?: (ms: number, ends: AbortSignal) => Promise<unknown>
 }
 
 /** A row that has ended. */
@@ -314,7 +316,8 @@ export class Pump<Row extends PumpedRow, Outcome> {
   }
 
   async #pause(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.#ends }).catch(() => {})
+    const { rest = (restMs, signal) => sleep(restMs, undefined, { signal }) } = this.#options
+    await rest(ms, this.#ends).catch(() => {})
   }
 
   #startRows(queue: number): void {

@@ -9,7 +9,7 @@ import { Refused } from './refused.ts'
 
 const DEFAULT_LIMIT = 50
 /** Of a page over HTTP. */
-export const MAX_PAGE = 200
+const MAX_PAGE = 200
 
 type Paging = {
   readonly after: Field<number | undefined>

@@ -8,7 +8,7 @@ import { shown } from './received.ts'
 import type { Config } from './schema.ts'
 import { configValue } from './schema.ts'
 
-export const BUILT_IN_MIDDLEWARE: readonly string[] = ['web', 'operator', 'signed', 'same-origin']
+const BUILT_IN_MIDDLEWARE: readonly string[] = ['web', 'operator', 'signed', 'same-origin']
 
 /** What is registered outside the configuration; undefined where it is not known yet, and then unchecked. */
 export interface Registered {

@@ -133,7 +133,7 @@ export async function findStoredEvent(
 }
 
 /** Delivered rows are kept for seven days, which is what a question without an index of its own looks through. */
-export function pageOfEvents(db: Database, tables: Tables, filter: StoredEventFilter, { below, limit }: Page) {
+function pageOfEvents(db: Database, tables: Tables, filter: StoredEventFilter, { below, limit }: Page) {
   const { events, integrations } = tables
   const { name, consumer, status, since, until } = filter
   return db

@@ -86,7 +86,7 @@ export async function explain(
 }
 
 /** A reference that names this record alone. */
-export function referenceTo({ kind, id, integrationId }: RecordRef): string {
+function referenceTo({ kind, id, integrationId }: RecordRef): string {
   return kind === 'external' || kind === 'key' ? `integration:${integrationId}/${kind}:${id}` : `${kind}:${id}`
 }
 

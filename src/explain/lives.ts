@@ -48,7 +48,7 @@ export interface Life {
 }
 
 /** Of each kind that a record has caused. */
-export const MAX_CAUSED = 25
+const MAX_CAUSED = 25
 
 /** The integration and the origin of a row alone: a step of the chain. */
 export interface Head {

@@ -22,7 +22,7 @@ const IDS_OF_ONE_STATEMENT = 1_000
 const MAX_TRIES = 3
 
 /** The external id as text, compared exactly ever after. @throws InvalidArgumentException */
-export function externalIdText(externalId: ExternalId): string {
+function externalIdText(externalId: ExternalId): string {
   if (typeof externalId === 'number' ? !Number.isSafeInteger(externalId) : typeof externalId !== 'string')
     throw new InvalidArgumentException(
       'externalId',

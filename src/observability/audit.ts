@@ -168,7 +168,7 @@ export async function recordAct(
 }
 
 /** Writes acts down in this order: one statement, however many there are. */
-export async function recordActs(
+async function recordActs(
   db: Database | Transaction,
   { audit, integrations }: Tables,
   acts: readonly ActOn[],

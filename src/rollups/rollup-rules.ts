@@ -160,7 +160,7 @@ export interface Progress {
 }
 
 /** Rows of the last hour at most are counted for a chart: more would hold up its page. */
-export const LONGEST_TAIL_SECONDS = HOUR
+const LONGEST_TAIL_SECONDS = HOUR
 
 /** What a chart is read from. */
 export interface Sources {

@@ -112,16 +112,9 @@ export function changesPerSecond(
 /** A run without a counted call still costs about one. */
 export const callsOf = ({ callsPerRun }: Pick<StreamFigures, 'callsPerRun'>): number => Math.max(1, callsPerRun ?? 1)
 
-/** Mean seconds since the first change that the copy lacks; 0 while it lacks none. */
-export function meanAgeSeconds(changesPerSecond: number, seconds: number): number {
-  const changes = changesPerSecond * seconds
-  // The difference of nearly equal numbers: its series instead.
-  if (changes < 1e-3) return (seconds * changes) / 6
-  return seconds / 2 + (-Math.expm1(-changes) / changes - 1) / changesPerSecond
-}
-
 /**
- * The interval at which a call more would lower the age by as much as anywhere else.
+ * The interval at which a call more would lower the age by as much as anywhere else. The age: the mean time since the first change that
+ * the copy lacks.
  *
  * @param price of a call, in seconds squared: what a call a second has to save
  */

@@ -158,7 +158,7 @@ export async function dueStreams(
 export const setSeconds = sql`coalesce(s.sync_interval_seconds, i.sync_interval_minutes * 60.0)::float8`
 
 /** The interval in force of the stream `s` of the integration `i`, as `d` declares it. */
-export const streamSeconds = sql`coalesce(${setSeconds},
+const streamSeconds = sql`coalesce(${setSeconds},
   case when d.least is null then d.seconds else least(d.seconds, greatest(d.least, s.adaptive_seconds)) end)::float8`
 
 /** Without an interval set by hand an adaptive one counts as its longest: a stream is not stale because it was quick before. */

@@ -14,7 +14,7 @@ import type { Ordering } from './order.ts'
 import { deliveryId, eventType, storeDelivery, storedBody } from './rules.ts'
 
 /** A body of 1 MiB could hold 300,000 empty objects. One statement stores them all. */
-export const MAX_PARTS = 10_000
+const MAX_PARTS = 10_000
 
 /** An event as its row has it. */
 export interface NewPart {

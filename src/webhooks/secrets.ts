@@ -83,7 +83,7 @@ export function presentSecret({ webhook_secret: secret }: Credentials): string |
 }
 
 /** The secrets in force beside the present one, and when each ends; null: it has no end. In the order in which they are tried. */
-export function formerSecretsInForce(
+function formerSecretsInForce(
   credentials: Credentials,
   now: Date,
 ): { readonly secret: string; readonly until: Date | null }[] {

@@ -21,7 +21,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { OtherSynced, syncProvider, ThingSynced, TOKEN } from '../support/providers.ts'
-import { itemOf, logsOf, makeIntegration, makeItem, makeRun } from '../support/rows.ts'
+import { countStatements, itemOf, logsOf, makeIntegration, makeItem, makeRun } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
 
 const limit = (seconds: number) => new RateLimitExceededException({ id: 1, provider: 'acme', name: 'x' }, seconds, null)
@@ -164,7 +164,7 @@ describe('a claim', () => {
   it('of 200 items without a listener costs a handful of statements', async () => {
     for (let n = 0; n < 200; n += 1) await item()
     const startedAt = performance.now()
-    const statements = await countStatements(async () => expect(await batch()).toMatchObject({ succeeded: 200 }))
+    const statements = await countStatements(test, async () => expect(await batch()).toMatchObject({ succeeded: 200 }))
     const tookMs = performance.now() - startedAt
     // What an earlier try holds, the claim, the integration, and 4 settlements of 50; on a slow machine the integration is
     // read again, and fewer outcomes come in 100 ms.
@@ -925,23 +925,6 @@ describe('a cancelled batch', () => {
     return batch(take, { onStart })
   }
 })
-
-/** Statements that Drizzle sends meanwhile. */
-async function countStatements(work: () => Promise<unknown>): Promise<number> {
-  const { session } = test.framework.db._
-  const prepareQuery = session.prepareQuery.bind(session)
-  let statements = 0
-  session.prepareQuery = (...given) => {
-    statements += 1
-    return prepareQuery(...given)
-  }
-  try {
-    await work()
-  } finally {
-    session.prepareQuery = prepareQuery
-  }
-  return statements
-}
 
 function item(values = {}) {
   return makeItem(test, run, values)

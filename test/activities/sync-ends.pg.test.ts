@@ -16,7 +16,16 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
-import { itemOf, itemsOf, logOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
+import {
+  itemOf,
+  itemsOf,
+  logOf,
+  makeIntegration,
+  makeItem,
+  makeRun,
+  setIntegration,
+  waitingForLocks,
+} from '../support/rows.ts'
 
 const INTERVAL_MINUTES = 10
 
@@ -664,7 +673,7 @@ describe('a cancelled run', () => {
         const rows = await itemsOf(test, run.id)
         expect(await handBack(batch, claimedItems(test.framework.tables, to), rows)).toHaveProperty('size', 1)
         cancelled = cancel(run)
-        await expect.poll(waitingForLocks).toBe(1)
+        await expect.poll(() => waitingForLocks(test)).toBe(1)
       })
       await cancelled
       const rows = await itemsOf(test, run.id)
@@ -719,12 +728,6 @@ const late = (run: Run) => finaliseRun(test.framework, ids(run))
 const announce = (run: Run) => test.activities.announceSyncRun(ids(run))
 const cancel = (run: Run) => test.activities.cancelSyncRun(ids(run))
 const fail = (run: Run) => test.activities.failSyncRun({ ...ids(run), reason: 'it broke' })
-
-async function waitingForLocks(): Promise<number> {
-  const [row] = await test.sql`
-    select count(*)::int as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  return row?.count as number
-}
 
 /** By the database's clock; the next run by the statement that has planned it, however long ago that was. */
 async function timesOf() {

@@ -9,7 +9,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { CREDENTIALS, SECRET, TOKEN, webhookProvider } from '../support/providers.ts'
-import { logsOf, makeIntegration, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
+import { countStatements, logsOf, makeIntegration, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
 import { workOff } from '../support/work-off.ts'
 
@@ -459,7 +459,7 @@ describe('the integration', () => {
     await test.sql`
       insert into integration_webhooks (integration_id, delivery_id, payload, headers)
       select ${integration.id}, 'counted-' || n, '{}', '{}' from generate_series(1, 200) n`
-    const statements = await countStatements(() => pump())
+    const statements = await countStatements(test, () => pump())
     expect(handle).toHaveBeenCalledTimes(200)
     // Claims, the integration, settlements: some four rows at once at first, and up to 200 later. One each would be 400 and more.
     expect(statements).toBeGreaterThanOrEqual(5)
@@ -650,23 +650,6 @@ const READ_AGAIN_MS = 260
 
 async function until(moment: number): Promise<void> {
   await vi.waitFor(() => expect(performance.now()).toBeGreaterThan(moment), SOON)
-}
-
-/** Statements that Drizzle sends meanwhile. */
-async function countStatements(work: () => Promise<unknown>): Promise<number> {
-  const { session } = test.framework.db._
-  const prepareQuery = session.prepareQuery.bind(session)
-  let statements = 0
-  session.prepareQuery = (...given) => {
-    statements += 1
-    return prepareQuery(...given)
-  }
-  try {
-    await work()
-  } finally {
-    session.prepareQuery = prepareQuery
-  }
-  return statements
 }
 
 function pending(values = {}) {

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { createApi } from '../../src/api/app.ts'
 import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
+import { BackendUnreachable } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { runCommand } from '../commands/cli/run.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -12,6 +13,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { OPERATE_TOKEN, READ_TOKEN, TOKENS } from '../support/operators.ts'
+import { reachableTemporal } from '../support/reachable-temporal.ts'
 import { logsOf, makeIntegration, makeWebhook } from '../support/rows.ts'
 
 const LATER = '2099-01-01T00:00:00.000Z'
@@ -22,6 +24,7 @@ let test: TestIntegrations
 let api: Hono
 let integration: Integration
 let isGood = true
+const away = () => Promise.reject(new BackendUnreachable('Temporal', 'temporal.example:7233', { remedy: 'Start it.' }))
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -34,10 +37,9 @@ beforeAll(async () => {
       },
       plain: {},
     },
-    // Nobody listens there, whatever else this machine runs.
-    temporal: { address: '127.0.0.1:1' },
     config: { operator: { tokens: TOKENS } },
   })
+  Object.assign(test.framework, { temporal: { ...reachableTemporal(), check: away, schedules: away } })
   api = createApi(test.integrations)
 })
 
@@ -148,8 +150,8 @@ describe('what is in force', () => {
   it('is looked at by the doctor, who is well enough to answer', async () => {
     const { status, body } = await ask('GET', '/doctor', undefined, READ_TOKEN)
     expect(status).toBe(200)
-    // No Temporal is here.
     expect(body).toMatchObject({ ok: false })
+    expect(body.findings).toContainEqual(expect.objectContaining({ check: 'temporal.reachable', status: 'fault' }))
     expect(body.findings).toContainEqual(expect.objectContaining({ check: 'database.reachable', status: 'ok' }))
   })
 

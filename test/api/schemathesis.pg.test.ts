@@ -1,4 +1,4 @@
 /** The short form of schemathesis.long.test.ts. */
 import { isServedAsDescribed } from './as-described.ts'
 
-isServedAsDescribed({ seconds: 50 })
+isServedAsDescribed({ seconds: 16 })

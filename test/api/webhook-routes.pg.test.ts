@@ -10,6 +10,7 @@ import type { Hono } from 'hono'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
 import { keepClaim } from '../../src/claims/lease-queries.ts'
+import { partsOf } from '../../src/create-integrations.ts'
 import type { WebhookRow } from '../../src/db/schema/tables.ts'
 import type { HandlesWebhooks } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -197,10 +198,11 @@ describe('an answer', () => {
   })
 
   it('is 200 while Temporal is away: the row is the queue', async () => {
-    const apart = testIntegrations(database.url, {
-      providers: { apart: webhookProvider() },
-      temporal: { address: '127.0.0.1:1' },
-      recordStarts: false,
+    const apart = testIntegrations(database.url, { providers: { apart: webhookProvider() }, recordStarts: false })
+    const { happened: refused, happen: refuse } = occasion()
+    vi.spyOn(partsOf(apart.integrations).client().workflow, 'signalWithStart').mockImplementation(async () => {
+      await refused
+      throw new Error('14 UNAVAILABLE: No connection established')
     })
     const { id } = await apart.integrations.create({ provider: 'apart', name: 'apart', credentials: CREDENTIALS })
     const response = await createApi(apart.integrations).request(`/integrations/apart/${id}/webhook`, {
@@ -209,6 +211,8 @@ describe('an answer', () => {
       headers: signed('{}'),
     })
     expect(await response.json()).toEqual({ status: 'queued' })
+    // The wake-up is still under way, as it is where nothing answers.
+    refuse()
     await apart.close()
   })
 

@@ -8,7 +8,6 @@ import type { Queued } from '../../src/claims/queues.ts'
 import { occasion } from '../support/integrations.ts'
 import type { Row } from '../support/pumped-rows.ts'
 import { queuedRow } from '../support/pumped-rows.ts'
-import { SOON } from '../support/soon.ts'
 
 /** What passes with each look. */
 const LOOK_MS = 100
@@ -55,6 +54,7 @@ function pumping({
   const handedBack: number[] = []
   const lines: string[] = []
   const tell = (what: string): void => void told.push({ what, atMs: nowMs })
+  const steps = stepByStep()
   const source: Source<Row, PumpedRow> = {
     async claim(room) {
       claims.push({ ...room, atMs: nowMs })
@@ -69,9 +69,11 @@ function pumping({
     async settle(outcomes) {
       await settle?.()
       settled.push(...outcomes.map(({ id }) => id))
+      steps.look()
     },
     async handBack(rows) {
       handedBack.push(...rows.map(({ id }) => id))
+      steps.look()
     },
     heldIds: heldIds ?? (async () => new Set()),
     async handBackUnknown(ids) {
@@ -125,13 +127,14 @@ function pumping({
     isRetry,
     enough: enough.signal,
     logger: { debug() {}, info() {}, warn, error() {} },
+    rest: (_, ends) => steps.rest(ends),
   })
   let end: PumpEnd | undefined
-  const ended = pump.run().then((how) => {
+  const running = pump.run().then((how) => {
     end = how
     return how
   })
-  ended.catch(() => {})
+  running.catch(() => {})
   // One that a failed test leaves behind goes on for ever.
   onTestFinished(() => begun.abort())
   return {
@@ -145,13 +148,53 @@ function pumping({
     forgotten,
     stopping,
     enough,
-    ended,
+    /** Lets it look until its end. */
+    ended() {
+      steps.letGo()
+      return running
+    },
+    until: steps.until,
     isOver: () => end !== undefined,
     when: (what: string) => told.filter((one) => one.what === what).map(({ atMs }) => atMs),
-    /** Until it has looked so often from now on. */
-    async looked(times: number): Promise<void> {
+    /** Until it has looked so often from now on, and no more. */
+    looked(times: number): Promise<void> {
       const until = claims.length + times
-      await vi.waitFor(() => expect(claims.length).toBeGreaterThanOrEqual(until), SOON)
+      return steps.until(() => claims.length >= until)
+    },
+  }
+}
+
+/** A pump rests until its test waits for something: so no more passes meanwhile, however busy the machine is. */
+function stepByStep() {
+  const awaited = new Set<{ readonly holds: () => boolean; readonly resolve: () => void }>()
+  let isFree = false
+  let goOn = (): void => {}
+  const look = (): void => {
+    for (const one of awaited) if (one.holds() && awaited.delete(one)) one.resolve()
+  }
+  return {
+    look,
+    letGo(): void {
+      isFree = true
+      goOn()
+    },
+    until(holds: () => boolean): Promise<void> {
+      if (holds()) return Promise.resolve()
+      return new Promise((resolve) => {
+        awaited.add({ holds, resolve })
+        goOn()
+      })
+    },
+    async rest(ends: AbortSignal): Promise<void> {
+      look()
+      // What the test does next comes before the next look.
+      await new Promise((resolve) => setImmediate(resolve))
+      if (isFree || awaited.size > 0 || ends.aborted) return
+      await new Promise<void>((resolve) => {
+        goOn = resolve
+        ends.addEventListener('abort', goOn, { once: true })
+      })
+      ends.removeEventListener('abort', goOn)
     },
   }
 }
@@ -163,7 +206,7 @@ describe('a pump', () => {
   it('that is known to nobody ends with the first whole look that finds nothing', async () => {
     const rows = [queuedRow(1), queuedRow(2), queuedRow(1)]
     const { ended, settled, claims } = pumping({ looks: [() => found(...rows)], standing: 'none' })
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     expect(settled.sort()).toEqual(idsOf(rows))
     expect(claims.length).toBeGreaterThanOrEqual(2)
   })
@@ -173,7 +216,7 @@ describe('a pump', () => {
       looks: [() => ({ walked: 300, upto: 7_000 }), () => found(queuedRow(7_001))],
       standing: 'none',
     })
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     expect(claims.map(({ after }) => after)).toEqual([0, 7_000, 0])
   })
 
@@ -187,7 +230,7 @@ describe('a pump', () => {
       looks: [cut(1), cut(11), () => ({ ...found(queuedRow(21)), walked: 40, upto }), cut(51)],
       standing: 'none',
     })
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     expect(claims.map(({ after }) => after)).toEqual([0, 10, 20, 0, 0])
   })
 
@@ -228,7 +271,7 @@ describe('a pump', () => {
       ),
       standing: 'none',
     })
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     expect(claims.map(({ after }) => after)).toEqual([0, 7_000])
   })
 
@@ -241,7 +284,7 @@ describe('a pump', () => {
       ],
       standing: 'none',
     })
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     expect(claims).toHaveLength(2)
     expect(lines).toEqual(['a look failed; it is tried again'])
   })
@@ -256,7 +299,7 @@ describe('a pump', () => {
       standing: 'none',
     })
     const since = nowMs
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     expect([handedBack, settled]).toEqual([[refused], [later]])
     expect(nowMs - since).toBeGreaterThanOrEqual(2_000)
   })
@@ -264,7 +307,7 @@ describe('a pump', () => {
   it('gives back rows that have waited for too long', async () => {
     const free = occasion()
     const [runs, late] = [queuedRow(1), queuedRow(1, { startBy: nowMs + 1_000 })]
-    const { ended, handedBack, settled, started } = pumping({
+    const { ended, handedBack, settled, started, until } = pumping({
       looks: [() => found(runs, late)],
       run: async (row) => {
         await free.happened
@@ -273,9 +316,10 @@ describe('a pump', () => {
       concurrency: 1,
       standing: 'none',
     })
-    await vi.waitFor(() => expect(handedBack).toEqual([late.row.id]), SOON)
+    await until(() => handedBack.length > 0)
+    expect(handedBack).toEqual([late.row.id])
     free.happen()
-    await ended
+    await ended()
     expect([started, settled]).toEqual([[runs.row.id], [runs.row.id]])
   })
 
@@ -287,7 +331,7 @@ describe('a pump', () => {
         throw new Error('away')
       },
     })
-    await expect(ended).rejects.toThrow('away')
+    await expect(ended()).rejects.toThrow('away')
     expect(when('ended')).toHaveLength(1)
   })
 })
@@ -295,7 +339,7 @@ describe('a pump', () => {
 describe('its promise to look', () => {
   it('is none where the first look finds nothing: it ends, and says that it has looked', async () => {
     const { ended, when, claims } = pumping()
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     expect(when('promise')).toEqual([])
     expect(when('kept').length).toBe(1)
     expect(claims.length).toBeLessThan(10)
@@ -312,7 +356,7 @@ describe('its promise to look', () => {
     })
     await looked(45)
     free.happen()
-    await ended
+    await ended()
     const moments = when('promise')
     const between = moments.slice(1).map((at, n) => at - (moments[n] ?? 0))
     expect(between.length).toBeGreaterThanOrEqual(4)
@@ -321,7 +365,7 @@ describe('its promise to look', () => {
 
   it('is kept by a whole, empty look that begins after its end, and by none before', async () => {
     const { ended, when, claims } = pumping({ looks: [() => found(queuedRow(1))] })
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     const until = Math.max(...when('promise')) + 2_000
     const begins = claims.map(({ atMs }) => atMs)
     expect(begins.at(-1)).toBeGreaterThan(until)
@@ -332,7 +376,7 @@ describe('its promise to look', () => {
   it('is not kept by a look that walked over some integrations only, or passed over one', async () => {
     const looks = Array.from({ length: 60 }, () => () => ({ walked: 300, upto: 9_000 }))
     const { ended, claims, when } = pumping({ looks: [() => found(queuedRow(1)), ...looks] })
-    await ended
+    await ended()
     expect(claims).toHaveLength(62 + 1)
     expect(Math.min(...when('kept'))).toBeGreaterThan(claims[61]?.atMs ?? Number.POSITIVE_INFINITY)
   })
@@ -342,7 +386,7 @@ describe('its promise to look', () => {
     const { ended, settled } = pumping({
       looks: [() => found(queuedRow(1)), ...Array.from({ length: 21 }, () => () => ({})), () => found(late)],
     })
-    await ended
+    await ended()
     expect(settled).toContain(late.row.id)
   })
 })
@@ -359,7 +403,7 @@ describe('the rescue', () => {
     await looked(10)
     expect(isOver()).toBe(false)
     await fiveSeconds()
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     expect(when('kept')).toHaveLength(1)
   })
 
@@ -377,7 +421,7 @@ describe('the rescue', () => {
     await looked(10)
     expect(isOver()).toBe(false)
     await fiveSeconds()
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     expect(lines).toEqual(['rows of dead pumps could not be looked for; it is tried again'])
   })
 })
@@ -400,7 +444,7 @@ describe('a pump that is tried again after its worker died', () => {
     await looked(10)
     expect([isOver(), asked]).toEqual([false, []])
     await fiveSeconds()
-    expect(await ended).toBe('relieved')
+    expect(await ended()).toBe('relieved')
     expect([asked, settled.length, handedBack]).toEqual([['newer'], 1, []])
   })
 
@@ -414,7 +458,7 @@ describe('a pump that is tried again after its worker died', () => {
     expect(when('promise').length).toBeGreaterThan(0)
     expect(isOver()).toBe(false)
     begun.abort()
-    expect(await ended).toBe('stopped')
+    expect(await ended()).toBe('stopped')
   })
 })
 
@@ -436,35 +480,37 @@ describe('a pump whose worker stops', () => {
 
   it('asks for a successor at once, goes on until that one looks, gives back what has not started, and ends what runs', async () => {
     let isRelieved = false
-    const { stopping, free, ended, when, ids, handedBack, settled, looked, isOver, claims } = busy({
+    const { stopping, free, ended, when, ids, handedBack, settled, looked, isOver, claims, until } = busy({
       isRelieved: async () => isRelieved,
     })
     await looked(3)
     const promises = when('promise').length
     stopping.abort()
-    await vi.waitFor(() => expect(when('successor')).toHaveLength(1), SOON)
+    await until(() => when('successor').length === 1)
     await looked(3)
     expect([handedBack, when('promise').length]).toEqual([[], promises])
     isRelieved = true
-    await vi.waitFor(() => expect(handedBack).toEqual([ids[1]]), SOON)
+    await until(() => handedBack.length > 0)
+    expect(handedBack).toEqual([ids[1]])
     const looks = claims.length
     expect(isOver()).toBe(false)
     free.happen()
-    expect(await ended).toBe('relieved')
+    expect(await ended()).toBe('relieved')
     expect(settled).toEqual([ids[0]])
     expect(claims).toHaveLength(looks)
     expect([when('kept'), when('ended').length]).toEqual([[], 1])
   })
 
   it('ends after a second without a successor: it may be the only worker', async () => {
-    const { stopping, free, ended, looked, handedBack, ids, when } = busy({ isRelieved: async () => false })
+    const { stopping, free, ended, looked, handedBack, ids, when, until } = busy({ isRelieved: async () => false })
     await looked(3)
     stopping.abort()
     const since = nowMs
-    await vi.waitFor(() => expect(handedBack).toEqual([ids[1]]), SOON)
+    await until(() => handedBack.length > 0)
+    expect(handedBack).toEqual([ids[1]])
     expect(nowMs - since).toBeGreaterThanOrEqual(HANDOVER_MS)
     free.happen()
-    expect(await ended).toBe('stopped')
+    expect(await ended()).toBe('stopped')
     expect(when('successor')).toHaveLength(1)
   })
 
@@ -481,7 +527,7 @@ describe('a pump whose worker stops', () => {
         if (tries < 3) throw new Error('away for a moment')
       },
     })
-    expect(await ended).toBe('relieved')
+    expect(await ended()).toBe('relieved')
     expect(settled).toHaveLength(1)
   })
 
@@ -495,7 +541,7 @@ describe('a pump whose worker stops', () => {
         if (tries < 3) throw new Error('away for a moment')
       },
     })
-    expect(await ended).toBe('stopped')
+    expect(await ended()).toBe('stopped')
     expect(settled).toHaveLength(1)
   })
 
@@ -504,7 +550,7 @@ describe('a pump whose worker stops', () => {
     await looked(3)
     cancelled.abort()
     free.happen()
-    expect(await ended).toBe('stopped')
+    expect(await ended()).toBe('stopped')
     expect(when('successor')).toEqual([])
   })
 
@@ -525,21 +571,22 @@ describe('a pump whose worker stops', () => {
     const reason = new Error('the worker stops')
     enough.abort(reason)
     expect(await given.happened).toBe(reason)
-    expect(await ended).toBe('stopped')
+    expect(await ended()).toBe('stopped')
     expect(handedBack).toHaveLength(1)
   })
 
   it('ends, too, when Temporal does not answer', async () => {
-    const { stopping, free, ended, lines, looked, handedBack, ids } = busy({
+    const { stopping, free, ended, lines, looked, handedBack, ids, until } = busy({
       async call() {
         throw new Error('Temporal is away')
       },
     })
     await looked(3)
     stopping.abort()
-    await vi.waitFor(() => expect(handedBack).toEqual([ids[1]]), SOON)
+    await until(() => handedBack.length > 0)
+    expect(handedBack).toEqual([ids[1]])
     free.happen()
-    expect(await ended).toBe('stopped')
+    expect(await ended()).toBe('stopped')
     expect(lines).toEqual(['a pump could not ask for another one'])
   })
 })
@@ -558,7 +605,7 @@ describe('another pump', () => {
     })
     await looked(75)
     free.happen()
-    await ended
+    await ended()
     const [first = 0, second = 0] = when('help')
     expect(first - since).toBeGreaterThanOrEqual(1_000)
     expect(first - since).toBeLessThanOrEqual(1_300)
@@ -568,7 +615,7 @@ describe('another pump', () => {
 
   it('is not asked for where it was too much for a moment only', async () => {
     let held: ReturnType<typeof occasion<void>>[] = []
-    const { looked, when, ended } = pumping({
+    const { looked, when, ended, until } = pumping({
       looks: [() => found(queuedRow(1), queuedRow(1))],
       run: async (row) => {
         const free = occasion()
@@ -580,12 +627,12 @@ describe('another pump', () => {
     })
     await looked(5)
     held.shift()?.happen()
-    await vi.waitFor(() => expect(held).toHaveLength(1), SOON)
+    await until(() => held.length === 1)
     await looked(20)
     expect(when('help')).toEqual([])
     for (const free of held) free.happen()
     held = []
-    await ended
+    await ended()
   })
 
   it.each([
@@ -593,14 +640,14 @@ describe('another pump', () => {
     ['that Temporal takes for dead', 'forgotten'],
   ])('is waited for by one %s, which goes on and promises no more until the other one looks', async (_, why) => {
     let looksAnother = false
-    const { forgotten, looked, when, ended, settled, isOver } = pumping({
+    const { forgotten, looked, when, ended, settled, isOver, until } = pumping({
       looks: Array.from({ length: 500 }, (_row, n) => () => found(queuedRow(n + 1))),
       standing: { isRelieved: async () => looksAnother },
     })
     await looked(3)
     if (why === 'forgotten') forgotten.abort()
     else nowMs += 10 * 60_000
-    await vi.waitFor(() => expect(when('successor')).toHaveLength(why === 'forgotten' ? 0 : 1), SOON)
+    await until(() => when('successor').length === (why === 'forgotten' ? 0 : 1))
     await looked(3)
     const [handled, promises] = [settled.length, when('promise').length]
     nowMs += 5_000
@@ -610,13 +657,13 @@ describe('another pump', () => {
     expect(isOver()).toBe(false)
     looksAnother = true
     nowMs += 1_000
-    expect(await ended).toBe('relieved')
+    expect(await ended()).toBe('relieved')
     expect(when('successor')).toHaveLength(why === 'forgotten' ? 0 : 1)
   })
 
   it('takes its place after ten minutes: it claims no more, and what runs ends', async () => {
     const free = occasion()
-    const { looked, when, ended, settled } = pumping({
+    const { looked, when, ended, settled, until } = pumping({
       looks: [() => found(queuedRow(1))],
       run: async (row) => {
         await free.happened
@@ -625,9 +672,9 @@ describe('another pump', () => {
     })
     await looked(3)
     nowMs += 10 * 60_000
-    await vi.waitFor(() => expect(when('successor')).toHaveLength(1), SOON)
+    await until(() => when('successor').length === 1)
     free.happen()
-    expect(await ended).toBe('relieved')
+    expect(await ended()).toBe('relieved')
     expect(settled).toHaveLength(1)
     expect(when('successor')).toHaveLength(1)
     expect(when('kept')).toEqual([])
@@ -636,7 +683,7 @@ describe('another pump', () => {
   it('that can not be asked for is asked for again, and until then it goes on', async () => {
     let asked = 0
     const free = occasion()
-    const { looked, ended, claims } = pumping({
+    const { looked, ended, claims, until } = pumping({
       looks: [() => found(queuedRow(1))],
       run: async (row) => {
         await free.happened
@@ -652,11 +699,11 @@ describe('another pump', () => {
     await looked(3)
     nowMs += 10 * 60_000
     const before = claims.length
-    await vi.waitFor(() => expect(asked).toBe(3), SOON)
+    await until(() => asked === 3)
     // A second between two questions is ten looks.
     expect(claims.length - before).toBeGreaterThanOrEqual(20)
     free.happen()
-    expect(await ended).toBe('relieved')
+    expect(await ended()).toBe('relieved')
   })
 })
 
@@ -685,7 +732,7 @@ describe('its claim', () => {
     expect(tries).toBe(4)
     expect(when('ended')).toEqual([])
     free.happen()
-    await ended
+    await ended()
     expect(when('ended')).toHaveLength(1)
   })
 
@@ -738,14 +785,15 @@ describe('its claim', () => {
   }
 
   it('that lapsed aborts the handlers of lost rows alone; lost rows that wait never start', async () => {
-    const { looked, lapse, answer, lost, free, ended, started, settled, handedBack, ids } = silent()
+    const { looked, lapse, answer, lost, free, ended, started, settled, handedBack, ids, until } = silent()
     await looked(2)
     lapse()
     await fiveSeconds()
     answer(new Set([ids.keptRunning, ids.keptWaiting]))
-    await vi.waitFor(() => expect(lost).toEqual([ids.lostRunning]), SOON)
+    await until(() => lost.length > 0)
+    expect(lost).toEqual([ids.lostRunning])
     free.happen()
-    await ended
+    await ended()
     expect(started).not.toContain(ids.lostWaiting)
     expect(started).toContain(ids.keptWaiting)
     expect(settled).not.toContain(ids.lostWaiting)
@@ -753,30 +801,31 @@ describe('its claim', () => {
   })
 
   it('that lapsed takes nothing from rows that were claimed while it asked', async () => {
-    const { looked, lapse, answer, lost, claimMore, free, ended, started, ids } = silent()
+    const { looked, lapse, answer, lost, claimMore, free, ended, started, ids, until } = silent()
     await looked(2)
     lapse()
     await fiveSeconds()
     claimMore()
-    await vi.waitFor(() => expect(started).toContain(ids.extra), SOON)
+    await until(() => started.includes(ids.extra))
     answer(new Set([ids.keptRunning, ids.keptWaiting]))
-    await vi.waitFor(() => expect(lost).toEqual([ids.lostRunning]), SOON)
+    await until(() => lost.length > 0)
+    expect(lost).toEqual([ids.lostRunning])
     free.happen()
-    await ended
+    await ended()
     expect(lost).not.toContain(ids.extra)
   })
 
   it('that may have lapsed starts nothing before it is served again', async () => {
-    const { looked, lapse, answer, free, started, settled, ids, ended } = silent()
+    const { looked, lapse, answer, free, started, settled, ids, ended, until } = silent()
     await looked(2)
     lapse()
     // It stood still: its lanes are free before its timers say so.
     nowMs += 20_000
     free.happen()
-    await vi.waitFor(() => expect(settled).toEqual(expect.arrayContaining([ids.lostRunning, ids.keptRunning])), SOON)
+    await until(() => [ids.lostRunning, ids.keptRunning].every((id) => settled.includes(id)))
     expect(started).toEqual([ids.lostRunning, ids.keptRunning])
     answer(new Set([ids.keptWaiting]))
-    await ended
+    await ended()
     expect(started).toEqual([ids.lostRunning, ids.keptRunning, ids.keptWaiting])
   })
 })
@@ -796,7 +845,7 @@ describe('a claim whose answer was lost', () => {
 describe('a promise that another pump has made', () => {
   it('is kept by one that has nothing else to do', async () => {
     const { ended, claims } = pumping({ standing: { promisedFor: async () => 200 } })
-    expect(await ended).toBe('empty')
+    expect(await ended()).toBe('empty')
     expect((claims.at(-1)?.atMs ?? 0) - (claims[0]?.atMs ?? 0)).toBeGreaterThan(150)
   })
 })

@@ -11,6 +11,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
 import { syncProvider } from '../support/providers.ts'
+import { allIntegrations } from '../support/rows.ts'
 import type { Ran, RunOptions } from './cli/run.ts'
 import { runCommand } from './cli/run.ts'
 
@@ -77,12 +78,6 @@ async function install(words: readonly string[], options: RunOptions = {}): Prom
   return ran
 }
 
-async function stored(): Promise<Integration[]> {
-  const found: Integration[] = []
-  for await (const integration of test.integrations.list()) found.push(integration)
-  return found
-}
-
 describe('a new integration', () => {
   it('is stored, checked, then switched on', async () => {
     let activeDuringCheck: boolean | undefined
@@ -95,7 +90,7 @@ describe('a new integration', () => {
       ...['--metadata', 'region=eu', '--metadata', 'retries=3', '--owner', 'team:7', '--sync-interval', '15'],
     ])
     expect({ exitCode, err: err.replace(/^The credential "expires".*\n/, '') }).toEqual({ exitCode: 0, err: '' })
-    const [made] = await stored()
+    const [made] = await allIntegrations(test)
     expect(out).toBe(`Installed integration ${made?.id} ("Ours", demo). The provider takes the credentials.\n`)
     expect(made).toMatchObject({
       provider: 'demo',
@@ -124,7 +119,7 @@ describe('a new integration', () => {
 
   it('of a provider that takes webhooks says where these go', async () => {
     const { out } = await install(['hooked'])
-    const [{ id = 0 } = {}] = await stored()
+    const [{ id = 0 } = {}] = await allIntegrations(test)
     expect(out).toBe(
       `Installed integration ${id} ("hooked", hooked).\nSend its webhooks to /integrations/hooked/${id}/webhook\n`,
     )
@@ -144,7 +139,7 @@ describe('a new integration', () => {
     try {
       const { out, err } = await runCommand(outside.integrations, ['install', 'hooked'])
       expect(err).toBe('')
-      const [{ id = 0 } = {}] = await stored()
+      const [{ id = 0 } = {}] = await allIntegrations(test)
       const address = `https://api.example.com/hub/integrations/hooked/${id}/webhook`
       expect(out).toContain(`\nSend its webhooks to ${address}\n`)
       expect((await runCommand(outside.integrations, ['show', String(id), '--json'])).json()).toMatchObject({
@@ -159,7 +154,7 @@ describe('a new integration', () => {
     expect((await install(['bare', '--json'])).json()).toMatchObject({ name: 'bare', check: null })
     const skipped = await install(['demo', '--credential', 'token=env:BAD_TOKEN', '--skip-check', '--json'])
     expect(skipped.json()).toMatchObject({ created: true, check: null })
-    expect((await stored()).map(({ isActive }) => isActive)).toEqual([true, true])
+    expect((await allIntegrations(test)).map(({ isActive }) => isActive)).toEqual([true, true])
   })
 })
 
@@ -174,7 +169,7 @@ describe('a value', () => {
       options,
     )
     expect({ exitCode, err }).toEqual({ exitCode: 0, err: '' })
-    expect((await stored())[0]?.credentialsArray()).toEqual({ token: GOOD })
+    expect((await allIntegrations(test))[0]?.credentialsArray()).toEqual({ token: GOOD })
   })
 
   it('that stands on the command line warns, for credentials only', async () => {
@@ -185,7 +180,7 @@ describe('a value', () => {
 
   it('is JSON where the schema takes no string', async () => {
     await install(['demo', '--credential', 'token=env:DEMO_TOKEN', '--credential', 'scopes=["a","b"]'])
-    expect((await stored())[0]?.credentialsArray()).toEqual({ token: GOOD, scopes: ['a', 'b'] })
+    expect((await allIntegrations(test))[0]?.credentialsArray()).toEqual({ token: GOOD, scopes: ['a', 'b'] })
   })
 
   it.each<[string, string[], string]>([
@@ -207,7 +202,7 @@ describe('a value', () => {
     const { exitCode, err } = await install(['demo', ...words], { stdin: GOOD })
     expect(exitCode).toBe(1)
     expect(err).toContain(said)
-    expect(await stored()).toEqual([])
+    expect(await allIntegrations(test)).toEqual([])
   })
 
   it('that does not fit is named in the problems of --json', async () => {
@@ -239,7 +234,7 @@ describe('a failed check', () => {
     expect(err).toBe(
       'The health check failed: Error: 401 for [REDACTED] Nothing was stored. --force keeps it all the same.\n',
     )
-    expect(await stored()).toEqual([])
+    expect(await allIntegrations(test)).toEqual([])
   })
 
   it('is an error with --json', async () => {
@@ -253,7 +248,7 @@ describe('a failed check', () => {
     expect(ran.exitCode).toBe(0)
     expect(ran.err).toMatch(/The health check failed: .*is kept\./)
     expect(ran.json()).toMatchObject({ created: true, check: { ok: false, error: 'Error: 401 for [REDACTED]' } })
-    expect((await stored())[0]?.isActive).toBe(true)
+    expect((await allIntegrations(test))[0]?.isActive).toBe(true)
   })
 
   it.each([
@@ -267,7 +262,7 @@ describe('a failed check', () => {
     })
     expect(ran.exitCode).toBe(exitCode)
     expect(asked.at(-1)).toContain('The health check failed: Error: 401 for [REDACTED]')
-    expect(await stored()).toHaveLength(rows)
+    expect(await allIntegrations(test)).toHaveLength(rows)
   })
 
   it('leaves it switched off where it can not be removed, and says so', async () => {
@@ -278,7 +273,7 @@ describe('a failed check', () => {
       new BackendUnreachable('Temporal', 'localhost:1', { remedy: 'Start it.' }),
     )
     const { exitCode, err } = await install(words)
-    const [left] = await stored()
+    const [left] = await allIntegrations(test)
     expect(exitCode).toBe(1)
     expect(err).toContain(`Integration ${left?.id} could not be removed and stays, switched off`)
     expect(err).toContain(`integrations delete ${left?.id}`)
@@ -293,18 +288,18 @@ describe('one of the same provider and name', () => {
     const ran = await install(['demo', '--credential', 'token=env:BAD_TOKEN', '--json'])
     expect(ran.exitCode).toBe(1)
     expect(ran.json()).toMatchObject({ error: { code: 'already_installed' } })
-    const [only, ...others] = await stored()
+    const [only, ...others] = await allIntegrations(test)
     expect(others).toEqual([])
     expect(only?.credentialsArray()).toEqual({ token: GOOD })
   })
 
   it('is updated with --force: what is given is merged in', async () => {
     await install(['demo', '--credential', 'token=env:DEMO_TOKEN', '--metadata', 'region=eu'])
-    const [before] = await stored()
+    const [before] = await allIntegrations(test)
     const ran = await install(['demo', '--credential', 'expires=9', '--metadata', 'retries=2', '--force', '--json'])
     expect(ran.exitCode).toBe(0)
     expect(ran.json()).toMatchObject({ id: before?.id, created: false, check: { ok: true } })
-    const [after] = await stored()
+    const [after] = await allIntegrations(test)
     expect(after?.credentialsArray()).toEqual({ token: GOOD, expires: 9 })
     expect(after?.metadata).toEqual({ region: 'eu', retries: 2 })
   })
@@ -314,19 +309,19 @@ describe('one of the same provider and name', () => {
     const { exitCode, err } = await install(['demo', '--credential', 'token=env:BAD_TOKEN', '--force'])
     expect(exitCode).toBe(0)
     expect(err).toContain('is kept.')
-    expect(await stored()).toHaveLength(1)
+    expect(await allIntegrations(test)).toHaveLength(1)
   })
 
   it('twice over is named by --integration', async () => {
     for (const token of [GOOD, GOOD])
       await test.integrations.create({ provider: 'demo', name: 'Demo', credentials: { token } })
-    const ids = (await stored()).map(({ id }) => id)
+    const ids = (await allIntegrations(test)).map(({ id }) => id)
     const ambiguous = await install(['demo', '--force', '--metadata', 'region=eu'])
     expect(ambiguous.exitCode).toBe(1)
     expect(ambiguous.err).toContain(`Integrations ${ids.join(', ')} all have this name`)
     const named = await install(['demo', '--force', '--integration', String(ids[1]), '--metadata', 'region=eu'])
     expect(named.exitCode).toBe(0)
-    expect((await stored()).map(({ metadata }) => metadata)).toEqual([{}, { region: 'eu' }])
+    expect((await allIntegrations(test)).map(({ metadata }) => metadata)).toEqual([{}, { region: 'eu' }])
   })
 
   it.each<[string, string[], string]>([
@@ -355,7 +350,7 @@ describe('at a terminal', () => {
       'scopes (JSON: array, optional)',
       'retries (JSON: number, optional)',
     ])
-    const [made] = await stored()
+    const [made] = await allIntegrations(test)
     expect(made).toMatchObject({ name: 'Ours', metadata: { region: 'eu' } })
     expect(made?.credentialsArray()).toEqual({ token: GOOD, expires: 12 })
   })
@@ -366,7 +361,7 @@ describe('at a terminal', () => {
   ])('%s is told at once', async (_, answers, said) => {
     const { err } = await install(['demo', '--name', 'Ours'], { answers })
     expect(err).toContain(said)
-    expect(await stored()).toEqual([])
+    expect(await allIntegrations(test)).toEqual([])
   })
 
   it('--no-interactive asks nothing', async () => {
@@ -385,10 +380,10 @@ it('Ctrl-C during the check takes the row back and ends with 130', async () => {
   const interrupt = new AbortController()
   const running = install(['demo', '--credential', 'token=env:DEMO_TOKEN', '--json'], { signal: interrupt.signal })
   await checking.happened
-  expect(await stored()).toHaveLength(1)
+  expect(await allIntegrations(test)).toHaveLength(1)
   interrupt.abort()
   const ran = await running
   expect(ran.exitCode).toBe(130)
   expect(ran.json()).toEqual({ error: { code: 'interrupted', message: 'Interrupted.' } })
-  expect(await stored()).toEqual([])
+  expect(await allIntegrations(test)).toEqual([])
 })

@@ -9,6 +9,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import { allIntegrations } from '../support/rows.ts'
 import type { Ran, RunOptions } from './cli/run.ts'
 import { runCommand } from './cli/run.ts'
 
@@ -71,19 +72,13 @@ beforeEach(async () => {
   revoke = async () => {}
   vi.stubEnv('ACME_SECRET', SECRET)
   vi.stubEnv('ACME_TOKEN', ACCESS)
-  for (const integration of await stored()) await test.integrations.delete(integration.id, { force: true })
+  for (const integration of await allIntegrations(test)) await test.integrations.delete(integration.id, { force: true })
 })
 
 async function run(words: readonly string[], options: RunOptions = {}, on = test): Promise<Ran> {
   const ran = await runCommand(on.integrations, words, options)
   for (const secret of [SECRET, ACCESS, REFRESH]) expect(ran.out + ran.err).not.toContain(secret)
   return ran
-}
-
-async function stored(): Promise<Integration[]> {
-  const found: Integration[] = []
-  for await (const integration of test.integrations.list()) found.push(integration)
-  return found
 }
 
 const CLIENT = ['--credential', 'client_id=app', '--credential', 'client_secret=env:ACME_SECRET']
@@ -111,7 +106,7 @@ describe('install', () => {
   it('leaves it switched off and unchecked, and prints the link and what comes after it', async () => {
     const { exitCode, out } = await run(['install', 'acme', '--name', 'Ours', ...CLIENT])
     expect(exitCode).toBe(0)
-    const [made] = await stored()
+    const [made] = await allIntegrations(test)
     expect(made).toMatchObject({ name: 'Ours', isActive: false })
     expect(checked).toEqual([])
     const [link = ''] = /^ {2}https:\S+$/m.exec(out) ?? []
@@ -123,7 +118,7 @@ describe('install', () => {
 
   it('has the link in the document of --json', async () => {
     const ran = await run(['install', 'acme', ...CLIENT, '--json'])
-    const [made] = await stored()
+    const [made] = await allIntegrations(test)
     const document = ran.json() as { connect_url: string; expires_at: string }
     expect(document).toEqual({
       id: made?.id,
@@ -160,7 +155,7 @@ describe('install', () => {
 
   it('with --skip-check switches it on at once', async () => {
     const { out } = await run(['install', 'acme', ...CLIENT, '--skip-check'])
-    expect((await stored()).map(({ isActive }) => isActive)).toEqual([true])
+    expect((await allIntegrations(test)).map(({ isActive }) => isActive)).toEqual([true])
     expect(out).toContain('/oauth/connect?')
     expect(out).not.toContain('integrations enable ')
   })
@@ -169,7 +164,7 @@ describe('install', () => {
     const ran = await run(['install', 'acme', ...CLIENT, '--credential', 'access_token=env:ACME_TOKEN', '--json'])
     expect(ran.json()).toMatchObject({ check: { ok: true }, connect_url: null, expires_at: null })
     expect(checked).toEqual([ACCESS])
-    expect((await stored()).map(({ isActive }) => isActive)).toEqual([true])
+    expect((await allIntegrations(test)).map(({ isActive }) => isActive)).toEqual([true])
   })
 
   it.each<[string, string[], boolean]>([
@@ -184,7 +179,7 @@ describe('install', () => {
       expect(ran.json()).toMatchObject({ created: true, connect_url: null, check: isChecked ? { ok: true } : null })
     }
     await homeless.close()
-    expect((await stored()).map(({ isActive }) => isActive)).toEqual([true, true])
+    expect((await allIntegrations(test)).map(({ isActive }) => isActive)).toEqual([true, true])
     expect(checked).toHaveLength(isChecked ? 2 : 0)
   })
 
@@ -193,10 +188,10 @@ describe('install', () => {
     const refused = await run(['install', 'either', '--json'], {}, homeless)
     await homeless.close()
     expect(refused.json()).toMatchObject({ error: { code: 'base_url_missing' } })
-    expect(await stored()).toEqual([])
+    expect(await allIntegrations(test)).toEqual([])
     const { out } = await run(['install', 'either'])
     expect(out).toContain('/oauth/connect?')
-    expect((await stored()).map(({ isActive }) => isActive)).toEqual([false])
+    expect((await allIntegrations(test)).map(({ isActive }) => isActive)).toEqual([false])
     expect(checked).toEqual([])
   })
 
@@ -208,7 +203,7 @@ describe('install', () => {
     expect(ran.json()).toEqual({
       error: { code: 'base_url_missing', message: expect.stringContaining('INTEGRATIONS_BASE_URL') },
     })
-    expect(await stored()).toEqual([])
+    expect(await allIntegrations(test)).toEqual([])
   })
 
   it.each([
@@ -226,7 +221,7 @@ describe('install', () => {
     const { exitCode, err } = await run(['install', 'greedy', '--credential', 'client_id=app'])
     expect(exitCode).toBe(1)
     expect(err).toContain("access_token can only come when a person has connected it: the provider's credentialsSchema")
-    expect(await stored()).toEqual([])
+    expect(await allIntegrations(test)).toEqual([])
   })
 
   it('with --force prints a link for one that is not connected yet, and checks one that is', async () => {

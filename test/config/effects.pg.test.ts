@@ -384,27 +384,27 @@ describe('recovery of webhooks', () => {
 
   effect('webhook.processing_timeout', 'takes up later what a worker has left', async () => {
     const row = { status: 'processing', attempts: 1, claim: 'gone', updatedAt: secondsAgo(120) } as const
-    expect(await recovered('early', { processing_timeout: 60, handler_timeout: 30 }, row)).toMatchObject({ jobs: 1 })
-    expect(await recovered('late', { processing_timeout: 240 }, row)).toMatchObject({ jobs: 0 })
+    expect(await recovered({ processing_timeout: 60, handler_timeout: 30 }, row)).toMatchObject({ jobs: 1 })
+    expect(await recovered({ processing_timeout: 240 }, row)).toMatchObject({ jobs: 0 })
   })
 
   effect('webhook.pending_timeout', 'takes up later what nothing has claimed', async () => {
     const row = { status: 'pending', updatedAt: secondsAgo(120) } as const
-    expect(await recovered('soon', { pending_timeout: 60 }, row)).toMatchObject({ jobs: 1 })
-    expect(await recovered('patient', { pending_timeout: 240 }, row)).toMatchObject({ jobs: 0 })
+    expect(await recovered({ pending_timeout: 60 }, row)).toMatchObject({ jobs: 1 })
+    expect(await recovered({ pending_timeout: 240 }, row)).toMatchObject({ jobs: 0 })
   })
 
   effect('webhook.max_attempts', 'tries a failed one again', async () => {
     const row = { status: 'failed', attempts: 1, error: 'Error: no', processedAt: secondsAgo(86_400) } as const
-    expect(await recovered('once', { max_attempts: 1 }, row)).toEqual({ jobs: 0, status: 'failed' })
-    expect(await recovered('twice', { max_attempts: 2 }, row)).toEqual({ jobs: 1, status: 'pending' })
+    expect(await recovered({ max_attempts: 1 }, row)).toEqual({ jobs: 0, status: 'failed' })
+    expect(await recovered({ max_attempts: 2 }, row)).toEqual({ jobs: 1, status: 'pending' })
   })
 
   effect('webhook.retry_backoff', 'waits so long before it does', async () => {
     const row = { status: 'failed', attempts: 1, error: 'Error: no', processedAt: secondsAgo(120) } as const
     const max_attempts = 2
-    expect(await recovered('quick', { max_attempts, retry_backoff: [60] }, row)).toMatchObject({ jobs: 1 })
-    expect(await recovered('slow', { max_attempts, retry_backoff: [240] }, row)).toMatchObject({ jobs: 0 })
+    expect(await recovered({ max_attempts, retry_backoff: [60] }, row)).toMatchObject({ jobs: 1 })
+    expect(await recovered({ max_attempts, retry_backoff: [240] }, row)).toMatchObject({ jobs: 0 })
   })
 })
 
@@ -516,27 +516,27 @@ describe('syncs', () => {
   })
 
   effect('sync.stale_after_intervals', 'is how many intervals without a clean run make a sync stale', async () => {
-    const staleAt = (table_prefix: string, stale_after_intervals: number) =>
-      dispatched(table_prefix, { sync: { stale_after_intervals } }, { lastSyncedAt: minutesAgo(45) })
-    expect(await staleAt('stale_4_', 4)).toMatchObject({ stale: 1 })
-    expect(await staleAt('stale_5_', 5)).toMatchObject({ stale: 0 })
+    const staleAt = (stale_after_intervals: number) =>
+      dispatched({ sync: { stale_after_intervals } }, { lastSyncedAt: minutesAgo(45) })
+    expect(await staleAt(4)).toMatchObject({ stale: 1 })
+    expect(await staleAt(5)).toMatchObject({ stale: 0 })
   })
 
   effect('health.degraded_backoff', 'is how many intervals a degraded integration waits', async () => {
-    const startsAt = async (table_prefix: string, degraded_backoff: number) => {
+    const startsAt = async (degraded_backoff: number) => {
       const values = { healthStatus: 'degraded', lastSyncedAt: minutesAgo(45) } as const
-      return (await dispatched(table_prefix, { health: { degraded_backoff } }, values)).started
+      return (await dispatched({ health: { degraded_backoff } }, values)).started
     }
-    expect([await startsAt('degraded_4_', 4), await startsAt('degraded_5_', 5)]).toEqual([1, 0])
+    expect([await startsAt(4), await startsAt(5)]).toEqual([1, 0])
   })
 
   effect('health.failing_backoff', 'is how many intervals a failing integration waits', async () => {
-    const startsAt = async (table_prefix: string, failing_backoff: number) => {
+    const startsAt = async (failing_backoff: number) => {
       const values = { healthStatus: 'failing', lastSyncedAt: minutesAgo(45) } as const
-      return (await dispatched(table_prefix, { health: { failing_backoff } }, values)).started
+      return (await dispatched({ health: { failing_backoff } }, values)).started
     }
-    expect([await startsAt('failing_4_', 4), await startsAt('failing_5_', 5)]).toEqual([1, 0])
-    expect(await startsAt('failing_most_', 2_147_483_647)).toBe(0)
+    expect([await startsAt(4), await startsAt(5)]).toEqual([1, 0])
+    expect(await startsAt(2_147_483_647)).toBe(0)
   })
 })
 
@@ -1011,49 +1011,46 @@ describe('health', () => {
       secret: `whsec_${randomBytes(32).toString('base64')}`,
       allow_private: true,
     }
-    // Tables of their own: an outbox delivers whatever waits in them.
-    const toldBy = (table_prefix: string, targets: (typeof target & { types?: ['incident.closed'] })[]) =>
-      withConfig({ table_prefix, notifications: { targets }, health: { degraded_after: 1 } }, async (test) => {
-        await test.integrations.migrate()
+    const toldBy = (targets: (typeof target & { types?: ['incident.closed'] })[]) =>
+      withOwnRows({ notifications: { targets }, health: { degraded_after: 1 } }, async (test) => {
         await calling(await makeIntegration(test, 'acme'), 503)
         await deliverDueEvents(test.framework)
         return receiver.received.splice(0).map(({ url, body }) => [url, JSON.parse(body).type])
       })
-    expect(await toldBy('quiet', [])).toEqual([])
-    expect(await toldBy('told', [target])).toEqual([['/ops', 'incident.opened']])
-    expect(await toldBy('choosy', [{ ...target, types: ['incident.closed'] }])).toEqual([])
+    expect(await toldBy([])).toEqual([])
+    expect(await toldBy([target])).toEqual([['/ops', 'incident.opened']])
+    expect(await toldBy([{ ...target, types: ['incident.closed'] }])).toEqual([])
     await receiver.close()
   })
 
   effect('observability.anomaly_enabled', 'says whether failure rates are watched', async () => {
-    expect(await elevatedAt('watched_1_', { anomaly_enabled: true })).toEqual([true, 1])
-    expect(await elevatedAt('watched_2_', { anomaly_enabled: false })).toEqual([false, 0])
+    expect(await elevatedAt({ anomaly_enabled: true })).toEqual([true, 1])
+    expect(await elevatedAt({ anomaly_enabled: false })).toEqual([false, 0])
   })
 
   effect('observability.anomaly_window_minutes', 'is how far back requests count', async () => {
     // The failures are of ten minutes ago.
-    expect(await elevatedAt('window_1_', { anomaly_window_minutes: 11 })).toEqual([true, 1])
-    expect(await elevatedAt('window_2_', { anomaly_window_minutes: 9 })).toEqual([true, 0])
+    expect(await elevatedAt({ anomaly_window_minutes: 11 })).toEqual([true, 1])
+    expect(await elevatedAt({ anomaly_window_minutes: 9 })).toEqual([true, 0])
   })
 
   effect(
     'observability.anomaly_failure_rate_threshold',
     'is the share of failures that counts as elevated',
     async () => {
-      expect(await elevatedAt('threshold_1_', { anomaly_failure_rate_threshold: 50 })).toEqual([true, 1])
-      expect(await elevatedAt('threshold_2_', { anomaly_failure_rate_threshold: 51 })).toEqual([true, 0])
+      expect(await elevatedAt({ anomaly_failure_rate_threshold: 50 })).toEqual([true, 1])
+      expect(await elevatedAt({ anomaly_failure_rate_threshold: 51 })).toEqual([true, 0])
     },
   )
 
   effect('observability.anomaly_minimum_requests', 'is how few requests say nothing', async () => {
-    expect(await elevatedAt('minimum_1_', { anomaly_minimum_requests: 40 })).toEqual([true, 1])
-    expect(await elevatedAt('minimum_2_', { anomaly_minimum_requests: 41 })).toEqual([true, 0])
+    expect(await elevatedAt({ anomaly_minimum_requests: 40 })).toEqual([true, 1])
+    expect(await elevatedAt({ anomaly_minimum_requests: 41 })).toEqual([true, 0])
   })
 
   /** Twenty of forty requests have failed, ten minutes ago. Whether rates were watched, and how many were found elevated. */
-  function elevatedAt(table_prefix: string, observability: ConfigInput['observability']): Promise<[boolean, number]> {
-    return withConfig({ table_prefix, observability }, async (test) => {
-      await test.integrations.migrate()
+  function elevatedAt(observability: ConfigInput['observability']): Promise<[boolean, number]> {
+    return withOwnRows({ observability }, async (test) => {
       const { id } = await makeIntegration(test, 'acme')
       const values = { integrationId: id, endpoint: 'things', method: 'GET', createdAt: minutesAgo(10) }
       const rows = Array.from({ length: 40 }, (_, n) => ({
@@ -1086,15 +1083,30 @@ function calling(integration: Integration, status: number): Promise<string> {
 
 type Options = Pick<IntegrationsOptions, 'providers' | 'middleware' | 'clock' | 'baseUrl'>
 
-/** A deployment of this configuration on the file's database. */
+/** A deployment of this configuration on a database of its own: for what is about all rows. */
+async function withOwnRows<Result>(
+  config: ConfigInput,
+  play: (test: TestIntegrations) => PromiseLike<Result>,
+  options: Options = {},
+): Promise<Result> {
+  const { url, drop } = await createTestDatabase()
+  try {
+    return await withConfig(config, play, options, url)
+  } finally {
+    await drop()
+  }
+}
+
+/** A deployment of this configuration on the file's database, or another one. */
 async function withConfig<Result>(
   config: ConfigInput,
   play: (test: TestIntegrations) => PromiseLike<Result>,
   { providers, ...options }: Options = {},
+  url = database.url,
 ): Promise<Result> {
   const limited = { defaultRateLimit: () => RateLimit.per(1, 6).sliding() }
   const things = syncProvider(() => {}, { defaultSyncInterval: () => INTERVAL_MINUTES })
-  const test = testIntegrations(database.url, {
+  const test = testIntegrations(url, {
     ...options,
     encryptionKeys,
     config,
@@ -1128,14 +1140,12 @@ const namedByHeader = {
   webhookDeliveryId: (request: WebhookRequest) => request.headers.get('x-id'),
 }
 
-/** What recovery does with one row. Recovery is about all rows, so each deployment has tables of its own. */
+/** What recovery does with one row. */
 function recovered(
-  table_prefix: string,
   webhook: ConfigInput['webhook'],
   values: Partial<WebhookRow>,
 ): Promise<{ jobs: number; status: string }> {
-  return withConfig({ table_prefix, webhook }, async (test) => {
-    await test.integrations.migrate()
+  return withOwnRows({ webhook }, async (test) => {
     const { id } = await makeWebhook(test, (await makeIntegration(test, 'acme')).id, values)
     await recoverWebhooks(test.framework, new AbortController().signal)
     return { jobs: test.starts.webhookJobs.length, status: (await webhookOf(test, id)).status }
@@ -1144,14 +1154,9 @@ function recovered(
 
 const minutesAgo = (minutes: number): Date => new Date(Date.now() - minutes * 60_000)
 
-/** What a dispatch does with one integration. It is about all rows, so each deployment has tables of its own. */
-function dispatched(
-  table_prefix: string,
-  config: ConfigInput,
-  values: Partial<IntegrationRow>,
-): Promise<{ started: number; stale: number }> {
-  return withConfig({ table_prefix, ...config }, async (test) => {
-    await test.integrations.migrate()
+/** What a dispatch does with one integration. */
+function dispatched(config: ConfigInput, values: Partial<IntegrationRow>): Promise<{ started: number; stale: number }> {
+  return withOwnRows(config, async (test) => {
     await setIntegration(test, (await makeIntegration(test, 'things')).id, values)
     const { started } = await runActivity(() => test.activities.startDueSyncs(), undefined)
     const { stale } = await test.activities.evaluateStaleness()
@@ -1159,16 +1164,12 @@ function dispatched(
   })
 }
 
-let handling = 0
-
-/** What became of so many webhooks. An inbox is of all integrations, so each deployment has tables of its own. */
+/** What became of so many webhooks. */
 function handled(config: ConfigInput, handle: () => unknown, count = 1): Promise<WebhookRow[]> {
-  handling += 1
   const acme = webhookProvider({ handleWebhook: handle })
-  return withConfig(
-    { table_prefix: `handled_${handling}`, ...config },
+  return withOwnRows(
+    config,
     async (test) => {
-      await test.integrations.migrate()
       const { id } = await makeIntegration(test, 'acme')
       const rows = await Promise.all(Array.from({ length: count }, () => makeWebhook(test, id)))
       await workOff(test.framework)

@@ -8,23 +8,30 @@ import { promisify } from 'node:util'
 import { CspEvaluator } from 'csp_evaluator/dist/evaluator.js'
 import { Severity } from 'csp_evaluator/dist/finding.js'
 import { CspParser } from 'csp_evaluator/dist/parser.js'
+import { Parser } from 'htmlparser2'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CANARY } from '../support/dashboard-rows.ts'
 import { startChromium } from './chromium.ts'
-import { crawl } from './dashboard/crawl.ts'
+import { crawl, linksOf } from './dashboard/crawl.ts'
 import { ACT_PATHS, PATHS } from './dashboard/paths.ts'
 import type { Site, Visit } from './dashboard/site.ts'
 import { startSite } from './dashboard/site.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const VNU = createRequire(import.meta.url).resolve('vnu-jar/build/dist/vnu.jar')
+const DESKTOP = { width: 1_280, height: 900 }
+const PHONE = { width: 360, height: 740 }
+/** Each page is opened in the first one, and is then shown in the others. Dark and contrast change colours alone. */
 const LOOKS = {
-  light: { colorScheme: 'light', viewport: { width: 1_280, height: 900 } },
-  dark: { colorScheme: 'dark', viewport: { width: 1_280, height: 900 } },
-  contrast: { contrast: 'more', viewport: { width: 1_280, height: 900 } },
-  phone: { colorScheme: 'light', viewport: { width: 360, height: 740 } },
+  light: { media: { colorScheme: 'light', contrast: 'no-preference' }, size: DESKTOP, rules: 'all' },
+  dark: { media: { colorScheme: 'dark', contrast: 'no-preference' }, size: DESKTOP, rules: 'of colours' },
+  contrast: { media: { colorScheme: 'light', contrast: 'more' }, size: DESKTOP, rules: 'of colours' },
+  phone: { media: { colorScheme: 'light', contrast: 'no-preference' }, size: PHONE, rules: 'all' },
 } as const
+type Look = keyof typeof LOOKS
+/** https://github.com/dequelabs/axe-core/blob/develop/doc/rule-descriptions.md */
+const OF_COLOURS = ['color-contrast', 'link-in-text-block']
 
 /** Each is a page that says why not. */
 const REFUSED = ['/nowhere', '/do/post/webhooks/replay?limit=none', '/search?q=nothing-is-so-named', '/search/payloads']
@@ -56,60 +63,143 @@ const faultsOf = (page: Page): Promise<string[]> =>
     return faults
   })()`)
 
-async function axe(page: Page): Promise<string[]> {
-  await page.evaluate(AXE)
-  return page.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+/** What axe finds on a page into which it was put. */
+function axe(page: Page, rules: 'all' | 'of colours'): Promise<string[]> {
+  const only = rules === 'all' ? '' : `, runOnly: { type: 'rule', values: ${JSON.stringify(OF_COLOURS)} }`
+  return page.evaluate(`axe.run(document, { resultTypes: ['violations']${only} }).then(({ violations }) =>
     violations.flatMap(({ id, nodes }) =>
       nodes.map(({ html, failureSummary }) => id + ': ' + html.slice(0, 150) + ' ' + failureSummary)))`)
 }
 
-describe.each(Object.keys(LOOKS) as (keyof typeof LOOKS)[])('to one who may operate, %s', (name) => {
-  it('each page is there, whole, quiet, and axe finds nothing', { timeout: 400_000 }, async () => {
-    const visit = await site.visit(browser, 'operate', LOOKS[name])
-    const faults: string[] = []
-    const seen = await crawl(site, visit, paths(), async (one) => {
-      if (one.status !== 200) faults.push(`${one.path}: ${one.status}`)
-      for (const fault of [...(await faultsOf(visit.page)), ...(await axe(visit.page))])
-        faults.push(`${one.path}: ${fault}`)
+describe('to one who may operate', () => {
+  const faults: Record<Look, string[]> = { light: [], dark: [], contrast: [], phone: [] }
+  let visit: Visit
+  let pages = 0
+
+  beforeAll(async () => {
+    visit = await site.visit(browser, 'operate')
+    const { page } = visit
+    const show = async ({ media, size }: (typeof LOOKS)[Look]): Promise<void> => {
+      await page.emulateMedia(media)
+      await page.setViewportSize(size)
+    }
+    pages = await crawl(site, paths(), async (path) => {
+      await show(LOOKS.light)
+      const status = (await page.goto(site.root + path))?.status()
+      if (status !== 200) faults.light.push(`${path}: ${status}`)
+      await page.evaluate(AXE)
+      for (const [name, look] of Object.entries(LOOKS) as [Look, (typeof LOOKS)[Look]][]) {
+        await show(look)
+        for (const fault of [...(await faultsOf(page)), ...(await axe(page, look.rules))])
+          faults[name].push(`${path}: ${fault}`)
+      }
+      return linksOf(page)
     })
-    await visit.context.close()
-    expect({ faults, complaints: visit.complaints }).toEqual({ faults: [], complaints: [] })
-    expect(seen.length).toBeGreaterThan(paths().length)
+  }, 400_000)
+  afterAll(() => visit?.context.close())
+
+  it.each(Object.keys(LOOKS) as Look[])('each page is there, whole, quiet, and axe finds nothing: %s', (name) => {
+    expect({ faults: faults[name], complaints: visit.complaints }).toEqual({ faults: [], complaints: [] })
+    expect(pages).toBeGreaterThan(paths().length)
+  })
+
+  it('dark and high contrast change nothing but colours, which are variables', () => {
+    const css = readFileSync('src/api/dashboard/frame/assets/dashboard.css', 'utf8')
+    const blocks = [...css.matchAll(/@media \(prefers-[^{]*\{\s*:root \{([^}]*)\}\s*\}/g)].map(([, text = '']) => text)
+    expect(blocks).toHaveLength(css.split('(prefers-').length - 1)
+    for (const line of blocks.flatMap((text) => text.split(';'))) expect(line.trim()).toMatch(/^(--[a-z0-9]+: .*)?$/)
+    // On its way from one colour to the other a text is of neither.
+    expect(css).not.toMatch(/transition|animation/)
   })
 })
 
 it('a reader sees each page, and on none of them a form that changes anything', { timeout: 300_000 }, async () => {
-  const visit = await site.visit(browser, 'read')
+  const { context } = await site.visit(browser, 'read')
   const faults: string[] = []
-  await crawl(site, visit, paths(false), async (one) => {
-    if (one.status !== 200) faults.push(`${one.path}: ${one.status}`)
-    const forms: string[] = await visit.page.evaluate(
-      `[...document.querySelectorAll('form[method=post]')].map((form) => form.getAttribute('action'))`,
-    )
-    const acts = await visit.page.locator('a[href*="/do/"]').count()
-    faults.push(...forms.filter((action) => !action.endsWith('/logout')).map((action) => `${one.path}: ${action}`))
-    if (acts > 0) faults.push(`${one.path}: ${acts} links to acts`)
+  await crawl(site, paths(false), async (path) => {
+    const answer = await context.request.get(site.root + path, { headers: { accept: 'text/html' } })
+    if (answer.status() !== 200) faults.push(`${path}: ${answer.status()}`)
+    const { forms, links } = formsAndLinks(await answer.text(), answer.url())
+    faults.push(...forms.filter((action) => !action.endsWith('/logout')).map((action) => `${path}: ${action}`))
+    faults.push(...links.filter((link) => link.includes('/do/')).map((link) => `${path}: ${link}`))
+    return links
   })
   for (const path of ACT_PATHS.map((of) => of(site.rows)).filter((each) => each.startsWith('/do/')))
-    expect([path, (await visit.page.goto(site.root + path))?.status()]).toEqual([path, 403])
-  await visit.context.close()
+    expect([path, (await context.request.get(site.root + path)).status()]).toEqual([path, 403])
+  await context.close()
   expect(faults).toEqual([])
 })
 
+/** Of the text of a page, as no script has changed it: where its forms post to, and where its links lead to. */
+function formsAndLinks(html: string, url: string): { forms: string[]; links: string[] } {
+  const [forms, links]: [string[], string[]] = [[], []]
+  const parser = new Parser({
+    onopentag(name, { method, action = '', href }) {
+      if (name === 'form' && method?.toLowerCase() === 'post') forms.push(action)
+      if (name === 'a' && href !== undefined) links.push(new URL(href, url).href)
+    },
+  })
+  parser.end(html)
+  return { forms, links }
+}
+
 describe('without script', () => {
+  interface Seen {
+    readonly path: string
+    readonly status: number
+    readonly headings: number
+    readonly text: string
+    readonly policy: string
+  }
+  const seen: Seen[] = []
   let visit: Visit
+
   beforeAll(async () => {
     visit = await site.visit(browser, 'operate', { javaScriptEnabled: false })
-  })
-  afterAll(() => visit.context.close())
+    const { page } = visit
+    for (const path of [...paths(), ...REFUSED]) {
+      const answer = await page.goto(site.root + path)
+      seen.push({
+        path,
+        status: answer?.status() ?? 0,
+        headings: await page.locator('h1').count(),
+        text: (await answer?.text()) ?? '',
+        policy: (await answer?.headerValue('content-security-policy')) ?? '',
+      })
+    }
+  }, 300_000)
+  afterAll(() => visit?.context.close())
 
-  it('each page is there', { timeout: 300_000 }, async () => {
-    const faults: string[] = []
-    await crawlWithoutScript(visit, async (path, status) => {
-      if (status !== 200) faults.push(`${path}: ${status}`)
-      if (status === 200 && (await visit.page.locator('h1').count()) !== 1) faults.push(`${path}: no h1`)
+  it('each page is there', () => {
+    const ours = seen.filter(({ path }) => !REFUSED.includes(path))
+    const wrong = ours.filter(({ status, headings }) => status !== 200 || headings !== 1)
+    expect(wrong.map(({ path, status, headings }) => [path, status, headings])).toEqual([])
+    expect(ours).toHaveLength(paths().length)
+  })
+
+  it('the Nu HTML checker finds nothing, nor the CSP evaluator above low', { timeout: 300_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'dashboard-'))
+    const weak = new Set<string>()
+    for (const [n, { text, policy }] of seen.entries()) {
+      writeFileSync(join(folder, `${n}.html`), text)
+      for (const { severity, directive, description } of new CspEvaluator(new CspParser(policy).csp).evaluate())
+        if (severity < Severity.INFO) weak.add(`${directive}: ${description}`)
+    }
+    const files = seen.map((_, n) => join(folder, `${n}.html`))
+    const checked = await promisify(execFile)(
+      'java',
+      ['-jar', VNU, '--format', 'json', '--exit-zero-always', ...files],
+      { maxBuffer: 64 * 1_048_576 },
+    )
+    rmSync(folder, { recursive: true })
+    const { messages } = JSON.parse(checked.stderr) as {
+      messages: { url: string; message: string; extract?: string }[]
+    }
+    const found = messages.map(({ url, message, extract = '' }) => {
+      const { path } = seen[Number.parseInt(url.slice(url.lastIndexOf('/') + 1), 10)] ?? { path: url }
+      return `${path}: ${message} ${extract}`
     })
-    expect(faults).toEqual([])
+    expect({ found, weak: [...weak] }).toEqual({ found: [], weak: [] })
   })
 
   it('an act on all that a filter finds is asked, done, and told', async () => {
@@ -126,48 +216,6 @@ describe('without script', () => {
   })
 })
 
-/** Without script there is no evaluating of it either: the links are those of the text. */
-async function crawlWithoutScript(
-  { page }: Visit,
-  look: (path: string, status: number) => Promise<void>,
-): Promise<void> {
-  for (const path of paths()) {
-    const answer = await page.goto(site.root + path)
-    await look(path, answer?.status() ?? 0)
-  }
-}
-
-it('the Nu HTML checker finds nothing, nor the CSP evaluator above low', { timeout: 300_000 }, async () => {
-  const { context, page } = await site.visit(browser, 'operate', { javaScriptEnabled: false })
-  const folder = mkdtempSync(join(tmpdir(), 'dashboard-'))
-  const weak = new Set<string>()
-  const files = new Map<string, string>()
-  for (const path of [...paths(), ...REFUSED]) {
-    const answer = await page.goto(site.root + path)
-    if (answer === null) continue
-    files.set(`${files.size}.html`, path)
-    writeFileSync(join(folder, `${files.size - 1}.html`), await answer.text())
-    const policy = (await answer.headerValue('content-security-policy')) ?? ''
-    for (const { severity, directive, description } of new CspEvaluator(new CspParser(policy).csp).evaluate())
-      if (severity < Severity.INFO) weak.add(`${directive}: ${description}`)
-  }
-  await context.close()
-  const checked = await promisify(execFile)(
-    'java',
-    ['-jar', VNU, '--format', 'json', '--exit-zero-always', ...[...files.keys()].map((name) => join(folder, name))],
-    { maxBuffer: 64 * 1_048_576 },
-  )
-  rmSync(folder, { recursive: true })
-  const { messages } = JSON.parse(checked.stderr) as {
-    messages: { url: string; message: string; extract?: string }[]
-  }
-  const found = messages.map(({ url, message, extract = '' }) => {
-    const name = url.slice(url.lastIndexOf('/') + 1)
-    return `${files.get(name)}: ${message} ${extract}`
-  })
-  expect({ found, weak: [...weak] }).toEqual({ found: [], weak: [] })
-})
-
 it('behind TLS and under a path each page, its files, its forms and its stream are found', {
   timeout: 300_000,
 }, async () => {
@@ -180,14 +228,13 @@ it('behind TLS and under a path each page, its files, its forms and its stream a
       if (!request.url().startsWith(`${behind.root}`)) strayed.add(request.url())
     })
     const faults: string[] = []
-    await crawl(
-      behind,
-      visit,
-      PATHS.map((path) => path(behind.rows)),
-      async (one) => {
-        if (one.status !== 200) faults.push(`${one.path}: ${one.status}`)
-      },
-    )
+    // What links lead to is made by the same code: here they are only read.
+    for (const path of [...PATHS, ...ACT_PATHS].map((of) => of(behind.rows))) {
+      const status = (await page.goto(behind.root + path))?.status()
+      if (status !== 200) faults.push(`${path}: ${status}`)
+      for (const link of await linksOf(page))
+        if (link.startsWith(behind.origin) && !link.startsWith(`${behind.origin}/tools/`)) strayed.add(link)
+    }
     expect({ faults, strayed: [...strayed] }).toEqual({ faults: [], strayed: [] })
     await page.goto(`${behind.root}/integrations`)
     await page.getByRole('button', { name: 'Live: on' }).waitFor()

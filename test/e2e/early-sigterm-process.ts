@@ -1,4 +1,4 @@
-/** The module that the processes of early-sigterm.e2e.test.ts load: it asks its own process to stop when SIGTERM_AT says. */
+/** The module that the processes of early-sigterm.ts load: it asks its own process to stop when SIGTERM_AT says. */
 import { createIntegrations } from '../../src/index.ts'
 import { webhookProvider } from '../support/providers.ts'
 

@@ -1,6 +1,6 @@
 /**
  * The Temporal UI as an operator's control panel, in a real browser: a sync run is started, paused, asked how far it is, and
- * resumed, by what anybody sees on the page.
+ * resumed, by what anybody sees on the page. And what needs such a stack for a moment, without Schedules: reconciliation.
  *
  * `SCREENSHOTS=1` writes the pictures of docs/temporal-ui.md anew.
  */
@@ -8,6 +8,7 @@ import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { post } from '../../dev/traffic.ts'
 import type { SyncProgress } from '../../src/syncs/sync-jobs.ts'
 import { startChromium } from './chromium.ts'
 import type { OwnStack } from './own-stack.ts'
@@ -159,4 +160,20 @@ describe('the Temporal UI', () => {
     await page.getByText('"idempotency_keys"').first().waitFor()
     await takePicture('command')
   }, 60_000)
+})
+
+it('reconciliation finds a delivery that never arrived, and the worker handles it', async () => {
+  const { integrationId, integrations, sandboxUrl, sql } = stack
+  // Younger ones may still arrive by themselves.
+  const lost = (await post(`${sandboxUrl}/_sandbox/deliveries`, { count: 1, secondsAgo: 600 })) as {
+    deliveries: { guid: string }[]
+  }
+  expect(await integrations.webhooks.reconcile({ integrationId })).toEqual({
+    ...{ integrations: 1, seen: 1, known: 0, inserted: 1, tooLarge: 0, capped: 0, failed: 0, skipped: 0 },
+    reasons: [],
+  })
+  await until('the delivery is processed', async () => {
+    const rows = await sql`select delivery_id from integration_webhooks where status = 'processed'`
+    return rows.length === 1 && rows[0]?.delivery_id === lost.deliveries[0]?.guid
+  })
 })

@@ -174,7 +174,7 @@ const RESTORE = `drop schema if exists durable_rehearsal cascade; ${PLAYED.map(
   .map((table) => `select setval(pg_get_serial_sequence('public.${table}', 'id'), 1000)`)
   .join('; ')}`
 
-export async function copyOf(url: string): Promise<TestDatabase> {
+async function copyOf(url: string): Promise<TestDatabase> {
   const [from, name] = [new URL(url).pathname.slice(1), `copy_${randomBytes(8).toString('hex')}`]
   const asAdmin = async (work: (sql: Sql) => Promise<unknown>): Promise<void> => {
     const sql = postgres(inject('postgresUrl'), { max: 1, fetch_types: false, onnotice: () => {} })

@@ -5,7 +5,7 @@ import { findPackage } from './python-environment.ts'
 import type { StripePeer } from './stripe-peer.ts'
 import { startStripePeer } from './stripe-peer.ts'
 
-export const AUTHLIB: PythonPackage = {
+const AUTHLIB: PythonPackage = {
   name: 'authlib',
   version: '1.9.10',
   module: 'authlib.oauth2.rfc7523',

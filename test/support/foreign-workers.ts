@@ -9,7 +9,7 @@ import type { PythonPackage } from './python-environment.ts'
 import { findPackage } from './python-environment.ts'
 
 const constraints = join(import.meta.dirname, 'temporalio-constraints.txt')
-export const TEMPORALIO: PythonPackage = { name: 'temporalio', version: '1.35.0', module: 'temporalio', constraints }
+const TEMPORALIO: PythonPackage = { name: 'temporalio', version: '1.35.0', module: 'temporalio', constraints }
 export const STANDARDWEBHOOKS: PythonPackage = {
   ...{ name: 'standardwebhooks', version: '1.1.0', module: 'standardwebhooks', constraints },
 }

@@ -25,7 +25,7 @@ const Answer = z.object({
   meta: z.object({ next: z.string().nullable() }),
 })
 
-export class RowSynced extends SyncItemEvent<Row> {
+class RowSynced extends SyncItemEvent<Row> {
   static override readonly type = 'paged.row'
   static override readonly schema = Listed
 }

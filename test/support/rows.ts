@@ -129,3 +129,37 @@ export async function logsOf(
     .orderBy(tables.logs.id)
   return rows.filter((row) => row.operation === operation)
 }
+
+/** Every integration, by id. */
+export async function allIntegrations({ integrations }: TestIntegrations): Promise<Integration[]> {
+  const found: Integration[] = []
+  for await (const integration of integrations.list()) found.push(integration)
+  return found
+}
+
+/** Statements of the database that wait for a lock. */
+export async function waitingForLocks({ sql }: TestIntegrations): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  return row?.count ?? -1
+}
+
+/** Statements that Drizzle sends meanwhile. */
+export async function countStatements(
+  { framework: { db } }: TestIntegrations,
+  work: () => Promise<unknown>,
+): Promise<number> {
+  const { session } = db._
+  const prepareQuery = session.prepareQuery.bind(session)
+  let statements = 0
+  session.prepareQuery = (...given) => {
+    statements += 1
+    return prepareQuery(...given)
+  }
+  try {
+    await work()
+  } finally {
+    session.prepareQuery = prepareQuery
+  }
+  return statements
+}

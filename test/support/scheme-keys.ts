@@ -19,7 +19,7 @@ export interface SchemeKeys {
   readonly keyId: string
 }
 
-export const KEY_ID = 'key-1'
+const KEY_ID = 'key-1'
 
 /** @param certificateUrl where the certificate is; default: anywhere */
 export function schemeKeys(scheme: SignatureScheme, certificateUrl?: string): SchemeKeys {

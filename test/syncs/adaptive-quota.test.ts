@@ -8,12 +8,12 @@ import {
   adaptiveInterval,
   callsOf,
   changesPerSecond,
-  meanAgeSeconds,
   NO_FIGURES,
   observed,
   priceFor,
   quotaBudget,
 } from '../../src/syncs/adaptive-rules.ts'
+import { meanAgeSeconds } from './adaptive-age.ts'
 
 const TENANTS = 200
 const BOUNDS = { least: 30, most: 3_600 }

@@ -7,13 +7,13 @@ import {
   changesPerSecond,
   intervalAt,
   limitBudget,
-  meanAgeSeconds,
   NO_FIGURES,
   observed,
   priceFor,
   quotaBudget,
   shownInterval,
 } from '../../src/syncs/adaptive-rules.ts'
+import { meanAgeSeconds } from './adaptive-age.ts'
 
 const BOUNDS = { least: 60, most: 3_600 }
 const WIDE = { least: 1e-3, most: 1e9 }

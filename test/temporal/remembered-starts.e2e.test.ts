@@ -129,7 +129,8 @@ async function firstRun(id: number, begun: Occasion | undefined): Promise<void> 
   await begun?.happened
 }
 
-describe('asks during a run', () => {
+/** Beside each other: each has an integration of its own, and waits; one for half a minute. */
+describe.concurrent('asks during a run', () => {
   it('fifty at once are exactly one further run, which follows at once', async () => {
     const { id, begun, over } = await gated(2)
     const first = await start(id)
@@ -239,26 +240,12 @@ describe('asks during a run', () => {
     over[0]?.happen()
     await runsEnded(id, ['success'])
     await noMoreThan(id, 1)
-    expect(ours.lines.filter((line) => line.fields.event === 'sync.start_forgotten')).toMatchObject([
-      { fields: { integration: id } },
-    ])
-  })
-
-  it('outlive the worker: the next one begins the run', async () => {
-    const { id, begun, over } = await gated(2)
-    await firstRun(id, begun[0])
-    await start(id)
-    const stopped = ours.stop()
-    over[0]?.happen()
-    await stopped
-    ours = await deploy()
-    await vi.waitFor(async () => expect((await runsOf(id)).length).toBeGreaterThan(1), IN_TIME)
-    over[1]?.happen()
-    await runsEnded(id, ['success', 'success'])
+    const told = ours.lines.filter(({ fields }) => fields.event === 'sync.start_forgotten' && fields.integration === id)
+    expect(told).toHaveLength(1)
   })
 })
 
-describe('a start for later', () => {
+describe.concurrent('a start for later', () => {
   it('begins once its moment has come, not before', async () => {
     const { id, over } = await gated(1)
     over[0]?.happen()
@@ -287,4 +274,18 @@ describe('a start for later', () => {
     expect(performance.now() - startedAt).toBeGreaterThan(4_500)
     await vi.waitFor(async () => expect((await runsOf(id))[0]?.status).toBe('success'), SOON)
   })
+})
+
+// Last, and alone: it stops the worker of the others.
+it('asks outlive the worker: the next one begins the run', async () => {
+  const { id, begun, over } = await gated(2)
+  await firstRun(id, begun[0])
+  await start(id)
+  const stopped = ours.stop()
+  over[0]?.happen()
+  await stopped
+  ours = await deploy()
+  await vi.waitFor(async () => expect((await runsOf(id)).length).toBeGreaterThan(1), IN_TIME)
+  over[1]?.happen()
+  await runsEnded(id, ['success', 'success'])
 })

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Hono } from 'hono'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, it } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -11,20 +11,15 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
 import { CREDENTIALS, sign, webhookProvider } from '../support/providers.ts'
+import { waitingForLocks } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
 
 /** GitHub hangs up then. */
 const HANGS_UP_MS = 10_000
 const BODY = '{"n":1}'
 
-let database: TestDatabase
-
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
-
-describe.each([
+/** Beside each other, in a database each: both wait for their limits. */
+describe.concurrent.each([
   {
     connection: 'that leads to the server itself',
     query: '',
@@ -38,16 +33,21 @@ describe.each([
     message: 'a delivery could not be stored',
   },
 ])('a locked table of webhooks, over a connection $connection', ({ query, error, message }) => {
+  let database: TestDatabase
   let test: TestIntegrations
   let api: Hono
   let integration: Integration
 
   beforeAll(async () => {
+    database = await createTestDatabase()
     test = testIntegrations(`${database.url}${query}`, { providers: { acme: webhookProvider() } })
     api = createApi(test.integrations)
     integration = await test.integrations.create({ provider: 'acme', name: 'Ours', credentials: CREDENTIALS })
   })
-  afterAll(() => test.close())
+  afterAll(async () => {
+    await test?.close()
+    await database?.drop()
+  })
 
   async function deliver(id: string): Promise<Response> {
     const headers = { 'x-signature': sign(BODY), 'x-delivery': id, 'x-event': 'thing.made' }
@@ -57,16 +57,12 @@ describe.each([
     test.sql<{ delivery_id: string }[]>`
       select delivery_id from integration_webhooks where delivery_id in ${test.sql(ids)}`
 
-  /** Statements of the database that wait for a lock. */
-  async function waiting(): Promise<number> {
-    const [row] = await test.sql<{ waiting: number }[]>`
-      select count(*)::int as waiting from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`
-    return row?.waiting ?? -1
-  }
-
-  it('is answered 503 in time, also to those that wait behind others; nothing is stored, and a repeat is stored once', async () => {
-    const lock = await locked()
+  it('is answered 503 in time, also to those that wait behind others; nothing is stored, and a repeat is stored once', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const lock = await locked(database)
+    onTestFinished(() => lock.end())
     const ids = Array.from({ length: 8 }, () => randomUUID())
     const linesBefore = test.lines.length
     const begunAt = performance.now()
@@ -81,7 +77,7 @@ describe.each([
       expect(line).toMatchObject({ level: 'error', message, fields: { ...of, error: expect.stringContaining(error) } })
     }
 
-    await expect.poll(waiting, SOON).toBe(0)
+    await expect.poll(() => waitingForLocks(test), SOON).toBe(0)
     await lock.release()
     expect(await stored(ids)).toEqual([])
     expect((await deliver(ids[0] as string)).status).toBe(200)
@@ -91,8 +87,8 @@ describe.each([
 })
 
 /** As a forgotten session of psql holds it. */
-async function locked(): Promise<{ release(): Promise<void> }> {
-  const holder: Sql = postgres(database.url, { max: 1, onnotice: () => {} })
+async function locked({ url }: TestDatabase): Promise<{ release(): Promise<void>; end(): Promise<void> }> {
+  const holder: Sql = postgres(url, { max: 1, onnotice: () => {} })
   const [held, over] = [occasion(), occasion()]
   const session = holder.begin(async (tx) => {
     await tx`lock table integration_webhooks in exclusive mode`
@@ -103,10 +99,10 @@ async function locked(): Promise<{ release(): Promise<void> }> {
     over.happen()
     await session
   }
-  onTestFinished(async () => {
+  const end = async (): Promise<void> => {
     await release()
     await holder.end()
-  })
+  }
   await held.happened
-  return { release }
+  return { release, end }
 }

@@ -9,7 +9,7 @@ export interface Thing {
   readonly isPoisonous?: boolean
 }
 
-export const splitThings = (request: WebhookRequest): WebhookPart[] =>
+const splitThings = (request: WebhookRequest): WebhookPart[] =>
   (request.json() as unknown as Thing[]).map((thing) => ({ id: thing.id, type: thing.type, payload: { ...thing } }))
 
 export function splitProvider(overrides: Partial<HandlesWebhooks> = {}): HandlesWebhooks {

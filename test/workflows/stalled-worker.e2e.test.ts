@@ -40,7 +40,8 @@ interface HistoryClass {
   readonly temporal: { api: { history: { v1: { History: { fromObject(json: object): { events: never[] } } } } } }
 }
 
-it('every run, incident and command that it had under way ends, and its history is replayed', async () => {
+// Beside each other: each has a worker of its own, and waits while that one stands still.
+it.concurrent('every run, incident and command that it had under way ends, and its history is replayed', async () => {
   silenceTemporal()
   const bundle = installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE
   const server = await shareDevServer()
@@ -79,7 +80,7 @@ it('every run, incident and command that it had under way ends, and its history 
   }
 })
 
-it('a workflow that is in the middle of its code goes on there, and is not cut off', async () => {
+it.concurrent('a workflow that is in the middle of its code goes on there, and is not cut off', async () => {
   silenceTemporal()
   const folder = await mkdtemp(join(tmpdir(), 'durable-stalled-'))
   const server = await shareDevServer()

@@ -28,7 +28,7 @@ export function checkedBaseUrl(baseUrl: string = STRIPE_API): string {
 }
 
 /** Sent with every call, so that answers have the shape of the SDK's types, also with a newer SDK. */
-export const STRIPE_API_VERSION = '2026-10-28.endive' satisfies Stripe.LatestApiVersion
+const STRIPE_API_VERSION = '2026-10-28.endive' satisfies Stripe.LatestApiVersion
 /** Limit of one attempt. `request()` enforces it: the transport has no timer. */
 const TIMEOUT_MS = 30_000
 

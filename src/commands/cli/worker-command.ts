@@ -136,8 +136,8 @@ function withoutWords({ code, message }: FailureDocument['error']): FailureDocum
   return { code, message: `${name}, which is not an error of ours: the worker's log has it, under command.failed.` }
 }
 
-/** The worker goes on with it. */
-function leftOpen(integrations: Integrations): Integrations {
+/** The object as a command may have it, which closes it at its end. */
+export function leftOpen(integrations: Integrations): Integrations {
   return Object.assign(Object.create(integrations), { close: async () => {} }) as Integrations
 }
 

@@ -6,13 +6,18 @@ import { capped, counted, fault, MAX_LOOKED_AT, moment, psqlCommand } from './do
 /** Our own statements hold locks for milliseconds. A provider hangs up after some ten seconds. */
 const WAITING_SECONDS = 5
 
-export const databaseBlocked: Check = {
-  name: 'database.blocked',
-  needs: ['database.reachable'],
-  async look(_, { askAside }) {
-    const holders = await askAside((sql) => lockHolders(sql))
-    return capped(holders.map(about), `No session of ours has waited for a lock for ${WAITING_SECONDS} s.`)
-  },
+export const databaseBlocked = blockedFor(WAITING_SECONDS)
+
+/** @param seconds that a session of ours has waited for at least */
+export function blockedFor(seconds: number): Check {
+  return {
+    name: 'database.blocked',
+    needs: ['database.reachable'],
+    async look(_, { askAside }) {
+      const holders = await askAside((sql) => lockHolders(sql, seconds))
+      return capped(holders.map(about), `No session of ours has waited for a lock for ${seconds} s.`)
+    },
+  }
 }
 
 interface LockHolder {
@@ -79,7 +84,7 @@ function standing({ state, kind, stateSince, transactionSince, role }: LockHolde
  * Sessions that wait behind others that wait are counted for the one at their head. Locks and pids are seen by every role; state and
  * moments by a role with pg_read_all_stats, or of the same user. No table of ours is read, so nothing here waits for a lock on one.
  */
-export async function lockHolders(sql: Connection['sql'], { seconds = WAITING_SECONDS } = {}): Promise<LockHolder[]> {
+export async function lockHolders(sql: Connection['sql'], seconds: number): Promise<LockHolder[]> {
   const rows = await sql<(Omit<LockHolder, 'tables'> & { tables: string })[]>`
     with recursive asked as materialized (
       select pid, relation, waitstart from pg_locks where not granted

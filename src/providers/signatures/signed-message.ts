@@ -91,7 +91,7 @@ export function sortedForm(request: WebhookRequest): string {
 }
 
 /** The base URL or metadata `webhook_url` says how the provider spells it; the query is that of the delivery. */
-export function publicUrl({ url }: WebhookRequest, { metadata, baseUrl }: SignedFrom): string | null {
+function publicUrl({ url }: WebhookRequest, { metadata, baseUrl }: SignedFrom): string | null {
   const mark = url.indexOf('?')
   const [path, query] = mark < 0 ? [url, ''] : [url.slice(0, mark), url.slice(mark)]
   const { webhook_url: registered } = metadata

@@ -155,10 +155,10 @@ async function transactions(): Promise<number> {
 
 describe('four processes under one limit', () => {
   it.each([
-    { window: 'fixed' as const, limit: LIMIT, windowSeconds: 1, seconds: 10, callers: 60 },
+    { window: 'fixed' as const, limit: LIMIT, windowSeconds: 1, seconds: 3, callers: 60 },
     { window: 'sliding' as const, limit: LIMIT, windowSeconds: 1, seconds: 10, callers: 60 },
     // More callers would ask for more than an admission gives beyond them; and a slow machine must be able to ask for all of it.
-    { window: 'fixed' as const, limit: LEASING_LIMIT, windowSeconds: 4, seconds: 12, callers: 30 },
+    { window: 'fixed' as const, limit: LEASING_LIMIT, windowSeconds: 4, seconds: 8, callers: 30 },
   ])('never exceed it, and use it: $limit in $windowSeconds s, $window', async (given) => {
     const { window, limit, windowSeconds, seconds, callers } = given
     const windowMs = windowSeconds * 1_000

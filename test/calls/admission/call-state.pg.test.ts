@@ -113,31 +113,6 @@ describe('a call that succeeds', () => {
     expect(execute.mock.calls.length).toBeLessThanOrEqual(6)
   })
 
-  it('has its row, also when Postgres comes back nine seconds after it was made', async () => {
-    const integration = await makeIntegration(test, 'plain')
-    const { db, callDb } = test.framework
-    // A connection that is refused takes its time, too.
-    const away = async () => {
-      await sleep(200)
-      throw Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' })
-    }
-    let asked = 0
-    const whileAway = [db, callDb].map((one) => {
-      const execute = vi.spyOn(one, 'execute').mockImplementation((() => {
-        asked += 1
-        return away()
-      }) as never)
-      return execute
-    })
-    const settling = settled(test.framework, integration, outcome())
-    // After 0, 0.7, 1.9, 4.1 and 7.3 s; the last one comes 9.5 s after the first.
-    await vi.waitFor(() => expect(asked).toBe(5), SOON)
-    for (const execute of whileAway) execute.mockRestore()
-    const { rowId } = await settling
-    expect(rowId).not.toBeNull()
-    expect(test.lines.filter(({ fields }) => fields.event === 'request.outcome_lost')).toEqual([])
-  })
-
   it('keeps its row when another one that it was joined with can not be written', async () => {
     const integration = await makeIntegration(test, 'plain')
     const first = settled(test.framework, integration, outcome())
@@ -394,10 +369,24 @@ describe('while Postgres is away', () => {
     expect(asked).not.toHaveBeenCalled()
   })
 
-  it('after a call: three tries, an error line, and the caller keeps what the provider said', {
-    timeout: 60_000,
-  }, async () => {
+  it('for a moment after a call: the row is written once it is back', async () => {
     const { behind, proxy } = await behindProxy()
+    const integration = await behind.integrations.get((await makeIntegration(test, 'plain')).id)
+    await integration.request('/things', 'GET', () => {
+      proxy.cut({ untilRefused: 1 })
+      return { id: 7 }
+    })
+    const rows = await test.sql`select endpoint from integration_requests where integration_id = ${integration.id}`
+    expect(rows).toEqual([{ endpoint: '/things' }])
+  })
+})
+
+/** Beside each other: each waits for some ten seconds, on a framework of its own. A spy of `vi` would end with the other's test. */
+describe.concurrent('while Postgres is away for seconds', { timeout: 60_000 }, () => {
+  it('after a call: three tries, an error line, and the caller keeps what the provider said', async ({
+    onTestFinished,
+  }) => {
+    const { behind, proxy } = await behindProxy(onTestFinished)
     const integration = await behind.integrations.get((await makeIntegration(test, 'plain')).id)
     const startedAt = performance.now()
     const answer = await integration.request('/things', 'GET', () => {
@@ -413,15 +402,32 @@ describe('while Postgres is away', () => {
     ])
   })
 
-  it('for a moment after a call: the row is written once it is back', async () => {
-    const { behind, proxy } = await behindProxy()
-    const integration = await behind.integrations.get((await makeIntegration(test, 'plain')).id)
-    await integration.request('/things', 'GET', () => {
-      proxy.cut({ untilRefused: 1 })
-      return { id: 7 }
+  it('a call that succeeds has its row, also when Postgres comes back nine seconds after it was made', async ({
+    onTestFinished,
+  }) => {
+    const apart = testIntegrations(database.url, { encryptionKeys, providers })
+    onTestFinished(() => apart.close())
+    const integration = await apart.integrations.get((await makeIntegration(test, 'plain')).id)
+    let asked = 0
+    // A connection that is refused takes its time, too.
+    const away = async () => {
+      asked += 1
+      await sleep(200)
+      throw Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' })
+    }
+    const connections = [apart.framework.db, apart.framework.callDb]
+    const backs = connections.map((one) => {
+      const { execute } = one
+      Object.assign(one, { execute: away })
+      return () => Object.assign(one, { execute })
     })
-    const rows = await test.sql`select endpoint from integration_requests where integration_id = ${integration.id}`
-    expect(rows).toEqual([{ endpoint: '/things' }])
+    const settling = settled(apart.framework, integration, outcome())
+    // After 0, 0.7, 1.9, 4.1 and 7.3 s; the last one comes 9.5 s after the first.
+    await vi.waitFor(() => expect(asked).toBe(5), SOON)
+    for (const back of backs) back()
+    const { rowId } = await settling
+    expect(rowId).not.toBeNull()
+    expect(apart.lines.filter(({ fields }) => fields.event === 'request.outcome_lost')).toEqual([])
   })
 })
 
@@ -432,7 +438,7 @@ interface Proxy {
 }
 
 /** A framework whose way to Postgres can be cut. */
-async function behindProxy(): Promise<{ behind: TestIntegrations; proxy: Proxy }> {
+async function behindProxy(atEnd = onTestFinished): Promise<{ behind: TestIntegrations; proxy: Proxy }> {
   const target = new URL(database.url)
   const open = new Set<Socket>()
   let toRefuse = 0
@@ -463,7 +469,7 @@ async function behindProxy(): Promise<{ behind: TestIntegrations; proxy: Proxy }
   url.hostname = '127.0.0.1'
   url.port = String((server.address() as AddressInfo).port)
   const behind = testIntegrations(url.href, { encryptionKeys, providers, pool: { max: 1 } })
-  onTestFinished(async () => {
+  atEnd(async () => {
     toRefuse = 0
     await behind.close()
     server.close()

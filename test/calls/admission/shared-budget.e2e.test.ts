@@ -11,7 +11,8 @@ afterAll(async () => {
   await postgres?.release()
 })
 
-it('never sends more than the limit, serves all alike, and goes on when a process is killed', async () => {
+// Beside each other: each has processes, a provider and a database of its own, and lasts for twenty seconds.
+it.concurrent('never sends more than the limit, serves all alike, and goes on when a process is killed', async () => {
   const three = { integrations: 8, callers: 2, everyMs: 0 }
   const told = await runShared({
     ...{ limit: 80, seconds: 2, processes: [three, three, three], lastsMs: 20_000, killsAtMs: 14_000 },
@@ -30,7 +31,7 @@ it('never sends more than the limit, serves all alike, and goes on when a proces
   expect(Math.max(...calls)).toBeLessThanOrEqual(1.2 * mean)
 })
 
-it('serves quiet integrations at once beside a greedy one', async () => {
+it.concurrent('serves quiet integrations at once beside a greedy one', async () => {
   const greedy = { integrations: 1, callers: 60, everyMs: 0 }
   const quiet = { integrations: 10, callers: 1, everyMs: 1_000 }
   const told = await runShared({

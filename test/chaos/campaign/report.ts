@@ -39,7 +39,7 @@ const TIME = /^(\S+) .*"time":"([^"]+)"/
 const JUMP_MS = 5_000
 
 /** What shows in the lines of the processes: a campaign whose faults no process noticed has tested nothing. */
-export function signsOf(lines: readonly string[]): string {
+function signsOf(lines: readonly string[]): string {
   const with_ = (what: string): number => lines.filter((line) => line.includes(what)).length
   const lastMs = new Map<string, number>()
   let jumps = 0

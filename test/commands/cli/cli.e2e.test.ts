@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import type { Integrations } from '../../../src/create-integrations.ts'
 import { createIntegrations } from '../../../src/create-integrations.ts'
 import type { TestDatabase } from '../../support/database.ts'
@@ -65,12 +65,9 @@ beforeAll(async () => {
   ids = { kept: await make('kept'), deleted: await make('deleted'), erased: await make('erased') }
 })
 
-afterEach(() => {
-  for (const child of children) child.kill('SIGKILL')
-  children.clear()
-})
-
 afterAll(async () => {
+  // Those of a test that failed.
+  for (const child of children) child.kill('SIGKILL')
   await integrations.close()
   await rm(root, { recursive: true, force: true })
   await database.drop()
@@ -117,29 +114,23 @@ function document(out: string): unknown {
   return JSON.parse(out)
 }
 
-/** Commands by what they need: the host only, the tables, or Temporal as well. All of them by each way: test/e2e/commands-three-ways. */
-const COMMANDS: [string, 'no host' | 'nothing' | 'tables' | 'Temporal', () => string[]][] = [
+/** Commands by what they need: the host only, or the tables as well. All of them by each way: test/e2e/commands-three-ways. */
+const COMMANDS: [string, 'no host' | 'nothing' | 'tables', () => string[]][] = [
   ['migrate', 'tables', () => []],
   ['config', 'nothing', () => []],
   ['keys generate', 'no host', () => []],
   ['install demo', 'tables', () => ['--name', `n${Math.random()}`, '--credential', 'token=env:DEMO_TOKEN']],
   ['list', 'tables', () => []],
-  ['sync --integration', 'Temporal', () => [String(ids.kept)]],
 ]
 
 const words = (name: string, args: () => string[]): string[] => [...name.split(' '), ...args(), '--json']
 
 describe('every command with --json', () => {
-  it.each(COMMANDS)('%s (needs %s): 0, or 2 for Temporal', async (name, needs, args) => {
+  it.each(COMMANDS)('%s (needs %s): 0', async (name, needs, args) => {
     // The default logger is talkative: its lines are no result.
     const { code, out, err } = await ended(cli(words(name, args), { LOG_LEVEL: 'trace' }))
-    if (needs === 'Temporal') {
-      expect(document(out)).toMatchObject({ error: { code: 'backend_unreachable' } })
-      expect(code).toBe(2)
-    } else {
-      expect(document(out)).not.toHaveProperty('error')
-      expect({ code, err }).toMatchObject({ code: 0 })
-    }
+    expect(document(out)).not.toHaveProperty('error')
+    expect({ code, err }).toMatchObject({ code: 0 })
     expect(err.includes('the host is loading')).toBe(needs !== 'no host')
   })
 
@@ -181,17 +172,6 @@ describe('every command with --json', () => {
     })
     expect((await ended(cli(['migrate', '--json'], env))).code).toBe(0)
     expect(document((await ended(cli(['list', '--json'], env))).out)).toEqual([])
-  })
-
-  it('delete and erase', async () => {
-    const deleted = await ended(cli(['delete', String(ids.deleted), '--yes', '--force', '--json']))
-    // Whether a run lives is asked of Temporal.
-    expect(deleted.code).toBe(2)
-    expect(document(deleted.out)).toMatchObject({ error: { code: 'backend_unreachable' } })
-    expect((await integrations.find(ids.deleted))?.id).toBe(ids.deleted)
-    const unasked = await ended(cli(['erase', String(ids.erased), '--json']))
-    expect(unasked.code).toBe(1)
-    expect(document(unasked.out)).toMatchObject({ error: { code: 'confirmation_needed' } })
   })
 
   it('without a host: 1', async () => {
@@ -240,8 +220,29 @@ describe('a pipe', () => {
   })
 })
 
-describe('Ctrl-C', () => {
-  it('ends with 130, and what was begun is taken back or switched off', async () => {
+/** Beside each other: they wait for what does not come. */
+describe.concurrent('a command that waits', () => {
+  it('sync --integration, which needs Temporal: 2', async () => {
+    const { code, out, err } = await ended(
+      cli(['sync', '--integration', String(ids.kept), '--json'], { LOG_LEVEL: 'trace' }),
+    )
+    expect(document(out)).toMatchObject({ error: { code: 'backend_unreachable' } })
+    expect(code).toBe(2)
+    expect(err).toContain('the host is loading')
+  })
+
+  it('delete and erase', async () => {
+    const deleted = await ended(cli(['delete', String(ids.deleted), '--yes', '--force', '--json']))
+    // Whether a run lives is asked of Temporal.
+    expect(deleted.code).toBe(2)
+    expect(document(deleted.out)).toMatchObject({ error: { code: 'backend_unreachable' } })
+    expect((await integrations.find(ids.deleted))?.id).toBe(ids.deleted)
+    const unasked = await ended(cli(['erase', String(ids.erased), '--json']))
+    expect(unasked.code).toBe(1)
+    expect(document(unasked.out)).toMatchObject({ error: { code: 'confirmation_needed' } })
+  })
+
+  it('Ctrl-C: ends with 130, and what was begun is taken back or switched off', async () => {
     const child = cli(['install', 'demo', '--name', 'hangs', '--credential', 'token=env:DEMO_TOKEN', '--json'], {
       TEST_HANGS: '1',
     })

@@ -76,10 +76,12 @@ describe.each(['zsh', 'fish'])('%s', (shell) => {
   it('has every command and option in its script', async () => {
     const script = await scriptFor(shell)
     const [commands = []] = await offered('integrations ')
-    for (const name of commands.filter((word) => !word.startsWith('--'))) {
+    const names = commands.filter((word) => !word.startsWith('--'))
+    const options = await offered(...names.map((name) => `integrations ${name} --`))
+    for (const [index, name] of names.entries()) {
       expect(script).toMatch(new RegExp(`\\b${name}\\b`))
-      const [options = []] = await offered(`integrations ${name} --`)
-      for (const flag of options) expect(script).toContain(shell === 'fish' ? `-l ${flag.slice(2)} ` : `*${flag}[`)
+      for (const flag of options[index] ?? [])
+        expect(script).toContain(shell === 'fish' ? `-l ${flag.slice(2)} ` : `*${flag}[`)
     }
   })
 })

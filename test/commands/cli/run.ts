@@ -3,7 +3,8 @@
 import { runProgram } from '../../../src/commands/cli/program.ts'
 import type { Prompts, Terminal } from '../../../src/commands/cli/terminal.ts'
 import { processSources } from '../../../src/commands/cli/terminal.ts'
-import type { PlayHost } from '../../../src/commands/command.ts'
+import { leftOpen } from '../../../src/commands/cli/worker-command.ts'
+import type { PlayHost, Simulation } from '../../../src/commands/command.ts'
 import type { Integrations } from '../../../src/create-integrations.ts'
 
 export interface Ran {
@@ -22,6 +23,7 @@ export interface RunOptions {
   /** The questions asked are added here. */
   readonly asked?: string[]
   readonly playHost?: PlayHost
+  readonly simulation?: Simulation
 }
 
 /** The object is not closed: the test goes on with it. */
@@ -50,12 +52,9 @@ export async function runCommand(
     terminal,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
     ...(options.playHost === undefined ? {} : { playHost: options.playHost }),
+    ...(options.simulation === undefined ? {} : { simulation: options.simulation }),
   })
   return { exitCode, out, err, json: () => JSON.parse(out) as never }
-}
-
-function leftOpen(integrations: Integrations): Integrations {
-  return Object.assign(Object.create(integrations), { close: async () => {} }) as Integrations
 }
 
 function scripted({ answers = {}, asked = [] }: RunOptions): Prompts {

@@ -1,12 +1,6 @@
 /** Every page of the dashboard: those of paths.ts, and all that links lead to from there. */
-import type { Site, Visit } from './site.ts'
-
-export interface Seen {
-  /** Below the root. */
-  readonly path: string
-  readonly status: number
-  readonly policy: string
-}
+import type { Page } from 'playwright-core'
+import type { Site } from './site.ts'
 
 const MOST_PAGES = 250
 
@@ -22,28 +16,22 @@ export const kindOf = (path: string): string =>
     )
     .replaceAll(/\d+/g, 'n')
 
-/** @param look is given each page while the browser shows it */
+/**
+ * @param open opens a page, and returns where its links lead to
+ * @returns how many pages were opened
+ */
 export async function crawl(
   { root, origin }: Site,
-  { page }: Visit,
   begin: readonly string[],
-  look: (seen: Seen) => Promise<void>,
-): Promise<Seen[]> {
+  open: (path: string) => Promise<readonly string[]>,
+): Promise<number> {
   const waiting = [...begin]
   const kinds = new Set(begin.map(kindOf))
-  const pages: Seen[] = []
+  let pages = 0
   for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
-    if (pages.length >= MOST_PAGES) throw new Error(`there are more than ${MOST_PAGES} kinds of pages`)
-    const answer = await page.goto(root + path)
-    const seen = {
-      path,
-      status: answer?.status() ?? 0,
-      policy: (await answer?.headerValue('content-security-policy')) ?? '',
-    }
-    pages.push(seen)
-    await look(seen)
-    const hrefs: string[] = await page.evaluate('[...document.links].map((link) => link.href)')
-    for (const href of hrefs) {
+    if (pages >= MOST_PAGES) throw new Error(`there are more than ${MOST_PAGES} kinds of pages`)
+    pages += 1
+    for (const href of await open(path)) {
       const { pathname, search } = new URL(href)
       const isOurs = href.startsWith(`${origin}/`) && `${origin}${pathname}`.startsWith(root)
       const below = `${origin}${pathname}`.slice(root.length) + search
@@ -54,3 +42,6 @@ export async function crawl(
   }
   return pages
 }
+
+/** Where the links of the page lead to that the browser shows. */
+export const linksOf = (page: Page): Promise<string[]> => page.evaluate('[...document.links].map((link) => link.href)')

@@ -2,17 +2,19 @@
 import { randomBytes } from 'node:crypto'
 import type { ReservedSql, Sql } from 'postgres'
 import postgres from 'postgres'
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest'
 import { askAside } from '../../../src/db/client.ts'
 import type { Observation } from '../../../src/integrations/doctor/doctor-check.ts'
-import { databaseBlocked, lockHolders } from '../../../src/integrations/doctor/lock-check.ts'
-import type { DoctorProbes } from '../../../src/integrations/doctor/run-doctor.ts'
+import { blockedFor, databaseBlocked, lockHolders } from '../../../src/integrations/doctor/lock-check.ts'
+import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
+import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { testIntegrations } from '../../support/integrations.ts'
 import { webhookProvider } from '../../support/providers.ts'
-import { makeIntegration, makeWebhook, setIntegration } from '../../support/rows.ts'
+import { reachableTemporal } from '../../support/reachable-temporal.ts'
+import { makeIncident, makeIntegration, makeWebhook, setIntegration } from '../../support/rows.ts'
 import { SOON } from '../../support/soon.ts'
 
 let database: TestDatabase
@@ -23,14 +25,18 @@ let psql: Sql
 let session: ReservedSql
 let pid: number
 let id: number
+/** Begun before the tests, which wait as well: it waits for eleven seconds, in a database of its own. */
+let whole: ReturnType<typeof behindLock>
 
 beforeAll(async () => {
+  whole = behind(behindLock())
   database = await createTestDatabase()
   test = testIntegrations(database.url, { providers: { hooks: webhookProvider() } })
   probes = { askAside: (question) => askAside(test.sql, question) } as DoctorProbes
   id = (await makeIntegration(test, 'hooks')).id
 })
 afterAll(async () => {
+  await whole.catch(() => {})
   await test?.close()
   await database?.drop()
 })
@@ -46,8 +52,11 @@ afterEach(async () => {
   await expect.poll(async () => (await holders()).length, SOON).toBe(0)
 })
 
-const holders = () => askAside(test.sql, (sql) => lockHolders(sql, { seconds: 0 }))
-const look = async (): Promise<readonly Observation[]> => [await databaseBlocked.look(test.framework, probes)].flat()
+const holders = () => askAside(test.sql, (sql) => lockHolders(sql, 0))
+const look = async (check = databaseBlocked): Promise<readonly Observation[]> =>
+  [await check.look(test.framework, probes)].flat()
+/** The same check, for tests of what it says and not of when. */
+const soonBlocked = blockedFor(0.5)
 
 /** Its statement waits for the lock, or fails with the session that holds it: the test awaits neither. */
 function behind<T>(work: Promise<T>): Promise<T> {
@@ -122,8 +131,9 @@ it('leaves out sessions of other applications and users, whatever they wait for'
     await session`begin`
     await session`lock table theirs in access exclusive mode`
     const waits = behind(other`select from theirs`.execute())
+    const ofThisDatabase = test.sql`database = (select oid from pg_database where datname = current_database())`
     await expect
-      .poll(async () => (await test.sql`select from pg_locks where not granted`).length, SOON)
+      .poll(async () => (await test.sql`select from pg_locks where not granted and ${ofThisDatabase}`).length, SOON)
       .toBeGreaterThan(0)
     expect(await holders()).toEqual([])
     await session`rollback`
@@ -147,7 +157,7 @@ it('says what its role may not see, and who may end the session', async () => {
       lowly`insert into integration_webhooks (integration_id, delivery_id, payload, headers) values (${id}, 'lowly', '{}', '{}')`.execute(),
     )
     const seen: DoctorProbes = { ...probes, askAside: (question) => askAside(lowly, question) }
-    const looked = async () => [await databaseBlocked.look(test.framework, seen)].flat()[0]
+    const looked = async () => [await soonBlocked.look(test.framework, seen)].flat()[0]
     await expect.poll(async () => (await looked())?.status, SOON).toBe('fault')
     const found = await looked()
     expect(found?.message).toContain(`The session with pid ${pid} holds it: application_name "psql", user "postgres", `)
@@ -170,8 +180,8 @@ it('tells of a prepared transaction, which has no session to end', async () => {
   await session`lock table integration_webhooks in exclusive mode`
   await session`prepare transaction 'of a test'`
   const stored = behind(makeWebhook(test, id))
-  await expect.poll(async () => (await look())[0]?.status, SOON).toBe('fault')
-  expect(await look()).toMatchObject([
+  await expect.poll(async () => (await look(soonBlocked))[0]?.status, SOON).toBe('fault')
+  expect(await look(soonBlocked)).toMatchObject([
     {
       message: expect.stringMatching(/on integration_webhooks.*A prepared transaction holds it, without a session/),
       remedy: expect.stringContaining('from pg_prepared_xacts'),
@@ -180,3 +190,56 @@ it('tells of a prepared transaction, which has no session to end', async () => {
   await test.sql`rollback prepared 'of a test'`
   await stored
 })
+
+it('does not take minutes where the lock holds up other checks as well', async () => {
+  const { blocked, afterwards } = await whole
+  expect(blocked).toMatchObject([
+    { check: 'database.blocked', status: 'fault', message: expect.stringContaining('integration_incidents') },
+    {
+      check: 'incidents.unseen',
+      status: 'fault',
+      message: expect.stringContaining('no answer within 3 s; see database.blocked'),
+    },
+    { check: 'pruning.overdue', message: expect.stringContaining('no answer within 3 s; see database.blocked') },
+  ])
+  expect(afterwards).toEqual([])
+})
+
+/** What the whole doctor finds wrong, behind a lock and after it. */
+async function behindLock(): Promise<Record<'blocked' | 'afterwards', readonly Finding[]>> {
+  const apart = await createTestDatabase()
+  const ours = testIntegrations(apart.url, {
+    config: { operator: { tokens: [{ name: 'test', sha256: 'a'.repeat(64), scopes: ['read'] }] } },
+    providers: { hooks: webhookProvider() },
+  })
+  Object.assign(ours.framework, { temporal: reachableTemporal() })
+  const seen: DoctorProbes = {
+    checkDatabase: async () => {},
+    askAside: (question) => askAside(ours.sql, question),
+    pendingMigrations: async () => [],
+    baseUrl: null,
+    dev: false,
+    local: null,
+  }
+  const wrong = async (): Promise<readonly Finding[]> =>
+    (await runDoctor(ours.framework, seen)).filter(({ status }) => status === 'fault' || status === 'warning')
+  const holder = postgres(apart.url, { max: 1 })
+  try {
+    const hooks = await makeIntegration(ours, 'hooks')
+    const held = await holder.reserve()
+    await held`begin`
+    await held`lock table integration_incidents in access exclusive mode`
+    const waiting = behind(makeIncident(ours, hooks.id))
+    const status = async () => [await databaseBlocked.look(ours.framework, seen)].flat()[0]?.status
+    // Not by expect.poll, which belongs to a test.
+    await vi.waitFor(async () => expect(await status()).toBe('fault'), SOON)
+    const blocked = await wrong()
+    await held`rollback`
+    await waiting
+    return { blocked, afterwards: await wrong() }
+  } finally {
+    await holder.end({ timeout: 0 })
+    await ours.close()
+    await apart.drop()
+  }
+}

@@ -1,5 +1,4 @@
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
-import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { askAside } from '../../../src/db/client.ts'
 import type {
@@ -10,7 +9,6 @@ import type {
   WedgedWorkflow,
 } from '../../../src/framework/context.ts'
 import { BackendUnreachable } from '../../../src/framework/errors.ts'
-import { databaseBlocked } from '../../../src/integrations/doctor/lock-check.ts'
 import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
 import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
 import { mappedTable, reportUnfitModels } from '../../../src/mappings/mapped-table.ts'
@@ -31,7 +29,6 @@ import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
 import { loadConfig } from '../../support/load-config.ts'
 import { syncProvider, webhookProvider } from '../../support/providers.ts'
 import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../../support/rows.ts'
-import { SOON } from '../../support/soon.ts'
 
 const KEY = encryptionKey('test')
 const HOUR_MS = 3_600_000
@@ -165,36 +162,6 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
   expect(findings.length).toBe(37)
-})
-
-it('does not take minutes where a lock holds up the checks as well', async () => {
-  const { id } = await makeIntegration(test, 'hooks')
-  const holder = postgres(database.url, { max: 1 })
-  try {
-    const held = await holder.reserve()
-    await held`begin`
-    await held`lock table integration_incidents in access exclusive mode`
-    const waiting = makeIncident(test, id)
-    waiting.catch(() => {})
-    await expect
-      .poll(async () => [await databaseBlocked.look(test.framework, probes)].flat()[0]?.status, SOON)
-      .toBe('fault')
-    const found = await wrong()
-    expect(found).toMatchObject([
-      { check: 'database.blocked', status: 'fault', message: expect.stringContaining('integration_incidents') },
-      {
-        check: 'incidents.unseen',
-        status: 'fault',
-        message: expect.stringContaining('no answer within 3 s; see database.blocked'),
-      },
-      { check: 'pruning.overdue', message: expect.stringContaining('no answer within 3 s; see database.blocked') },
-    ])
-    await held`rollback`
-    await waiting
-    expect(await wrong()).toEqual([])
-  } finally {
-    await holder.end({ timeout: 0 })
-  }
 })
 
 describe('models of the host', () => {

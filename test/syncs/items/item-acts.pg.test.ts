@@ -11,7 +11,7 @@ import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { listen, testIntegrations } from '../../support/integrations.ts'
 import { syncProvider } from '../../support/providers.ts'
-import { itemOf, logOf, makeIntegration, makeItem, makeRun } from '../../support/rows.ts'
+import { itemOf, logOf, makeIntegration, makeItem, makeRun, waitingForLocks } from '../../support/rows.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -141,9 +141,9 @@ describe('skipping', () => {
     try {
       await gate`select pg_advisory_lock(4711)`
       const finalised = finaliseRun(test.framework, { integrationId: integration.id, syncLogId: run.id })
-      await expect.poll(waitingForLocks).toBe(1)
+      await expect.poll(() => waitingForLocks(test)).toBe(1)
       const skipped = skipSyncItem(test.framework, row.id)
-      await expect.poll(waitingForLocks).toBe(2)
+      await expect.poll(() => waitingForLocks(test)).toBe(2)
       expect((await itemOf(test, row.id)).status).toBe('skipped')
       await gate`select pg_advisory_unlock(4711)`
       expect((await finalised).result).toMatchObject({ kind: 'finalised', status: 'partial', failed: 1 })
@@ -316,12 +316,6 @@ const names = () => ({ retry: 'retry', run: 'run', backfill: 'backfill' })
 
 function failed(values = {}): Promise<SyncItemRow> {
   return makeItem(test, run, { status: 'failed', attempts: 3, error: 'Error: bad', ...values })
-}
-
-async function waitingForLocks(): Promise<number> {
-  const [row] = await test.sql`
-    select count(*)::int as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  return row?.count as number
 }
 
 async function cursor(): Promise<unknown> {

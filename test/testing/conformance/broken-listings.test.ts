@@ -24,7 +24,7 @@ describe('a provider that is waited for in vain', () => {
   let impatient: Suite
 
   beforeAll(async () => {
-    impatient = await recordedSuite({ patienceSeconds: 2 })
+    impatient = await recordedSuite({ patienceSeconds: 1 })
   }, 60_000)
   afterAll(() => impatient.close())
 

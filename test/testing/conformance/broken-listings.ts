@@ -474,7 +474,7 @@ export const HANGING: readonly Broken[] = [
         }),
     })),
     FAULTS,
-    /the listing did not end within 2 s/,
+    /the listing did not end within 1 s/,
   ]),
   ...of('HasOAuth2', [
     'hangs where a code is refused',
@@ -483,7 +483,7 @@ export const HANGING: readonly Broken[] = [
         new SoundProvider().exchangeCode(...given).catch(never),
     })),
     'fails loudly where a code, or a refresh, is refused',
-    /exchangeCode\(\) did not end within 2 s/,
+    /exchangeCode\(\) did not end within 1 s/,
   ]),
   ...of('ReconcilesWebhooks', [
     'hangs where its list breaks off',
@@ -498,7 +498,7 @@ export const HANGING: readonly Broken[] = [
       },
     })),
     LIST_FAULTS,
-    /missedWebhooks\(\) did not end within 2 s/,
+    /missedWebhooks\(\) did not end within 1 s/,
   ]),
 ]
 

@@ -74,7 +74,7 @@ it('what the model throws ends the simulation with that error', async () => {
 it('a job that stands still ends the simulation, also after the process has died', async () => {
   const simulator = await Simulator.open({ ...deliveredMirror(), jobs: { hang: () => new Promise(() => {}) } })
   const steps = [{ run: 'webhooks', faults: [{ crashAfterStatement: 1 }] }, { run: 'hang' }]
-  await expect(simulator.play({ steps }, 5_000)).rejects.toMatchObject({
+  await expect(simulator.play({ steps }, 3_000)).rejects.toMatchObject({
     code: 'simulation_stuck',
     story: [expect.stringContaining('the host dies'), expect.stringContaining('the host starts again')],
   })

@@ -35,7 +35,7 @@ export function operationAt(
 }
 
 /** Words by the fields' names in snake_case, as a query or a form has them; an empty one counts as not given. @throws ProblemError 422 */
-export function givenWords(
+function givenWords(
   { fields }: Pick<Operation, 'fields'>,
   words: Readonly<Record<string, string>>,
 ): Record<string, unknown> {

@@ -1,4 +1,4 @@
-/** A workflow whose task fails again and again is seen and replaced. Rule: docs/behaviour/webhook-recovery.md, "Wedged workflows". */
+/** Of half-minutes.e2e.test.ts: a workflow whose task fails again and again is seen and replaced. Rule: docs/behaviour/webhook-recovery.md, "Wedged workflows". */
 import { randomBytes } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { Client, Connection } from '@temporalio/client'
@@ -33,7 +33,7 @@ afterAll(async () => {
   await server?.release()
 })
 
-it('is named with its tries, terminated, counted once, and started anew; one that only waits for a worker is left alone', async () => {
+it.concurrent('a workflow whose task fails is named with its tries, terminated, counted once, and started anew; one that only waits for a worker is left alone', async () => {
   const prefix = `test-${randomBytes(4).toString('hex')}`
   const { config } = loadConfig({
     config: { cache_prefix: prefix, sync: { queue: 'elsewhere' } },

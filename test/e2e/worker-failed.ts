@@ -1,4 +1,7 @@
-/** A worker that its Temporal server refuses while it runs, or that loses it for good: what it says, and how its process ends. */
+/**
+ * Of half-minutes.e2e.test.ts: a worker that its Temporal server refuses while it runs, or that loses it for good. What it says, and how
+ * its process ends.
+ */
 import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-/** SIGTERM of a process that has just been started, and of a worker whose handler does not end. */
+/** Of half-minutes.e2e.test.ts: SIGTERM of a process that has just been started, and of a worker whose handler does not end. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -45,8 +45,10 @@ beforeAll(async () => {
     HOST: '127.0.0.1',
     PORT: '0',
   }
-  Object.assign(process.env, environment)
+  const { env } = process
+  process.env = { ...env, ...environment }
   const host = await loadHost(fileURLToPath(SLOW))
+  process.env = env
   integrations = host.integrations
   await integrations.ready()
   await host.prepare?.()
