@@ -145,7 +145,9 @@ export default defineConfig({
           globalSetup: [POSTGRES],
           pool: 'forks',
           isolate: false,
-          maxWorkers: 2,
+          // One group with the three projects below, and behind their files (test/support/longest-first.ts): it has one number of
+          // workers, and a core may have nothing to do at one end, not at three.
+          maxWorkers: 3,
           sequence: { groupOrder: 1 },
           testTimeout: 30_000,
           hookTimeout: 60_000,
@@ -158,8 +160,7 @@ export default defineConfig({
           include: REPLACING,
           globalSetup: [POSTGRES],
           pool: 'forks',
-          maxWorkers: 2,
-          // With those of Postgres: a group has one number of workers.
+          maxWorkers: 3,
           sequence: { groupOrder: 1 },
           testTimeout: 30_000,
           hookTimeout: 60_000,
@@ -171,12 +172,11 @@ export default defineConfig({
           name: 'workflows',
           include: [endings.workflows],
           globalSetup: [POSTGRES],
-          // Each file has a JVM beside it. The two longest wait for two minutes, and need a quarter of one core for it. With those of e2e,
-          // behind them (longest-first.ts): what is short fills the end of what is long.
+          // Each file has a JVM beside it. The two longest wait for a minute, and need a quarter of one core for it.
           pool: 'forks',
           isolate: false,
           maxWorkers: 3,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 1 },
           // A worker's long poll may run out only after a minute, and its shutdown waits for that.
           testTimeout: 180_000,
           hookTimeout: 180_000,
@@ -195,7 +195,7 @@ export default defineConfig({
           maxWorkers: 3,
           // Tests of one file that wait beside each other.
           maxConcurrency: 12,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 1 },
           testTimeout: 180_000,
           hookTimeout: 300_000,
         },
@@ -209,7 +209,7 @@ export default defineConfig({
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 2 },
           testTimeout: 180_000,
           hookTimeout: 300_000,
         },
@@ -223,7 +223,7 @@ export default defineConfig({
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 3 },
           testTimeout: 30 * 60_000,
           hookTimeout: 300_000,
         },
