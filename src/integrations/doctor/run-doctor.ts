@@ -81,7 +81,10 @@ export async function runDoctor(framework: Framework, probes: DoctorProbes): Pro
     const reason = check.needs.map((need) => blocked.get(need)).find((root) => root !== undefined)
     const seen =
       reason === undefined
-        ? await look(() => check.look(framework, probes, findings), blocked.has(databaseBlocked.name))
+        ? await look(
+            () => check.look(framework, probes, findings),
+            blocked.get(databaseBlocked.name) === databaseBlocked.name,
+          )
         : [skipped(`Not looked at: see ${reason}.`)]
     const isAtFault = seen.some(({ status }) => status === 'fault')
     if (reason !== undefined || isAtFault) blocked.set(check.name, reason ?? check.name)

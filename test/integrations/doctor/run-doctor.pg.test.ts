@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { askAside } from '../../../src/db/client.ts'
@@ -1190,6 +1191,22 @@ describe('what can’t be looked at', () => {
     expect(findings.find(({ check }) => check === 'keys.readable')?.message).toBe(
       'Not looked at: see database.reachable.',
     )
+  })
+
+  it('takes no time from what can: Temporal may be slow while Postgres is away', async () => {
+    probes = {
+      ...probes,
+      checkDatabase: () =>
+        Promise.reject(new BackendUnreachable('Postgres', 'db.example:5432', { remedy: 'Check it.' })),
+    }
+    const before = test.framework.temporal
+    const schedules = () => sleep(4_000, [])
+    Object.assign(test.framework, { temporal: { ...before, schedules } })
+    try {
+      expect(await wrong()).toMatchObject([{ check: 'database.reachable' }])
+    } finally {
+      Object.assign(test.framework, { temporal: before })
+    }
   })
 
   it('for want of Temporal is not told as a fault of its own', async () => {
