@@ -9,6 +9,16 @@ export function isJson(value: unknown): value is Json {
   return survivesJson(value, [])
 }
 
+/** Whether a text parses. */
+export function isJsonText(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** Deeper nesting is an attack or a mistake: our code walks values recursively. */
 export const MAX_DEPTH = 500
 

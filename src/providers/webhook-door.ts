@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/webhook-answers.md.
  */
 import type { Json } from '../framework/json.ts'
+import { isJsonText } from '../framework/json.ts'
 import type { HandlesWebhooks, Maybe } from './contracts.ts'
 import type { Integration } from './integration.ts'
 import type { WebhookRequest } from './webhook-request.ts'
@@ -156,19 +157,10 @@ function sentChallenge({ status, contentType, body }: ChallengeAnswer): SentAnsw
   if (contentType === 'text/plain') return sentAnswer('handshake', { status, text: body })
   if (contentType !== 'application/json')
     return { fault: 'the content type of a challenge must be text/plain or application/json' }
-  if (!isJson(body)) return { fault: 'its body must be JSON, as its content type says' }
+  if (!isJsonText(body)) return { fault: 'its body must be JSON, as its content type says' }
   // Its own text: parsed and written again, a long number would be another one.
   const sent = sentAnswer('handshake', { status, json: null })
   return 'fault' in sent ? sent : withinBytes({ ...sent, body: withoutMarkup(body) })
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** The same JSON, in which no tag begins. */

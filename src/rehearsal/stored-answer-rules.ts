@@ -1,4 +1,5 @@
 /** Whether an answer of the request log is the whole answer. Rule: docs/behaviour/rehearsal.md, "Answers". */
+import { isJsonText } from '../framework/json.ts'
 import { REDACTED } from '../framework/redaction.ts'
 import type { AskedCall } from './rehearsal-jobs.ts'
 
@@ -43,7 +44,7 @@ export function incomplete({ statusCode, responseData, failureClass }: StoredAtt
 export function bodyOnWire(text: string | null): { readonly body: string | null; readonly contentType: string } {
   return {
     body: text,
-    contentType: text !== null && !text.startsWith('"') && isJson(text) ? 'application/json' : 'text/plain',
+    contentType: text !== null && !text.startsWith('"') && isJsonText(text) ? 'application/json' : 'text/plain',
   }
 }
 
@@ -66,12 +67,3 @@ export function cachedOnWire(returned: unknown): string | null {
 export const isForToken = ({ method, endpoint, data }: AskedCall): boolean =>
   (method === 'POST' && (/"grant_type":/.test(data ?? '') || /\/access_tokens?$/.test(endpoint))) ||
   endpoint.includes('/.well-known/')
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}

@@ -1,4 +1,5 @@
 /** JSON with a line for each value. Nothing of it is parsed: a number of 20 digits, a repeated key and an escape stay as they were written. */
+import { isJsonText } from '../../../framework/json.ts'
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs
 const STEP = '  '
@@ -7,7 +8,7 @@ const MAX_INDENT = 40
 
 /** @returns null: it is no JSON */
 export function prettyJson(text: string): string | null {
-  if (!isJson(text)) return null
+  if (!isJsonText(text)) return null
   const parts: string[] = []
   let depth = 0
   let before = ''
@@ -22,13 +23,4 @@ export function prettyJson(text: string): string | null {
     before = token
   }
   return parts.join('')
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }
