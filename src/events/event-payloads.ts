@@ -47,7 +47,7 @@ const Item = z.object({
   checkpointValue: z.json(),
   error: z.string().nullable(),
   attempts: z.number(),
-  // An event that an earlier release has stored lacks these. It told of failed items only.
+  // An event that an earlier release has stored lacks these. It sent failed items only.
   batchId: z.string().nullable().default(null),
   status: z.enum(SYNC_ITEM_STATUSES).default('failed'),
   completedAt: Moment.nullable().default(null),

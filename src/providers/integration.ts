@@ -255,7 +255,7 @@ export interface Integration {
   readonly updatedAt: Date
 
   /**
-   * The framework's clock, by which it judges moments such as `token_expires_at`. In a test it is the kit's, which stands still.
+   * The framework's clock: it judges moments such as `token_expires_at`. In a test it is the kit's, which stands still.
    *
    * @example
    * const token_expires_at = new Date(integration.now().getTime() + expires_in * 1_000).toISOString()

@@ -153,7 +153,7 @@ export function identityChapter(): Chapter {
           assert.equal(
             outcome.kind,
             'threw',
-            `authenticatedUser() must throw where the provider answers 401, so that nobody takes it for an account; it ${wordsFor(outcome)}`,
+            `authenticatedUser() must throw where the provider answers 401, or a refused answer would count as an account; it ${wordsFor(outcome)}`,
           )
         },
       },
