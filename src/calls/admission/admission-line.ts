@@ -25,8 +25,9 @@ type Wait = Extract<Admission, { readonly retryAfterMs: number; readonly kind: '
 
 interface Waiting {
   readonly owner: string
-  /** Its place: a stream's next caller has the next turn, and a stream that comes anew the present one. */
-  readonly turn: number
+  readonly stream: string
+  /** Its place, as `putInTurn()` found it last. */
+  turn: number
   readonly joinedAt: number
   /** Each gate may hold a caller for the whole budget. */
   readonly slept: { suppressed: number; limited: number; shared: number }
@@ -39,13 +40,13 @@ interface Waiting {
 }
 
 interface Line {
-  /** By turn, and those of one turn by arrival. */
-  readonly waiting: Waiting[]
-  /** The question of some callers is under way; they do not stand in line meanwhile. */
-  isAsking: boolean
-  /** The last turn that each stream was given. */
+  /** Those of one stream by arrival. */
+  waiting: Waiting[]
+  /** Callers whose question is under way; they do not stand in line meanwhile. */
+  asked: readonly Waiting[]
+  /** By stream, the turn that its first caller comes after: that of its last served caller, or the line's when it came. */
   readonly turns: Map<string, number>
-  /** Of the caller that was admitted last. */
+  /** The highest of a served caller. */
   turn: number
   /** Null: it does not sleep. */
   pause: Pause | null
@@ -109,7 +110,6 @@ export class AdmissionLines {
   ): Promise<Admission> {
     return new Promise((resolve, reject) => {
       const line = this.#lines.get(integration.id) ?? emptyLine()
-      const turn = Math.max(line.turn, line.turns.get(stream) ?? 0) + 1
       const leave = (): void => {
         const place = line.waiting.indexOf(waiting)
         // Taken out of the line: its question is under way.
@@ -121,7 +121,8 @@ export class AdmissionLines {
       const over = (): void => signal?.removeEventListener('abort', leave)
       const waiting: Waiting = {
         owner,
-        turn,
+        stream,
+        turn: 0,
         joinedAt: performance.now(),
         slept: { suppressed: 0, limited: 0, shared: 0 },
         signal,
@@ -142,9 +143,10 @@ export class AdmissionLines {
         line.pause?.wake()
       }
       signal?.addEventListener('abort', leave, { once: true })
-      // Not before: a stream whose callers are refused at once would use up turns by the thousand, and wait behind all others later.
-      line.turns.set(stream, turn)
-      take(line, waiting)
+      const isOfStream = (other: Waiting): boolean => other.stream === stream
+      if (!line.waiting.some(isOfStream) && !line.asked.some(isOfStream))
+        line.turns.set(stream, Math.max(line.turn, line.turns.get(stream) ?? 0))
+      line.waiting.push(waiting)
       if (this.#lines.get(integration.id) === line) return
       this.#lines.set(integration.id, line)
       void this.#serve(integration, line)
@@ -158,7 +160,7 @@ export class AdmissionLines {
 
   /** Whether callers of the integration have their question under way. */
   isAsking(integrationId: number): boolean {
-    return this.#lines.get(integrationId)?.isAsking ?? false
+    return (this.#lines.get(integrationId)?.asked.length ?? 0) > 0
   }
 
   /** The line asks at once, if it sleeps. */
@@ -169,17 +171,18 @@ export class AdmissionLines {
   async #serve(integration: Identity, line: Line): Promise<void> {
     while (line.waiting.length > 0) {
       if (line.step !== null && performance.now() >= line.step.endsAt) line.step = null
+      putInTurn(line)
       const asked = line.waiting.splice(0, Math.min(MAX_OWNERS, line.step?.left ?? MAX_OWNERS))
       if (line.step !== null) line.step.left -= asked.length
       let told: Wait | null = null
-      line.isAsking = true
+      line.asked = asked
       try {
         const owners = asked.map(({ owner }) => owner)
         told = this.#tell(line, asked, await this.#ask(integration, owners))
       } catch (error) {
         for (const { reject } of asked) reject(error)
       }
-      line.isAsking = false
+      line.asked = []
       if (told !== null && line.waiting.length > 0) await this.#waitAsTold(line, told)
       if (line.step?.left === 0 && line.waiting.length > 0) await this.#nextStep(line, line.step)
     }
@@ -193,20 +196,24 @@ export class AdmissionLines {
     for (const [index, waiting] of asked.entries()) {
       const verdict = verdicts[index] as Admission
       if (isWait(verdict)) told = verdict
-      else line.turn = Math.max(line.turn, waiting.turn)
+      else {
+        line.turn = Math.max(line.turn, waiting.turn)
+        line.turns.set(waiting.stream, waiting.turn)
+      }
       if (isWait(verdict) && this.#maySleep(waiting, verdict)) staying.push(waiting)
       else waiting.resolve(verdict)
     }
     if (told === null) return null
     // Callers further back get no unit that those in front did not get.
     const wait: Wait = told
-    for (const waiting of line.waiting.splice(0, Number.POSITIVE_INFINITY))
+    for (const waiting of line.waiting)
       if (this.#maySleep(waiting, wait)) staying.push(waiting)
       else waiting.resolve(wait)
+    line.waiting = []
     // A caller that gave up while the question was under way has nothing to give back, and waits no more.
     for (const waiting of staying)
       if (waiting.signal?.aborted === true) waiting.reject(waiting.signal.reason)
-      else take(line, waiting)
+      else line.waiting.push(waiting)
     return wait
   }
 
@@ -239,6 +246,7 @@ export class AdmissionLines {
   #isCutShort(line: Line, step: Step): boolean {
     const retryAfterMs = restMsOf(step)
     if (retryAfterMs <= 0) return false
+    putInTurn(line)
     const last = line.waiting.findLastIndex((waiting) => !this.#maySleep(waiting, { kind: 'limited', retryAfterMs }))
     if (last === -1) return false
     step.left = last + 1
@@ -264,7 +272,7 @@ export class AdmissionLines {
 }
 
 function emptyLine(): Line {
-  return { waiting: [], isAsking: false, turns: new Map(), turn: 0, pause: null, step: null }
+  return { waiting: [], asked: [], turns: new Map(), turn: 0, pause: null, step: null }
 }
 
 /** What a caller that comes now would have to wait; null: nothing. */
@@ -278,9 +286,14 @@ function restMsOf({ nextAt, endsAt }: Step): number {
   return Math.min(nextAt, endsAt) - performance.now()
 }
 
-function take({ waiting }: Line, one: Waiting): void {
-  const place = waiting.findIndex(({ turn }) => turn > one.turn)
-  waiting.splice(place === -1 ? waiting.length : place, 0, one)
+/** Only a served caller moves its stream on: one that leaves unserved costs those behind it no turn. */
+function putInTurn({ waiting, turns }: Line): void {
+  const last = new Map(turns)
+  for (const one of waiting) {
+    one.turn = (last.get(one.stream) ?? 0) + 1
+    last.set(one.stream, one.turn)
+  }
+  waiting.sort((a, b) => a.turn - b.turn)
 }
 
 function isWait(admission: Admission): admission is Wait {

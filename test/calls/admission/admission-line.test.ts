@@ -78,6 +78,33 @@ describe('a line', () => {
     expect(served).toEqual(['d0', 'c4', 'd1', 'd2'])
   })
 
+  it.each([
+    ['give up', (controller: AbortController) => controller.abort()],
+    ['run out of time', () => undefined],
+  ])('takes no turn of a stream for callers that %s', async (how, end) => {
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    const { enter, line } = lines([0, 0, 1, 1, 1, 1])
+    const served: string[] = []
+    const first = enter('d0', undefined, 'deals').then(() => served.push('d0'))
+    const controller = new AbortController()
+    let longestWaitMs = Number.POSITIVE_INFINITY
+    await asleep()
+    const unserved = ['c0', 'c1', 'c2', 'c3'].map((owner) =>
+      line
+        .enter(INTEGRATION, owner, { stream: 'contacts', signal: controller.signal, longestWaitMs: () => longestWaitMs })
+        .catch(() => null),
+    )
+    const others = ['d1', 'd2'].map((owner) => enter(owner, undefined, 'deals').then(() => served.push(owner)))
+    const contact = enter('c4', undefined, 'contacts').then(() => served.push('c4'))
+    end(controller)
+    if (how === 'run out of time') longestWaitMs = 0
+    await vi.advanceTimersByTimeAsync(1_000)
+    await Promise.all([first, ...others, contact])
+    expect(await Promise.all(unserved)).not.toContainEqual(ADMITTED)
+    expect(served).toEqual(['d0', 'c4', 'd1', 'd2'])
+  })
+
   it('lets nobody overtake those who wait', async () => {
     const { asked, enter } = lines([0, 1, 1])
     const first = enter('a')
