@@ -559,7 +559,7 @@ const integration = reader(
         .orderBy(desc(logs.id))
         .limit(NEWEST)
     const [pauses, syncs, backfills, troubles, deliveries] = await Promise.all([
-      pausesOfIntegration(framework, row.id),
+      pausesOfIntegration(framework, row),
       newest('sync'),
       newest('backfill'),
       db

@@ -1,22 +1,27 @@
 /** Pauses that last, as lines of a life. Rule: docs/behaviour/explain.md, "The life of a record". */
 import type { Framework } from '../framework/context.ts'
+import { streamsOf } from '../providers/streams.ts'
 import { pauseOf, schedulePauseText } from '../syncs/pause-rules.ts'
 import { findSchedulePause, pauseActs } from '../syncs/standing-queries.ts'
 import type { LifeLine } from './life-lines.ts'
 import { line, short } from './life-lines.ts'
 
 /** Of all syncs of an integration, of its streams, and of the Schedule that starts them. */
-export async function pausesOfIntegration(framework: Framework, id: number): Promise<LifeLine[]> {
-  const { db, tables } = framework
-  const [acts, schedule] = await Promise.all([pauseActs(db, tables, [id]), findSchedulePause(framework)])
+export async function pausesOfIntegration(
+  framework: Framework,
+  { id, provider: name }: { readonly id: number; readonly provider: string },
+): Promise<LifeLine[]> {
+  const { db, tables, providers } = framework
+  const provider = providers.find(name)
+  const streams = (provider === null ? [] : streamsOf(provider)).filter((stream) => stream !== null)
+  const [acts, schedule] = await Promise.all([pauseActs(db, tables, [id], streams), findSchedulePause(framework)])
   const own = acts.get(id) ?? []
   const whole = pauseOf(own)
-  const streams = new Set(own.map(({ stream }) => stream))
   return [
     ...(whole === null ? [] : line(whole.since, `its syncs are paused since then, by ${whole.by}`)),
-    ...[...streams].flatMap((stream) => {
+    ...streams.flatMap((stream) => {
       const pause = pauseOf(own, stream)
-      if (stream === null || pause === null || pause.since === whole?.since) return []
+      if (pause === null || pause.since === whole?.since) return []
       return line(pause.since, `its stream ${short(stream)} is paused since then, by ${pause.by}`)
     }),
     ...(schedule === null
@@ -30,7 +35,7 @@ export async function pauseOfRun(
   { db, tables }: Framework,
   { integrationId, stream }: { readonly integrationId: number; readonly stream: string | null },
 ): Promise<LifeLine[]> {
-  const acts = await pauseActs(db, tables, [integrationId])
+  const acts = await pauseActs(db, tables, [integrationId], stream === null ? [] : [stream])
   const pause = pauseOf(acts.get(integrationId) ?? [], stream)
   return pause === null ? [] : line(pause.since, `paused since then, by ${pause.by}`)
 }

@@ -10,14 +10,16 @@ export interface SyncPause {
 export const pauseText = (pause: SyncPause | null): string | null =>
   pause === null ? null : `by ${pause.by} since ${pause.since.toISOString()}`
 
-/** `pause`, `resume` or `cancel` of one stream, or of all (null). */
+/** A `pause`, or what ends one: `resume`, `cancel`, `cursor set`, `cursor reset`. Of one stream, or of all (null). */
 export interface PauseAct {
   readonly verb: string
   readonly stream: string | null
   readonly by: string
   readonly at: Date
-  /** A run has begun since, so nothing holds it. */
+  /** A run of it has begun since, so nothing holds it. Of all: a run of any. */
   readonly hasRunSince: boolean
+  /** Of an act on all, those streams asked about that it holds no more. */
+  readonly streamsRunSince: readonly string[]
 }
 
 /** A pause of the Schedule that starts the due syncs of all integrations. */
@@ -37,5 +39,7 @@ export function schedulePauseText({ id, note }: Pick<SchedulePause, 'id' | 'note
 /** Null: not paused. @param acts newest first. @param stream null: all of them, or the one sync */
 export function pauseOf(acts: readonly PauseAct[], stream: string | null = null): SyncPause | null {
   const act = acts.find((each) => each.stream === null || each.stream === stream)
-  return act === undefined || act.verb !== 'pause' || act.hasRunSince ? null : { by: act.by, since: act.at }
+  if (act === undefined || act.verb !== 'pause') return null
+  const hasRunSince = stream === act.stream ? act.hasRunSince : act.streamsRunSince.includes(stream ?? '')
+  return hasRunSince ? null : { by: act.by, since: act.at }
 }

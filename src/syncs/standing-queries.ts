@@ -105,18 +105,18 @@ export async function syncStandings(
   )
 }
 
-/** Newest acts of an integration that are looked through for these. */
-const ACTS_LOOKED_AT = 200
-
 /**
- * Pauses as the audit has them, by integration, newest first; one without such an act is left out. A list asks Postgres alone: Temporal,
- * which knows pauses, takes a query for each run. So one that was made or ended in Temporal itself is not seen here, unless a run has
- * begun since. Rule: docs/behaviour/syncs.md, "Pause and resume".
+ * The newest acts that began or ended a pause, of all streams and of each, by integration, newest first; one without such an act is left
+ * out. A list asks Postgres alone: Temporal, which knows pauses, takes a query for each run. So one that was made or ended in Temporal
+ * itself is not seen here, unless a run has begun since. Rule: docs/behaviour/syncs.md, "Pause and resume".
+ *
+ * @param streams that `pauseOf()` will be asked about
  */
 export async function pauseActs(
   db: Database,
   { audit, logs }: Tables,
   integrationIds: readonly number[],
+  streams: readonly string[] = [],
 ): Promise<Map<number, PauseAct[]>> {
   const acts = new Map<number, PauseAct[]>()
   if (integrationIds.length === 0) return acts
@@ -131,6 +131,7 @@ export async function pauseActs(
     by: string
     at: string
     hasRunSince: boolean
+    streamsRunSince: string[]
   }>(sql`
     select i.id, act.verb, act.stream, act.actor as by, extract(epoch from act.created_at)::float8 * 1000 as at,
       coalesce(act.created_at < case when act.stream is null
@@ -138,13 +139,21 @@ export async function pauseActs(
           order by l.id desc limit 1)
         else (select l.created_at from ${logs} l
           where l.integration_id = i.id and l.stream = act.stream and l.operation = 'sync' order by l.id desc limit 1)
-        end, false) as "hasRunSince"
+        end, false) as "hasRunSince",
+      array(select asked.stream from jsonb_array_elements_text(${JSON.stringify(streams)}::jsonb) as asked (stream)
+        where act.created_at < (select l.created_at from ${logs} l
+          where l.integration_id = i.id and l.stream = asked.stream and l.operation = 'sync' order by l.id desc limit 1)
+      ) as "streamsRunSince"
     from (values ${ids}) as i (id)
     cross join lateral (
-      select a.id, split_part(a.action, ' ', 1) as verb, substring(a.action from ' --stream (.+)$') as stream, a.actor,
-        a.created_at
-      from (select * from ${audit} where integration_id = i.id order by id desc limit ${ACTS_LOOKED_AT}) a
-      where a.action ~ '^(pause|resume|cancel)( --stream .+)?$'
+      select distinct on (stream) *
+      from (
+        select a.id, split_part(a.action, ' ', 1) as verb, substring(a.action from ' --stream (.+)$') as stream, a.actor,
+          a.created_at
+        from ${audit} a
+        where a.integration_id = i.id and split_part(a.action, ' ', 1) in ('pause', 'resume', 'cancel', 'cursor')
+      ) acts
+      order by stream, id desc
     ) act
     order by i.id, act.id desc`)
   for (const { id, at, ...act } of rows) {

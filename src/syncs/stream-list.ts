@@ -73,7 +73,7 @@ export async function streamStandings(
     )
     .groupBy(syncItems.stream)
   const items = new Map(counted.map((each) => [each.stream, each]))
-  const acts = (await pauseActs(db, tables, [row.id])).get(row.id) ?? []
+  const acts = (await pauseActs(db, tables, [row.id], names)).get(row.id) ?? []
   return names.map((stream) => {
     const place = found.get(stream) ?? null
     const seen = overlaid(row, stream, place)

@@ -290,6 +290,18 @@ describe('what is shown', () => {
     expect((await run('list', '--json')).json()).toContainEqual(expect.objectContaining({ id: Number(id), pause }))
     await note(Number(id), { ...act, action: 'resume' })
     expect((await run('show', id)).out).not.toContain('paused by')
+    await note(Number(id), { ...act, action: 'pause' })
+    await note(Number(id), { ...act, action: 'resume --stream contacts' })
+    await makeRun(test, id, {}, { stream: 'contacts' })
+    // Deals are held on, behind however many other acts.
+    for (let item = 0; item < 201; item += 1)
+      await note(Number(id), { token: 'mara', target: `sync-item:${item}`, action: 'retry' })
+    const held = (await run('show', id)).out
+    expect(held).toMatch(/streams\.deals +.*paused by mara since \d{4}-/)
+    expect(held).not.toMatch(/streams\.contacts +.*paused by/)
+    expect(held).not.toMatch(/^paused +by/m)
+    await note(Number(id), { ...act, action: 'cursor reset' })
+    expect((await run('show', id)).out).not.toContain('paused by')
   })
 
   it('are the runs and the items of a stream', async () => {

@@ -398,7 +398,12 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'unique provider, seconds, starts_at where provider is not null',
     'seconds, starts_at, integration_id, calls, failures',
   ],
-  _audit: ['integration_id, id', 'target, id', 'created_at'],
+  _audit: [
+    'integration_id, id',
+    "integration_id, id where split_part(action, ' ', 1) = any (array['pause', 'resume', 'cancel', 'cursor'])",
+    'target, id',
+    'created_at',
+  ],
   _migrations: ['unique name'],
 }
 

@@ -7,6 +7,7 @@ import type { ExplainedRecord, ExplainOptions, Explanation } from '../../src/exp
 import type { RecordRef } from '../../src/explain/life-lines.ts'
 import { MAX_MATCHES } from '../../src/explain/matches.ts'
 import { isIntegrationsError } from '../../src/framework/errors.ts'
+import type { HasStreams, SyncStream } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { noteSchedulePause } from '../../src/syncs/standing-queries.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -16,6 +17,9 @@ import { testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook } from '../support/rows.ts'
 
+const stream: SyncStream = { sync: async () => {}, reduceCheckpoints: () => null }
+const split: HasStreams = { defaultRateLimit: () => null, streams: { people: stream, deals: stream } }
+
 let database: TestDatabase
 let test: TestIntegrations
 let ours: Integration
@@ -24,7 +28,7 @@ let theirs: Integration
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
-    providers: { acme: webhookProvider(), other: webhookProvider() },
+    providers: { acme: webhookProvider(), other: webhookProvider(), split },
     config: { cache_prefix: 'acme-prod' },
   })
 })
@@ -467,7 +471,6 @@ describe('the life of a record', () => {
     const texts = async (reference: string) => (await found(reference)).lines.map(({ text }) => text)
     const run = await makeRun(test, ours.id)
     await act(`integration:${ours.id}`, 'pause --stream deals')
-    expect(await texts(`integration:${ours.id}`)).toContain('its stream deals is paused since then, by ada')
     expect(await texts(`run:${run.id}`)).not.toContain('paused since then, by ada')
     await act(`integration:${ours.id}`, 'pause')
     const { lines } = await found(`integration:${ours.id}`)
@@ -477,6 +480,19 @@ describe('the life of a record', () => {
     await act(`integration:${ours.id}`, 'resume')
     expect((await texts(`integration:${ours.id}`)).join()).not.toContain('paused since then')
     expect((await texts(`run:${run.id}`)).join()).not.toContain('paused since then')
+  })
+
+  it('of an integration with streams: those that are held, also where a pause of all has ended for another', async () => {
+    const { id } = await makeIntegration(test, 'split')
+    const paused = async () =>
+      (await found(`integration:${id}`)).lines.map(({ text }) => text).filter((text) => text.includes('paused'))
+    await act(`integration:${id}`, 'pause --stream deals', id)
+    expect(await paused()).toEqual(['its stream deals is paused since then, by ada'])
+    await act(`integration:${id}`, 'pause', id)
+    expect(await paused()).toEqual(['its syncs are paused since then, by ada'])
+    await act(`integration:${id}`, 'resume --stream people', id)
+    await makeRun(test, id, {}, { stream: 'people' })
+    expect(await paused()).toEqual(['its stream deals is paused since then, by ada'])
   })
 
   it('of an integration: the pause of the Schedule that begins its syncs', async () => {

@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest'
 import type { PauseAct } from '../../src/syncs/pause-rules.ts'
 import { pauseOf } from '../../src/syncs/pause-rules.ts'
 
-const act = (action: string, hasRunSince = false): PauseAct => {
+const act = (action: string, hasRunSince = false, streamsRunSince: readonly string[] = []): PauseAct => {
   const [verb = '', stream = null] = action.split(' ')
-  return { verb, stream, by: 'mara', at: new Date('2026-11-26T10:00:00Z'), hasRunSince }
+  return { verb, stream, by: 'mara', at: new Date('2026-11-26T10:00:00Z'), hasRunSince, streamsRunSince }
 }
 
 describe('a sync', () => {
@@ -15,8 +15,13 @@ describe('a sync', () => {
     ['a pause that a run came after', [act('pause', true)], null, false],
     ['a pause, then its end', [act('resume'), act('pause')], null, false],
     ['a pause, then a cancelled run', [act('cancel'), act('pause')], null, false],
+    ['a pause, then a cursor set by force', [act('cursor'), act('pause')], null, false],
     ['a pause of all', [act('pause')], 'deals', true],
+    ['a pause of all, and a run of the stream', [act('pause', true, ['deals'])], 'deals', false],
+    ['a pause of all, and a run of another stream', [act('pause', true, ['people'])], 'deals', true],
+    ['a pause of all, and a run of a stream, asked of all', [act('pause', true, ['people'])], null, false],
     ['a pause of one', [act('pause deals')], 'deals', true],
+    ['a pause of one that a run came after', [act('pause deals', true)], 'deals', false],
     ['a pause of one, asked of another', [act('pause deals')], 'people', false],
     ['a pause of one, asked of all', [act('pause deals')], null, false],
     ['a pause of all, then the end of one', [act('resume deals'), act('pause')], 'deals', false],

@@ -1,3 +1,4 @@
+import { sql } from 'drizzle-orm'
 import { index } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
 import { id, reference, string, timestamps } from './columns.ts'
@@ -28,6 +29,10 @@ export const auditTable = (table: TableFactory, name: Name) =>
     (column) => [
       // The acts on an integration, also on one that was deleted.
       index(name('_audit_integration_idx')).on(column.integrationId, column.id),
+      // Who has paused a sync, behind however many other acts.
+      index(name('_audit_pauses_idx'))
+        .on(column.integrationId, column.id)
+        .where(sql`split_part(${column.action}, ' ', 1) in ('pause', 'resume', 'cancel', 'cursor')`),
       // The acts on a record.
       index(name('_audit_target_idx')).on(column.target, column.id),
       // Pruning.
