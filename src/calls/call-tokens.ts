@@ -47,7 +47,7 @@ export class CallTokens {
     const isProbeUnderWay = openedAt !== null && retryAfterSeconds === null
     const { framework, integration } = this.#call
     if (!isProbeUnderWay || !isInsideAdaptersTokenWork(framework, integration.id)) return null
-    return { owner: randomUUID(), generation: null }
+    return { owner: randomUUID(), generation: null, probe: false }
   }
 
   /** Makes an attempt. */

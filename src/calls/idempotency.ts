@@ -18,7 +18,7 @@ import { isInsideTransaction } from '../framework/transactions.ts'
 import { patiently } from '../framework/waiting.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import { supportsIdempotency } from '../providers/contracts.ts'
-import type { Call, PriorCall } from '../providers/integration.ts'
+import type { PriorCall } from '../providers/integration.ts'
 import type { PlannedCall } from './call.ts'
 import * as rule from './idempotency-rules.ts'
 import type { Ending } from './request.ts'
@@ -50,8 +50,8 @@ interface LedgerEntry {
 
 /** A key that this call has spent, until it is known how the call ended. */
 export interface Reservation {
-  /** The same call, made only while it is this caller's turn. */
-  guard<T>(call: Call<T>): Call<T>
+  /** Before each attempt: whether it is this caller's turn. @throws IdempotencyConflict */
+  mayCall(): Promise<void>
   /** An attempt of this call may have had an effect: from now on it is made only while the provider knows the key. */
   doubt(): void
   /** Gives the key back if no attempt can have had an effect; else it stays spent. Never throws. */
@@ -82,7 +82,7 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
       if (!isOwn) throw conflict(key, entry)
       // There are no turns: the key is given back, or nothing is.
       return {
-        guard: (made) => made,
+        mayCall: async () => {},
         doubt: () => {},
         async end(ending) {
           if (isWithoutEffect(ending)) await turn.end(true)
@@ -92,13 +92,10 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
     if (!isOwn && !(await takeTurn(turn, entry))) continue
     let mayHaveHadEffect = !isOwn
     return {
-      guard: (made) => async (context) => {
+      async mayCall() {
         await turn.renew()
         // The waits before an attempt may be longer than the rest of the window.
         if ((mayHaveHadEffect || turn.wasLost) && !mayBeSentAgain(entry)) throw conflict(key, entry)
-        // The renewal takes of the attempt's time. A call that was given up meanwhile is not sent.
-        context.signal.throwIfAborted()
-        return made(context)
       },
       doubt() {
         mayHaveHadEffect = true
@@ -168,7 +165,7 @@ class Turn {
       refusal = await this.#refusal()
     } catch (error) {
       this.#warn(error, 'cannot tell who holds the idempotency key; call refused')
-      // Not what the driver threw: a refused connection of ours would count as the provider's.
+      // Not what the driver threw: the caller is told what became of its key.
       refusal = conflict(this.#key, this.#entry)
     }
     if (refusal !== null) throw refusal

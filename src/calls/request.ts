@@ -2,8 +2,8 @@
  * The only door to a provider.
  *
  * The stages, in this order: provider → options → response cache → transaction check → idempotency reservation → for each attempt:
- * admission (circuit breaker, suppression, rate limiter) → the call → classification → settlement (one row, health, breaker,
- * suppression, incident) → events → retry decision. Rule: docs/behaviour/requests.md, "Stages".
+ * admission (circuit breaker, suppression, rate limiter) → note of a write → the key's turn → the call → classification → settlement
+ * (one row, health, breaker, suppression, incident) → events → retry decision. Rule: docs/behaviour/requests.md, "Stages".
  */
 
 import { trackWrite } from '../echoes/tracked-write.ts'
@@ -13,7 +13,7 @@ import { pause } from '../framework/waiting.ts'
 import { sharesRateLimit } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { Ticket } from './admission/call-state.ts'
-import { admitted, quietBudget, settled } from './admission/call-state.ts'
+import { admitted, notMade, quietBudget, settled } from './admission/call-state.ts'
 import type { Attempt } from './attempt.ts'
 import { makeAttempt } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
@@ -67,13 +67,7 @@ export async function performRequest<T>(framework: Framework, outbound: Outbound
   if (key !== null) refuseInsideTransaction(key)
   // Before a key is spent: credentials that can't be read end the call.
   call.secrets()
-  const write = await trackWrite(call)
-  const ending = await (key === null ? makeAttempts(call) : makeKeyedAttempts(call, key)).catch(async (error) => {
-    // A key that is spent, for example: nothing was sent.
-    await write?.end(null)
-    throw error
-  })
-  await write?.end(ending.kind === 'succeeded' ? ending : null)
+  const ending = await makeTrackedAttempts(call)
   if (ending.kind === 'succeeded') return ending.value as T
 
   const stale = call.serveStale && mayBeStale(ending) ? await staleAnswer(call) : null
@@ -90,15 +84,43 @@ function mayBeStale({ error, failureClass }: Extract<Ending, { kind: 'failed' }>
   return failureClass === 'upstream' || failureClass === 'throttle'
 }
 
-async function makeKeyedAttempts(call: PlannedCall, key: string): Promise<Ending> {
+/** What stands around each attempt. */
+interface AroundAttempt {
+  /** Once it is admitted. What throws ends the call, and counts against nothing at the provider. */
+  before(): Promise<void>
+  /** Told once an attempt may have changed something at the provider. */
+  onDoubt(): void
+}
+
+async function makeTrackedAttempts(call: PlannedCall): Promise<Ending> {
+  const write = trackWrite(call)
+  const unkeyed: AroundAttempt = { before: async () => write?.begin(), onDoubt: () => {} }
+  let ending: Ending | null = null
+  try {
+    ending = await (call.idempotencyKey === null
+      ? makeAttempts(call, unkeyed)
+      : makeKeyedAttempts(call, call.idempotencyKey, unkeyed))
+    return ending
+  } finally {
+    await write?.end(ending?.kind === 'succeeded' ? ending : null)
+  }
+}
+
+async function makeKeyedAttempts(call: PlannedCall, key: string, unkeyed: AroundAttempt): Promise<Ending> {
   const reservation = await reserve(call, key)
-  const ending = await makeAttempts({ ...call, call: reservation.guard(call.call) }, () => reservation.doubt())
+  const ending = await makeAttempts(call, {
+    async before() {
+      await unkeyed.before()
+      // Last: the turn lasts as long as an attempt and a second.
+      await reservation.mayCall()
+    },
+    onDoubt: () => reservation.doubt(),
+  })
   await reservation.end(ending)
   return ending
 }
 
-/** @param onDoubt told once an attempt may have changed something at the provider */
-async function makeAttempts(call: PlannedCall, onDoubt: () => void = () => {}): Promise<Ending> {
+async function makeAttempts(call: PlannedCall, { before, onDoubt }: AroundAttempt): Promise<Ending> {
   const { framework, integration, options, signal } = call
   const tokens = new CallTokens(call)
   let firstRowId: number | null = null
@@ -115,6 +137,14 @@ async function makeAttempts(call: PlannedCall, onDoubt: () => void = () => {}): 
         return { kind: 'failed', error: putOff(integration, error), failureClass: null, withoutEffect }
       }
       ticket = beside
+    }
+    try {
+      await before()
+      // A call that was given up meanwhile is not made.
+      signal?.throwIfAborted()
+    } catch (error) {
+      await notMade(framework, integration, ticket)
+      return { kind: 'failed', error, failureClass: null, withoutEffect }
     }
     const made = tokens.observe(() => makeAttempt(call, number))
     const attempt = await (ticket.unit === undefined ? made : made.finally(ticket.unit.done))

@@ -19,12 +19,14 @@ export interface WriteAnswer {
 }
 
 export interface TrackedWrite {
-  /** @param answer null: the call failed. Never throws: the call has been made. */
+  /** Before the first attempt; again it does nothing. If it fails, the provider is not called. */
+  begin(): Promise<void>
+  /** Without a beginning it does nothing. @param answer null: the call failed. Never throws: the call has been made. */
   end(answer: WriteAnswer | null): Promise<void>
 }
 
-/** Null: the call writes no record. Before the call; if this fails, the provider is not called. */
-export async function trackWrite(call: PlannedCall): Promise<TrackedWrite | null> {
+/** Null: the call writes no record. */
+export function trackWrite(call: PlannedCall): TrackedWrite | null {
   const { framework, integration, options } = call
   const { db, tables } = framework
   if (options.writes === undefined) return null
@@ -34,10 +36,16 @@ export async function trackWrite(call: PlannedCall): Promise<TrackedWrite | null
     id: randomUUID(),
     key: record === null ? null : storedKey(record),
   }
-  const { isNewLoop } = await beginWrite(db, tables, write, currentArrival(), loopRule(framework))
-  if (isNewLoop && write.key !== null) await openLoop(framework, integration, write.key)
+  let hasBegun = false
   return {
+    async begin() {
+      if (hasBegun) return
+      const { isNewLoop } = await beginWrite(db, tables, write, currentArrival(), loopRule(framework))
+      hasBegun = true
+      if (isNewLoop && write.key !== null) await openLoop(framework, integration, write.key)
+    },
     async end(answer) {
+      if (!hasBegun) return
       try {
         const told = answer === null ? null : toldBy(call, write, content, answer.body)
         if (told === null) await forgetWrite(db, tables, write)

@@ -1,10 +1,10 @@
 /** Keyed writes: a key is spent before the call goes out, and given back only if nothing can have happened. */
+import { setTimeout } from 'node:timers/promises'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
-import { classifyFailure } from '../../src/calls/failure-class-rules.ts'
 import { reserve } from '../../src/calls/idempotency.ts'
 import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
 import { connect } from '../../src/db/client.ts'
@@ -548,6 +548,35 @@ describe('a provider that knows keys itself', () => {
     expect(repeat).toHaveBeenCalledTimes(expected === 'conflict' ? 0 : 1)
   })
 
+  it.each([
+    ['goes on', () => {}, 'answered', 2],
+    ['sends nothing for a caller that has given up', (caller: AbortController) => caller.abort(new Error('no')), 'no', 1],
+  ])('a wait for its row is no part of an attempt’s time: the call %s', async (_, meanwhile, ends, made) => {
+    const caller = new AbortController()
+    const held = occasion()
+    const call = vi.fn(async () => {
+      if (call.mock.calls.length > 1) return 'answered'
+      void test.sql.begin(async (sql) => {
+        await sql`select from integration_idempotency_keys where integration_id = ${knowing.id} for update`
+        held.happen()
+        await setTimeout(1_500)
+        meanwhile(caller)
+      })
+      await held.happened
+      // A younger turn is not renewed.
+      await setTimeout(300)
+      return new Response('', { status: 429 })
+    })
+    const options = { attempts: 2, timeoutMs: 1_000, signal: caller.signal }
+    const ended = await write<unknown>(call, options, knowing).catch(({ message }: Error) => message)
+    expect(ended).toBe(ends)
+    expect(call).toHaveBeenCalledTimes(made)
+    const [row] = await test.sql`select consecutive_failures from integrations where id = ${knowing.id}`
+    expect(row).toEqual({ consecutive_failures: 0 })
+    const rows = await test.sql`select failure_class from integration_requests where integration_id = ${knowing.id}`
+    expect(rows).toHaveLength(made)
+  })
+
   describe('by a clock that the test moves', () => {
     let clock: ManualClock
     let clocked: TestIntegrations
@@ -558,7 +587,6 @@ describe('a provider that knows keys itself', () => {
       own = await makeIntegration(clocked, 'knowing')
     })
     afterEach(() => clocked.close())
-    const context = { signal: new AbortController().signal } as never
     const WITHOUT_EFFECT = {
       kind: 'failed',
       error: new Error(),
@@ -592,12 +620,10 @@ describe('a provider that knows keys itself', () => {
       clock.advance(WINDOW_SECONDS - 5)
       const call = { framework: clocked.framework, integration: own, provider: KNOWING, timeoutMs: 30_000 }
       const reservation = await reserve(call, 'key')
-      const repeat = vi.fn(async () => 'sent')
       clock.advance(4)
-      expect(await reservation.guard(repeat)(context)).toBe('sent')
+      await reservation.mayCall()
       clock.advance(1)
-      await conflictOf(Promise.resolve(reservation.guard(repeat)(context)))
-      expect(repeat).toHaveBeenCalledTimes(1)
+      await conflictOf(reservation.mayCall())
       await reservation.end(WITHOUT_EFFECT)
       expect(await ledger(own)).toEqual(['key'])
     })
@@ -627,19 +653,17 @@ describe('a provider that knows keys itself', () => {
 
     it('a caller whose turn ran out while it waited takes it again', async () => {
       const reservation = await lateReservation()
-      expect(await reservation.guard(async () => 'sent')(context)).toBe('sent')
+      await reservation.mayCall()
       await conflictOf(write(answers('{}'), {}, own))
     })
 
     it('and sends nothing if somebody else has been let through meanwhile', async () => {
       const reservation = await lateReservation()
       await write(answers('{"by":"another"}'), {}, own)
-      const call = vi.fn(async () => 'sent')
-      expect(await conflictOf(Promise.resolve(reservation.guard(call)(context)))).toMatchObject({
+      expect(await conflictOf(reservation.mayCall())).toMatchObject({
         priorState: 'recovered',
         priorResponse: { by: 'another' },
       })
-      expect(call).not.toHaveBeenCalled()
       // The answer of the other one goes with the key.
       await reservation.end({ kind: 'failed', error: new Error(), failureClass: 'client', withoutEffect: true })
       expect(await ledger(own)).toEqual(['key'])
@@ -658,7 +682,7 @@ describe('a provider that knows keys itself', () => {
     it('one that takes its turn again after another caller‘s leaves the key, too', async () => {
       const reservation = await lateReservation()
       await expect(write(answers('', 503), {}, own)).rejects.toMatchObject({ status: 503 })
-      expect(await reservation.guard(async () => 'sent')(context)).toBe('sent')
+      await reservation.mayCall()
       await reservation.end(WITHOUT_EFFECT)
       expect(await ledger(own)).toEqual(['key'])
     })
@@ -667,9 +691,7 @@ describe('a provider that knows keys itself', () => {
       const reservation = await lateReservation()
       await expect(write(answers('', 503), {}, own)).rejects.toMatchObject({ status: 503 })
       clock.advance(WINDOW_SECONDS)
-      const call = vi.fn(async () => 'sent')
-      await conflictOf(Promise.resolve(reservation.guard(call)(context)))
-      expect(call).not.toHaveBeenCalled()
+      await conflictOf(reservation.mayCall())
     })
 
     it('one that gives up its wait gives the key back if there was no other caller', async () => {
@@ -688,27 +710,25 @@ describe('a provider that knows keys itself', () => {
       expect(await ledger(own)).toEqual([])
     })
 
-    it('nor if Postgres can‘t say whose turn it is, and that is no fault of the provider', async () => {
+    it('nor if Postgres can‘t say whose turn it is', async () => {
       const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED', syscall: 'connect' })
       const reservation = await lateReservation()
       vi.spyOn(clocked.framework.db, 'update').mockImplementation(() => {
         throw refused
       })
-      const call = vi.fn(async () => 'sent')
-      const error = await conflictOf(Promise.resolve(reservation.guard(call)(context)))
-      expect(classifyFailure({ error, callerAborted: false })).toBe('unknown')
-      expect(call).not.toHaveBeenCalled()
+      await conflictOf(reservation.mayCall())
       expect(clocked.lines).toContainEqual(
         expect.objectContaining({ level: 'warn', message: expect.stringMatching('who holds') }),
       )
     })
-
-    it('nor if the attempt was given up during the renewal', async () => {
-      const reservation = await lateReservation()
-      const call = vi.fn(async () => 'sent')
-      const late = { signal: AbortSignal.abort(new Error('given up')) } as never
-      await expect(reservation.guard(call)(late)).rejects.toThrow('given up')
-      expect(call).not.toHaveBeenCalled()
+      const hold = await heldRow(own)
+      const attempts = { attempts: 2, timeoutMs: 500, signal: caller.signal }
+      const ended = write(call, attempts, own).catch(messageOf)
+      await hold.release(800, () => meanwhile(caller))
+      expect(await ended).toBe(ends)
+      expect(call).toHaveBeenCalledTimes(ends === 'answered' ? 2 : 1)
+      const [row] = await test.sql`select consecutive_failures from integrations where id = ${own.id}`
+      expect(row).toEqual({ consecutive_failures: 0 })
     })
   })
 })

@@ -161,6 +161,17 @@ describe('an arrival', () => {
     expect([await arrives('X'), await arrives('Z')]).toEqual([false, false])
   })
 
+  it('says what we wrote also after a repeat that sends nothing, since its key is spent', async () => {
+    const put = (text: string) =>
+      integration.request('notes', 'PUT', async () => ({ ...note(text) }), {
+        writes: { record: 'note:a' },
+        idempotencyKey: 'once',
+      })
+    await put('X')
+    await expect(put('X')).rejects.toMatchObject({ code: 'idempotency_conflict' })
+    expect(await arrives('X')).toBe(true)
+  })
+
   it('of a new record is own once the answer has told its key', async () => {
     await write('X', { id: 'new', key: null })
     expect(await arrives('X', { id: 'new' })).toBe(true)

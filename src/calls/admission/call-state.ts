@@ -32,6 +32,8 @@ export interface Ticket {
   readonly owner: string
   /** Null: the breaker does not count this call. */
   readonly generation: number | null
+  /** It has the only slot of a circuit that is half open. */
+  readonly probe: boolean
   /** Of the budget that the integration shares. */
   readonly unit?: Unit
 }
@@ -90,11 +92,10 @@ export async function admitted(
     })
     if (admission.kind === 'admitted') {
       const { generation, probe, unit } = admission
-      if (either?.aborted !== true) return unit === undefined ? { owner, generation } : { owner, generation, unit }
-      unit?.giveBack()
-      // The caller left while its admission was under way. A probe's slot is for the next one; a unit taken is not given back.
-      const givenUp = { owner, generation, class: 'unknown', quietForMs: null, quietUntil: null, row: null } as const
-      if (probe) await settled(framework, integration, givenUp)
+      const ticket = { owner, generation, probe, ...(unit === undefined ? {} : { unit }) }
+      if (either?.aborted !== true) return ticket
+      // The caller left while its admission was under way.
+      await notMade(framework, integration, ticket)
       throw either.reason
     }
     if (admission.kind === 'open') throw circuitOpen(framework, integration, admission)
@@ -108,6 +109,24 @@ export async function admitted(
   } finally {
     release()
   }
+}
+
+/** Of a call that is not made after all: a probe's slot is for the next one. A unit of the rate limit is not given back. Never throws. */
+export async function notMade(
+  framework: Framework,
+  integration: Integration,
+  { owner, generation, probe, unit }: Ticket,
+): Promise<void> {
+  unit?.giveBack()
+  if (!probe) return
+  await settled(framework, integration, {
+    owner,
+    generation,
+    class: 'unknown',
+    quietForMs: null,
+    quietUntil: null,
+    row: null,
+  })
 }
 
 /** Writes the outcome of an attempt and what follows from it. Never throws: the caller gets the call's outcome all the same. */
