@@ -5,6 +5,7 @@ import { InvalidArgumentException, RequestTimeout, SchemaDrift } from '../framew
 import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { withTimeLimit } from '../framework/waiting.ts'
+import type { IntegrationProvider } from '../providers/contracts.ts'
 import { classifiesFailures } from '../providers/contracts.ts'
 import type { RequestContext } from '../providers/integration.ts'
 import type { Answer } from './answer.ts'
@@ -149,7 +150,30 @@ function classOf(call: PlannedCall, error: unknown): FailureClass {
   return classifyFailure({ error, callerAborted, providerVerdict: verdict })
 }
 
-/** Null, too, when the provider's classifier throws or gives no class: it must never hide the failure itself. */
+interface UnfitVerdict {
+  /** It gave no failure class. */
+  onOther(verdict: unknown): void
+  onThrow(fault: unknown): void
+}
+
+/** What the provider's own classifier says. Null, too, when it throws or gives no class: it must never hide the failure itself. */
+export function verdictOf(
+  provider: IntegrationProvider,
+  error: unknown,
+  unfit: UnfitVerdict = { onOther: () => {}, onThrow: () => {} },
+): FailureClass | null {
+  if (!classifiesFailures(provider)) return null
+  try {
+    const verdict = provider.classifyFailure(error)
+    if (verdict === null || Object.values(FailureClass).includes(verdict)) return verdict
+    unfit.onOther(verdict)
+  } catch (fault) {
+    unfit.onThrow(fault)
+  }
+  return null
+}
+
+/** As `verdictOf()`, with a warning where the verdict does not count. */
 export function providerVerdict(
   {
     framework,
@@ -159,21 +183,18 @@ export function providerVerdict(
   }: Pick<PlannedCall, 'framework' | 'provider' | 'integration' | 'secrets'>,
   error: unknown,
 ): FailureClass | null {
-  if (!classifiesFailures(provider)) return null
   const logger = integrationLogger(framework, integration)
-  try {
-    const verdict = provider.classifyFailure(error)
-    if (verdict === null || Object.values(FailureClass).includes(verdict)) return verdict
+  return verdictOf(provider, error, {
     // Its type only: what it gave may be the failure itself, with all that is in it.
-    logger.warn(
-      { event: 'request.unclassified', verdict: typeof verdict },
-      'classifyFailure() gave no failure class; ignored',
-    )
-  } catch (fault) {
-    logger.warn(
-      { event: 'request.unclassified', error: redactedErrorLine(fault, secrets(), 500) },
-      'classifyFailure() threw; ignored',
-    )
-  }
-  return null
+    onOther: (verdict) =>
+      logger.warn(
+        { event: 'request.unclassified', verdict: typeof verdict },
+        'classifyFailure() gave no failure class; ignored',
+      ),
+    onThrow: (fault) =>
+      logger.warn(
+        { event: 'request.unclassified', error: redactedErrorLine(fault, secrets(), 500) },
+        'classifyFailure() threw; ignored',
+      ),
+  })
 }

@@ -4,10 +4,11 @@ import { isIntegrationsError, RateLimitExceededException } from '../framework/er
 import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
-import { classifiesFailures, customizesRetry, supportsIdempotency } from '../providers/contracts.ts'
+import { customizesRetry, supportsIdempotency } from '../providers/contracts.ts'
 import { currentSyncItem } from '../providers/sync-session.ts'
 import type { Answer } from './answer.ts'
 import type { Attempt, Failure } from './attempt.ts'
+import { verdictOf } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
 import { classifyFailure } from './failure-class-rules.ts'
 import { currentSync, longestWaitMs } from './inside-sync.ts'
@@ -117,6 +118,6 @@ const FINAL_CODES: ReadonlySet<string> = new Set([
  */
 export function isFinalFault(error: unknown, provider: IntegrationProvider | null = null): boolean {
   if (isIntegrationsError(error) && FINAL_CODES.has(error.code)) return true
-  const verdict = provider !== null && classifiesFailures(provider) ? provider.classifyFailure(error) : null
+  const verdict = provider === null ? null : verdictOf(provider, error)
   return (verdict ?? classifyFailure({ error, callerAborted: false })) === 'client'
 }

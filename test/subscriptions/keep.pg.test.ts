@@ -49,6 +49,12 @@ const options = {
         return subscribingProvider().webhookSubscriptions(integration, options)
       },
     }),
+    judging: {
+      ...subscribingProvider(),
+      classifyFailure(error: unknown) {
+        return (error as { response: { status: number } }).response.status === 401 ? ('client' as const) : null
+      },
+    },
     silent: {},
   },
 }
@@ -519,6 +525,14 @@ describe('a failure', () => {
     expect(await incidentsOf(integration)).toMatchObject([{ status: 'open' }])
     expect(await look(integration)).toMatchObject({ standing: 'registered', did: 'created' })
     expect(await incidentsOf(integration)).toMatchObject([{ status: 'closed' }])
+  })
+
+  it('that the provider’s classifier throws at counts as any other', async () => {
+    const integration = await wanted(await make('judging'))
+    server.faults.push({ method: 'GET', fault: { status: 401 } })
+    expect(await look(integration)).toMatchObject({ standing: 'failing' })
+    expect(await incidentsOf(integration)).toMatchObject([{ status: 'open', reason: 'webhook_subscription_failed' }])
+    expect((await test.integrations.webhooks.subscription(integration.id)).lastError).toContain('401')
   })
 })
 
