@@ -16,10 +16,11 @@ export {
   type PaginationFault,
   RateLimitExceededException,
   ReauthRequiredException,
+  RetryableError,
   SchemaDrift,
 } from './framework/errors.ts'
 export type { Json } from './framework/json.ts'
-export type { HealthStatus } from './integrations/rules.ts'
+export { HealthStatus } from './integrations/rules.ts'
 export type { AuthenticatedUser } from './providers/contracts.ts'
 export * from './providers/contracts.ts'
 export { defineProvider, type IntegrationWith, type ProviderDefinition } from './providers/define-provider.ts'

@@ -233,7 +233,7 @@ export interface Integration {
   readonly syncIntervalMinutes: number | null
   /** Where the next incremental run begins; null: at the beginning. */
   readonly syncCursor: Json
-  /** When the last clean run began; null: never. */
+  /** When the last clean run ended; null: never. */
   readonly lastSyncedAt: Date | null
   /** When the next run is due; null: none is. */
   readonly nextSyncAt: Date | null

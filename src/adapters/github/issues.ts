@@ -17,6 +17,15 @@ import { isOfRepository } from './transfers.ts'
 type Issues = RestEndpointMethodTypes['issues']
 type Writing = Pick<RequestOptions, 'idempotencyKey' | 'signal'>
 
+/** Why an issue has its state: `state_reason`. https://docs.github.com/en/rest/issues/issues#update-an-issue */
+export const GitHubIssueStateReason = {
+  Completed: 'completed',
+  NotPlanned: 'not_planned',
+  Duplicate: 'duplicate',
+  Reopened: 'reopened',
+} as const
+export type GitHubIssueStateReason = (typeof GitHubIssueStateReason)[keyof typeof GitHubIssueStateReason]
+
 export const CLOSE_REASONS = ['completed', 'not_planned', 'duplicate'] as const
 export type CloseReason = (typeof CLOSE_REASONS)[number]
 
