@@ -112,10 +112,11 @@ export async function readHandled(
     if (row === undefined) return []
     const piece = { kind, row, handledAt } as HandledRow
     const own = {
-      // A handler may log an operation `webhook` of its own; that of an attempt names the delivery.
+      // A handler or a listener may log an operation `webhook` of its own; that of an attempt names the delivery.
       attempts: attempts.filter(
-        ({ origin, externalId }) =>
-          origin === root && (kind === 'item' || externalId === (row as WebhookRow).deliveryId),
+        ({ origin, operation, externalId }) =>
+          origin === root &&
+          (kind === 'item' ? operation === 'sync_item' : externalId === (row as WebhookRow).deliveryId),
       ),
       made: made.filter(({ origin }) => inside.get(origin as string) === root),
     }

@@ -304,6 +304,17 @@ describe('one of the same provider and name', () => {
     expect(after?.metadata).toEqual({ region: 'eu', retries: 2 })
   })
 
+  it('that is switched off stays so, and is told how it is switched on', async () => {
+    // As a process leaves it that dies during its check.
+    const { id } = await test.integrations.create({
+      ...{ provider: 'demo', name: 'Demo', credentials: { token: GOOD }, isActive: false },
+    })
+    const { exitCode, out } = await install(['demo', '--name', 'Demo', '--force'])
+    expect(exitCode).toBe(0)
+    expect(out).toContain(`It is switched off: integrations enable ${id} switches it on.`)
+    expect((await test.integrations.get(id)).isActive).toBe(false)
+  })
+
   it('stays, with a warning, when the update fails the check', async () => {
     await install(['demo', '--credential', 'token=env:DEMO_TOKEN'])
     const { exitCode, err } = await install(['demo', '--credential', 'token=env:BAD_TOKEN', '--force'])

@@ -216,6 +216,27 @@ describe('an answer from the log', () => {
     expect(differences([piece], null)).toEqual([])
   })
 
+  it('of an item is found beside an operation of its listener that is called as a webhook’s attempt is', async () => {
+    const run = await makeRun(test, integration.id)
+    const item = await makeItem(test, run, { status: 'success', attempts: 1, completedAt: new Date() })
+    await called(`item:${item.id}`, { responseData: 'before it', createdAt: new Date(Date.now() - 60_000) })
+    const { db, tables } = test.framework
+    await db.insert(tables.logs).values({
+      integrationId: integration.id,
+      operation: 'webhook',
+      direction: 'inbound',
+      status: 'success',
+      origin: `item:${item.id}`,
+      createdAt: new Date(Date.now() - 30_000),
+    })
+    let answer: unknown
+    const { cannot } = await rehearsed(async (of) => {
+      answer = await things(of)
+    })
+    expect(cannot).toEqual([])
+    expect(answer).toBe('before it')
+  })
+
   describe('of the GitHub adapter', () => {
     const ISSUE = 'repos/octo/widgets/issues/7'
     const githubIntegration = () =>

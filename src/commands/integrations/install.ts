@@ -152,7 +152,10 @@ async function installed(context: CommandContext, input: Input): Promise<Outcome
   const last = webhookLine(integrations, provider, { id, webhooks })
   if (!connects) {
     const document = isOAuth ? { ...outcome.document, connect_url: null, expires_at: null } : outcome.document
-    return { document, text: `${outcome.text}${last}` }
+    // Also one that an install has left behind whose process died during its check.
+    const isOff = existing !== null && !isActive
+    const off = isOff ? ` It is switched off: integrations enable ${id} switches it on.` : ''
+    return { document, text: `${outcome.text}${off}${last}` }
   }
   const link = await makeConnectLink(integrations, integration, LINK_HOURS)
   await note(id, 'oauth-link connect')
