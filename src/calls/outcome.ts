@@ -13,6 +13,7 @@ import type { Ticket } from './admission/call-state.ts'
 import type { Attempt } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
 import { errorChain, firstStatus } from './failure-class-rules.ts'
+import { namesLongWait } from './retry.ts'
 import type { BodyRules } from './stored-body.ts'
 import { bodyRules, cacheableText, storedBody } from './stored-body.ts'
 
@@ -36,13 +37,16 @@ export async function outcomeOf(
   const response = await responseOf(call, attempt, rules.response)
   const failureClass = outcome.kind === 'failed' ? outcome.failureClass : null
   const quietForMs = failureClass === 'throttle' ? retryAfterMs(attempt, retry.retry_after_max_seconds) : null
+  // Without `Retry-After` a provider may know the limit from its answer's text: then the reset counts, whatever remains.
+  const isResetAwaited =
+    failureClass === 'throttle' && answer.retryAfterSeconds === null && namesLongWait(call, attempt)
   return {
     owner: ticket.owner,
     generation: ticket.generation,
     class: failureClass,
     quietForMs,
     // A throttle with `Retry-After` says when to come again. Then the reset of an exhausted quota, which may be far, does not count.
-    quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(attempt) : null,
+    quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(attempt, isResetAwaited) : null,
     row: {
       ...(await askedColumns(call, rules.request)),
       status_code: firstStatus([answer.statusCode]),
@@ -134,8 +138,12 @@ function isCut({ answer: { retryAfterSeconds } }: Attempt, waitMs: number): bool
 }
 
 /** An exhausted quota is whole again at its reset. What a call reports is not trusted to be of its type. */
-function quietUntil({ answer: { rateLimitRemaining, rateLimitResetAt } }: Attempt): number | null {
-  if (typeof rateLimitRemaining !== 'number' || !(rateLimitRemaining <= 0)) return null
+function quietUntil(
+  { answer: { rateLimitRemaining, rateLimitResetAt } }: Attempt,
+  isResetAwaited: boolean,
+): number | null {
+  const isExhausted = typeof rateLimitRemaining === 'number' && rateLimitRemaining <= 0
+  if (!isExhausted && !isResetAwaited) return null
   const at = rateLimitResetAt instanceof Date ? rateLimitResetAt.getTime() : Number.NaN
   return Number.isNaN(at) ? null : at
 }

@@ -380,6 +380,22 @@ describe('the hourly bucket', () => {
     expect((await own.rateLimit()).suppressedUntil).toEqual(resetAt)
   })
 
+  it.each<[string, object, number]>([
+    ['is named by a secondary limit is waited for by every call, though something is left', {}, 1],
+    ['belongs to another resource holds no call back', { 'x-ratelimit-resource': 'search' }, 2],
+  ])('whose reset %s', async (_, more, sent) => {
+    const own = await github.integration()
+    const headers = { ...exhausted, 'x-ratelimit-remaining': '4000', ...more }
+    github.reply = () => answer(403, { message: 'You have exceeded a secondary rate limit.' }, headers)
+    const { issues } = new GitHubClient(own)
+    await expect(issues.get(7)).rejects.toMatchObject({ code: 'http_error', status: 403 })
+    await expect(issues.get(8)).rejects.toMatchObject(
+      sent === 1 ? { code: 'rate_limit_exceeded', retryAfterSeconds: 2_400 } : { code: 'http_error', status: 403 },
+    )
+    expect(github.asked()).toEqual(['issues/7', 'issues/8'].slice(0, sent))
+    expect((await own.rateLimit()).suppressedUntil).toEqual(sent === 1 ? resetAt : null)
+  })
+
   it.each([
     ['of another resource', { ...exhausted, 'x-ratelimit-resource': 'search' }],
     ['with something left', { ...exhausted, 'x-ratelimit-remaining': '1' }],
