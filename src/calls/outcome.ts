@@ -37,16 +37,13 @@ export async function outcomeOf(
   const response = await responseOf(call, attempt, rules.response)
   const failureClass = outcome.kind === 'failed' ? outcome.failureClass : null
   const quietForMs = failureClass === 'throttle' ? retryAfterMs(attempt, retry.retry_after_max_seconds) : null
-  // Without `Retry-After` a provider may know the limit from its answer's text: then the reset counts, whatever remains.
-  const isResetAwaited =
-    failureClass === 'throttle' && answer.retryAfterSeconds === null && namesLongWait(call, attempt)
   return {
     owner: ticket.owner,
     generation: ticket.generation,
     class: failureClass,
     quietForMs,
     // A throttle with `Retry-After` says when to come again. Then the reset of an exhausted quota, which may be far, does not count.
-    quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(attempt, isResetAwaited) : null,
+    quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(call, attempt) : null,
     row: {
       ...(await askedColumns(call, rules.request)),
       status_code: firstStatus([answer.statusCode]),
@@ -137,15 +134,16 @@ function isCut({ answer: { retryAfterSeconds } }: Attempt, waitMs: number): bool
   return retryAfterSeconds !== null && retryAfterSeconds * 1_000 > waitMs
 }
 
-/** An exhausted quota is whole again at its reset. What a call reports is not trusted to be of its type. */
-function quietUntil(
-  { answer: { rateLimitRemaining, rateLimitResetAt } }: Attempt,
-  isResetAwaited: boolean,
-): number | null {
-  const isExhausted = typeof rateLimitRemaining === 'number' && rateLimitRemaining <= 0
-  if (!isExhausted && !isResetAwaited) return null
+/**
+ * An exhausted quota is whole again at its reset. So is one of which something remains, where the provider itself wants a throttled
+ * call to wait that long: GitHub's secondary limit. What a call reports is not trusted to be of its type.
+ */
+function quietUntil(call: PlannedCall, attempt: Attempt): number | null {
+  const { rateLimitRemaining, rateLimitResetAt, retryAfterSeconds } = attempt.answer
   const at = rateLimitResetAt instanceof Date ? rateLimitResetAt.getTime() : Number.NaN
-  return Number.isNaN(at) ? null : at
+  if (Number.isNaN(at)) return null
+  const isExhausted = typeof rateLimitRemaining === 'number' && rateLimitRemaining <= 0
+  return isExhausted || (retryAfterSeconds === null && namesLongWait(call, attempt)) ? at : null
 }
 
 function named(text: string): string {

@@ -74,11 +74,11 @@ function namedWaitMs({ providerDelayMs }: Opinion, answer: Answer, maxDelaySecon
 }
 
 /**
- * Whether the provider's `retryDelayMs()` names a wait that no attempt sleeps through. Other calls must not be sent meanwhile
- * (docs/behaviour/requests.md, "Admission").
+ * Whether the provider's `retryDelayMs()` names a wait after a throttle that no attempt sleeps through. Other calls must not be sent
+ * meanwhile (docs/behaviour/requests.md, "Admission").
  */
 export function namesLongWait(call: PlannedCall, { number, outcome }: Attempt): boolean {
-  if (outcome.kind !== 'failed') return false
+  if (outcome.kind !== 'failed' || outcome.failureClass !== 'throttle') return false
   const { providerDelayMs } = providerOpinion(call, outcome.error, number)
   return providerDelayMs !== null && providerDelayMs > call.framework.config.retry.retry_after_max_seconds * 1_000
 }
