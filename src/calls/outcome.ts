@@ -135,8 +135,8 @@ function isCut({ answer: { retryAfterSeconds } }: Attempt, waitMs: number): bool
 }
 
 /**
- * An exhausted quota is whole again at its reset. So is one of which something remains, where the provider itself wants a throttled
- * call to wait that long: GitHub's secondary limit. What a call reports is not trusted to be of its type.
+ * The reset of an exhausted quota. Where something remains, the reset counts only if the provider itself wants a
+ * throttled call to wait that long: GitHub's secondary limit. What a call reports is not trusted to be of its type.
  */
 function quietUntil(call: PlannedCall, attempt: Attempt): number | null {
   const { rateLimitRemaining, rateLimitResetAt, retryAfterSeconds } = attempt.answer

@@ -74,8 +74,8 @@ function namedWaitMs({ providerDelayMs }: Opinion, answer: Answer, maxDelaySecon
 }
 
 /**
- * Whether the provider's `retryDelayMs()` names a wait after a throttle that no attempt sleeps through. Other calls must not be sent
- * meanwhile (docs/behaviour/requests.md, "Admission").
+ * Whether the provider's `retryDelayMs()` names a wait after a throttle that no attempt sleeps through. Other calls must
+ * not be sent meanwhile (docs/behaviour/requests.md, "Admission").
  */
 export function namesLongWait(call: PlannedCall, { number, outcome }: Attempt): boolean {
   if (outcome.kind !== 'failed' || outcome.failureClass !== 'throttle') return false

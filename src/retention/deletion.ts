@@ -117,7 +117,7 @@ interface Look {
   readonly limit: number
 }
 
-/** Changes an integration's rows in a table, chunk by chunk. @returns how many. @throws the reason why the command was given up */
+/** Changes rows of an integration, chunk by chunk. @returns how many. @throws the reason why the command was given up */
 export async function changeAll(
   { db, tables }: Framework,
   name: OwnedTable,
@@ -139,8 +139,8 @@ export async function changeAll(
 }
 
 /**
- * Looks at the next `limit` rows, also at those that stay as they are: to look for as many rows to change could read millions of
- * erased ones first, beyond the time limit of a statement.
+ * Looks at the next `limit` rows, also at those that stay as they are: to look for as many rows to change could read
+ * millions of erased ones first, beyond the time limit of a statement.
  *
  * @returns how many rows were changed, and where the next look starts
  */

@@ -71,8 +71,8 @@ export async function checkSubscription(framework: Framework, id: number): Promi
 }
 
 /**
- * Removes it at the provider; it stays away until it is registered again. Where only an earlier release could ask the provider, what
- * our row knows is forgotten.
+ * Removes it at the provider; it stays away until it is registered again. Where only an earlier release could ask the
+ * provider, what our row knows is forgotten.
  *
  * @throws as {@link registerSubscription}
  */

@@ -98,8 +98,8 @@ export async function settleFailure(
 }
 
 /**
- * A look whose provider is not registered in this process. Another worker may know it, so no failure is counted, and the next look
- * comes after the longest wait. Rule: docs/behaviour/integrations.md, "A provider that is not registered".
+ * A look whose provider is not registered in this process. Another worker may know it, so no failure is counted, and the
+ * next look comes after the longest wait. Rule: docs/behaviour/integrations.md, "A provider that is not registered".
  */
 export async function passOver(
   { db, tables, clock, config }: Framework,

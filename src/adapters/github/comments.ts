@@ -122,8 +122,8 @@ export async function commentsPage(
 const LAST_PAGE = 100
 
 /**
- * The position of the next page; null: this was the last. The page behind the last number begins at the last update time. Higher
- * numbers are only for more than `LAST_PAGE` pages of one second, and of comments without a readable time.
+ * The position of the next page; null: this was the last. The page behind the last number begins at the last update
+ * time. Higher numbers are only for more than `LAST_PAGE` pages of one second, or of comments without a readable time.
  */
 export function behindComments(
   comments: readonly GitHubRawComment[],

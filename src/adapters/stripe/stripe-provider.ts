@@ -184,8 +184,8 @@ const HEALTH_ENDPOINT = 'balance'
 /** Limit of one attempt: three, and the waits between them, end within the limit below. */
 const HEALTH_TIMEOUT_MS = 6_000
 /**
- * Limit of the whole check. A caller waits 30 s for it (docs/behaviour/requests.md, "Health checks"), and is told the last failure
- * only by a check that has ended. The wait after a 429 alone is 30 s or more.
+ * Limit of the whole check. A caller waits 30 s for it (docs/behaviour/requests.md, "Health checks"), and learns the
+ * last failure only from a check that has ended. The wait after a 429 alone is 30 s or more.
  */
 const HEALTH_TOTAL_MS = 28_000
 
