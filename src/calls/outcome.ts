@@ -13,6 +13,7 @@ import type { Ticket } from './admission/call-state.ts'
 import type { Attempt } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
 import { errorChain, firstStatus } from './failure-class-rules.ts'
+import { namesLongWait } from './retry.ts'
 import type { BodyRules } from './stored-body.ts'
 import { bodyRules, cacheableText, storedBody } from './stored-body.ts'
 
@@ -42,7 +43,7 @@ export async function outcomeOf(
     class: failureClass,
     quietForMs,
     // A throttle with `Retry-After` says when to come again. Then the reset of an exhausted quota, which may be far, does not count.
-    quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(attempt) : null,
+    quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(call, attempt) : null,
     row: {
       ...(await askedColumns(call, rules.request)),
       status_code: firstStatus([answer.statusCode]),
@@ -133,11 +134,16 @@ function isCut({ answer: { retryAfterSeconds } }: Attempt, waitMs: number): bool
   return retryAfterSeconds !== null && retryAfterSeconds * 1_000 > waitMs
 }
 
-/** An exhausted quota is whole again at its reset. What a call reports is not trusted to be of its type. */
-function quietUntil({ answer: { rateLimitRemaining, rateLimitResetAt } }: Attempt): number | null {
-  if (typeof rateLimitRemaining !== 'number' || !(rateLimitRemaining <= 0)) return null
+/**
+ * The reset of an exhausted quota. Where something remains, the reset counts only if the provider itself wants a
+ * throttled call to wait that long: GitHub's secondary limit. What a call reports is not trusted to be of its type.
+ */
+function quietUntil(call: PlannedCall, attempt: Attempt): number | null {
+  const { rateLimitRemaining, rateLimitResetAt, retryAfterSeconds } = attempt.answer
   const at = rateLimitResetAt instanceof Date ? rateLimitResetAt.getTime() : Number.NaN
-  return Number.isNaN(at) ? null : at
+  if (Number.isNaN(at)) return null
+  const isExhausted = typeof rateLimitRemaining === 'number' && rateLimitRemaining <= 0
+  return isExhausted || (retryAfterSeconds === null && namesLongWait(call, attempt)) ? at : null
 }
 
 function named(text: string): string {

@@ -74,6 +74,16 @@ function namedWaitMs({ providerDelayMs }: Opinion, answer: Answer, maxDelaySecon
   return Math.min(providerDelayMs ?? (answer.retryAfterSeconds ?? 0) * 1_000, longestMs)
 }
 
+/**
+ * Whether the provider's `retryDelayMs()` names a wait after a throttle that no attempt sleeps through. Other calls must
+ * not be sent meanwhile (docs/behaviour/requests.md, "Admission").
+ */
+export function namesLongWait(call: PlannedCall, { number, outcome }: Attempt): boolean {
+  if (outcome.kind !== 'failed' || outcome.failureClass !== 'throttle') return false
+  const { providerDelayMs } = providerOpinion(call, outcome.error, number)
+  return providerDelayMs !== null && providerDelayMs > call.framework.config.retry.retry_after_max_seconds * 1_000
+}
+
 type Opinion = Pick<RetryInput, 'providerSaysRetryable' | 'providerDelayMs'>
 
 /** An opinion that throws or is nonsense is left out: the failure itself must reach the caller. */

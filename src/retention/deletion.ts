@@ -5,6 +5,7 @@ import { integrationKey } from '../cache/integration-keys.ts'
 import { endLease } from '../calls/admission/call-state.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
+import { FAILURE_CLASSES } from '../db/schema/requests-table.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationBusy, IntegrationNotFound } from '../framework/errors.ts'
@@ -14,8 +15,9 @@ import type { AuditedAct } from '../observability/audit.ts'
 import { recordAct } from '../observability/audit.ts'
 import { streamsOf } from '../providers/streams.ts'
 import { endSubscription } from '../subscriptions/acts.ts'
+import type { Position, Pruned } from './queries.ts'
 
-/** Rows of one statement: few enough to block no one for long, enough for millions in all. */
+/** Rows that one statement looks at: few enough to block no one for long, enough for millions in all. */
 export const CHUNK_ROWS = 5_000
 
 /** The tables whose rows belong to an integration; a table that refers to another comes before it. */
@@ -79,34 +81,96 @@ export async function deleteIntegration(
   return deleted
 }
 
-/**
- * Changes the rows of an integration in a table by ascending id, chunk by chunk. @returns how many rows
- *
- * @param which of the rows, called `t`; default: all
- * @param lock how the chunk's rows are locked
- * @param change the statement over the rows of `chunk`, up to its `returning`
- * @throws the reason why the command was given up
- */
+/** Rows of a table that are walked one after the other. */
+interface Walk {
+  /** Which ones, called `t`. */
+  readonly rows: SQL
+  /** In whose order, then by id: the column that leads an index behind the integration. */
+  readonly at: 'created_at' | 'id'
+}
+
+const BY_ID: readonly Walk[] = [{ rows: sql`true`, at: 'id' }]
+const BY_AGE: readonly Walk[] = [{ rows: sql`true`, at: 'created_at' }]
+/** Large tables with an index by integration and age; that of requests has the failure class in between. */
+const WALKS: { readonly [name in OwnedTable]?: readonly Walk[] } = {
+  webhooks: BY_AGE,
+  syncItems: BY_AGE,
+  requests: [
+    sql`t.failure_class is null`,
+    ...FAILURE_CLASSES.map((failureClass) => sql`t.failure_class = ${failureClass}`),
+  ].map((rows) => ({ rows, at: 'created_at' })),
+}
+
+interface Change {
+  /** Which of the rows, called `t`; default: all. */
+  readonly which?: SQL
+  /** How the rows are locked. */
+  readonly lock: SQL
+  /** The statement over the rows of `chunk`, up to its `returning`. */
+  readonly change: SQL
+}
+
+interface Look {
+  readonly integrationId: number
+  readonly walk: Walk
+  readonly after: Position | null
+  readonly limit: number
+}
+
+/** Changes rows of an integration, chunk by chunk. @returns how many. @throws the reason why the command was given up */
 export async function changeAll(
   { db, tables }: Framework,
   name: OwnedTable,
   integrationId: number,
-  { which = sql`true`, lock, change }: { readonly which?: SQL; readonly lock: SQL; readonly change: SQL },
+  change: Change,
 ): Promise<number> {
   let rows = 0
-  for (let afterId: number | null = 0; afterId !== null; ) {
-    throwIfGivenUp()
-    const statement: SQL = sql`
-      with chunk as (
-        select t.id from ${tables[name]} t where t.integration_id = ${integrationId} and t.id > ${afterId} and (${which})
-        order by t.id limit ${CHUNK_ROWS} ${lock}
-      ), changed as (${change} returning t.id)
-      select count(*)::int as rows, max(id) as last_id from changed`
-    const [chunk] = await despiteDeadlocks(() => db.execute<{ rows: number; last_id: string | null }>(statement))
-    rows += chunk?.rows ?? 0
-    afterId = chunk?.last_id == null ? null : Number(chunk.last_id)
+  for (const walk of WALKS[name] ?? BY_ID) {
+    let after: Position | null = null
+    do {
+      throwIfGivenUp()
+      const input = { integrationId, walk, after, limit: CHUNK_ROWS }
+      const chunk: Pruned = await despiteDeadlocks(() => changeChunk(db, tables[name], change, input))
+      rows += chunk.rows
+      after = chunk.next
+    } while (after !== null)
   }
   return rows
+}
+
+/**
+ * Looks at the next `limit` rows, also at those that stay as they are: to look for as many rows to change could read
+ * millions of erased ones first, beyond the time limit of a statement.
+ *
+ * @returns how many rows were changed, and where the next look starts
+ */
+export async function changeChunk(
+  db: Database,
+  table: Tables[OwnedTable],
+  { which = sql`true`, lock, change }: Change,
+  { integrationId, walk, after, limit }: Look,
+): Promise<Pruned> {
+  const at = sql.raw(walk.at)
+  const behind = after === null ? sql`true` : isBehind(walk, after)
+  const [looked] = await db.execute<{ rows: number; changed: number; id: string; at: string }>(sql`
+    with looked as materialized (
+      select t.id, t.${at} as at from ${table} t
+      where t.integration_id = ${integrationId} and ${walk.rows} and ${behind}
+      order by t.${at}, t.id limit ${limit}
+    ), chunk as (
+      select t.id from ${table} t where t.id = any(array(select id from looked)) and (${which}) order by t.id ${lock}
+    ), changed as (${change} returning t.id)
+    select (select count(*)::int from looked) as rows, (select count(*)::int from changed) as changed,
+      looked.id::text as id, looked.at::text as at
+    from looked order by looked.at desc, looked.id desc limit 1`)
+  if (looked === undefined) return { rows: 0, next: null }
+  return { rows: looked.changed, next: looked.rows < limit ? null : { id: looked.id, at: looked.at } }
+}
+
+function isBehind({ at }: Walk, { id, at: moment }: Position): SQL {
+  if (at === 'id') return sql`t.id > ${id}::bigint`
+  return sql`t.created_at >= ${moment}::timestamptz
+    and (t.created_at > ${moment}::timestamptz or t.id > ${id}::bigint)`
 }
 
 /** Deletes the cache entries of an integration, chunk by chunk. @throws the reason why the command was given up */

@@ -71,8 +71,8 @@ export async function checkSubscription(framework: Framework, id: number): Promi
 }
 
 /**
- * Removes it at the provider; it stays away until it is registered again. A provider that could, in an earlier release, is not asked:
- * what our row knows is forgotten.
+ * Removes it at the provider; it stays away until it is registered again. Where only an earlier release could ask the
+ * provider, what our row knows is forgotten.
  *
  * @throws as {@link registerSubscription}
  */
@@ -80,19 +80,21 @@ export async function removeSubscription(framework: Framework, id: number): Prom
   const { db, tables, clock, providers } = framework
   const row = await requireIntegration(framework, id)
   const known = await findSubscription(db, tables, id)
-  if (known !== null && !managesWebhooks(providers.get(row.provider))) return forget(framework, row, known)
+  const provider = providers.find(row.provider)
+  if (known !== null && (provider === null || !managesWebhooks(provider)))
+    return forget(framework, row, known, provider === null ? 'is not registered' : 'has no ManagesWebhooks any more')
   await requireManaging(framework, id)
   await setWanted(db, tables, id, { isWanted: false, now: clock.now() })
   return lookNow(framework, row)
 }
 
-async function forget(framework: Framework, row: IntegrationRow, known: WebhookSubscriptionRow) {
+async function forget(framework: Framework, row: IntegrationRow, known: WebhookSubscriptionRow, why: string) {
   const { db, tables, clock } = framework
   await setWanted(db, tables, row.id, { isWanted: false, now: clock.now() })
   const claimed = await claimSubscription(db, tables, row.id)
   const forgotten = claimed === null ? null : await settleLook(framework, claimed, null, NO_SUBSCRIPTION)
   if (forgotten === null) throw new WebhookSubscriptionFailed(row.id, 'another look has taken over; try again')
-  if (known.url !== null) leave(framework, row, known, 'its provider has no ManagesWebhooks any more')
+  if (known.url !== null) leave(framework, row, known, `its provider ${why}`)
   return viewOf(row.id, forgotten)
 }
 

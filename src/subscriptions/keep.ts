@@ -15,7 +15,7 @@ import { managesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import { webhookPath } from '../webhooks/address.ts'
 import { presentSecret, rotateWebhookSecret } from '../webhooks/secrets.ts'
-import { NO_SUBSCRIPTION, settleFailure, settleLook } from './outcome.ts'
+import { NO_SUBSCRIPTION, passOver, settleFailure, settleLook } from './outcome.ts'
 import { claimSubscription, storeLook } from './queries.ts'
 import type { Todo } from './rules.ts'
 import { nextLookSeconds, ownSubscriptions, planFor } from './rules.ts'
@@ -51,6 +51,7 @@ export async function keepSubscription(framework: Framework, id: number, signal:
     // A worker that stops leaves the look to another one.
     if (signal.aborted) throw signal.reason
     if (!work.isAsking) throw error
+    if (isIntegrationsError(error, 'unknown_provider')) return passOver(framework, row, error)
     return settleFailure(framework, row, { error, integration: work.integration, provider: work.provider })
   }
 }

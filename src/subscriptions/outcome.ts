@@ -94,24 +94,46 @@ export async function settleFailure(
     'a webhook subscription could not be looked after; it is tried again',
   )
   await announceChanges(framework, integrationHandle(framework, locked), events)
+  return failedLook(stored, error, waitSeconds)
+}
+
+/**
+ * A look whose provider is not registered in this process. Another worker may know it, so no failure is counted, and the
+ * next look comes after the longest wait. Rule: docs/behaviour/integrations.md, "A provider that is not registered".
+ */
+export async function passOver(
+  { db, tables, clock, config }: Framework,
+  row: WebhookSubscriptionRow,
+  error: unknown,
+): Promise<Look | null> {
+  const waitSeconds = retrySeconds(Number.POSITIVE_INFINITY, config.webhook.subscription_check)
+  const nextCheckAt = new Date(clock.now().getTime() + waitSeconds * 1_000)
+  const stored = await storeLook(db, tables, row, { nextCheckAt })
+  return stored === null ? null : failedLook(stored, error, waitSeconds)
+}
+
+function failedLook(
+  { integrationId, subscriptionId, expiresAt }: WebhookSubscriptionRow,
+  failure: unknown,
+  nextLookInSeconds: number,
+): Look {
   return {
     sight: {
-      integrationId: id,
+      integrationId,
       standing: 'failing',
       did: 'nothing',
-      subscriptionId: stored.subscriptionId,
-      expiresAt: stored.expiresAt?.toISOString() ?? null,
-      error: errorKind(error),
-      nextLookInSeconds: waitSeconds,
+      subscriptionId,
+      expiresAt: expiresAt?.toISOString() ?? null,
+      error: errorKind(failure),
+      nextLookInSeconds,
     },
-    failure: error,
+    failure,
   }
 }
 
 /** Codes of ours that only a person can mend. */
 const FINAL_CODES: ReadonlySet<string> = new Set([
   'base_url_missing',
-  'unknown_provider',
   'unsupported_by_provider',
   'credentials_unreadable',
   'invalid_credentials',

@@ -7,7 +7,7 @@ export interface KeepSubscriptionInput {
 /** What a look has found and done: ids, moments and verdicts. Moments are ISO 8601. */
 export interface SubscriptionSight {
   readonly integrationId: number
-  /** `registered`: it is there and as it should be. `removed`: the provider has no subscription, as it should be. `failing`: the last look failed. */
+  /** `registered`: it is there and as it should be. `removed`: the provider has no subscription, as it should be. `failing`: the last look failed, or no provider could be asked. */
   readonly standing: 'registered' | 'removed' | 'failing'
   /** What was done at the provider. */
   readonly did: 'nothing' | 'created' | 'renewed' | 'replaced' | 'removed'

@@ -441,7 +441,7 @@ function handshakeFailed(framework: Framework, { provider, integrationId }: Deli
   deskOf(framework).warnings.warn(
     `handshake ${integrationId ?? provider}`,
     () => ({ event: 'webhook.handshake_failed', provider, integration: integrationId, error }),
-    'the handshake() of a provider threw',
+    'handshake() or answerWebhookChallenge() of a provider threw',
   )
   return { kind: 'unavailable' }
 }

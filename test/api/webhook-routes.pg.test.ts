@@ -611,7 +611,11 @@ describe('a handshake', () => {
     }
     const lines = test.lines.slice(before).filter(({ fields }) => fields.integration === to.id)
     expect(lines).toMatchObject([
-      { level: 'warn', fields: { event: 'webhook.handshake_failed', error: 'SyntaxError', times: 1 } },
+      {
+        level: 'warn',
+        fields: { event: 'webhook.handshake_failed', error: 'SyntaxError', times: 1 },
+        message: 'handshake() or answerWebhookChallenge() of a provider threw',
+      },
     ])
     expect(JSON.stringify(test.lines.slice(before))).not.toContain('words of a stranger')
   })

@@ -1,8 +1,11 @@
 /** Erasing an integration: others' data goes, ids, counts, statuses and times stay. */
+import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { integrationKey } from '../../src/cache/integration-keys.ts'
+import { FAILURE_CLASSES } from '../../src/db/schema/requests-table.ts'
 import { untilGivenUp } from '../../src/framework/waiting.ts'
-import { CHUNK_ROWS } from '../../src/retention/deletion.ts'
+import { CHUNK_ROWS, changeChunk } from '../../src/retention/deletion.ts'
+import type { Position, Pruned } from '../../src/retention/queries.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { countRows, makeFullIntegration, PERSONAL } from '../support/full-integration.ts'
@@ -213,6 +216,54 @@ describe('erase', () => {
       insert into integration_requests (integration_id, endpoint, method, response_data)
       select ${id}, 'users', 'GET', ${PERSONAL} from generate_series(1, ${rows}::int)`
     expect((await test.integrations.erase(id)).requests).toBe(rows)
+    expect(await everything()).not.toContain(PERSONAL)
+  })
+
+  it.each(['id', 'created_at'] as const)(
+    'goes past rows that are blank, and looks at no more than a chunk of them in a statement (by %s)',
+    async (at) => {
+      const { id: integrationId } = await makeIntegration(test, 'plain')
+      const other = await makeIntegration(test, 'plain')
+      // The order of age is not that of ids; four rows are of one moment.
+      await test.sql`
+        insert into integration_requests (integration_id, endpoint, method, response_data, created_at)
+        select ${integrationId}, 'users', 'GET', case when n in (12, 13) then ${PERSONAL} end,
+          timestamptz '2031-01-01' - interval '1 hour' * (n / 4)
+        from generate_series(1, 13) n`
+      await test.sql`
+        insert into integration_requests (integration_id, endpoint, method, response_data)
+        values (${other.id}, 'users', 'GET', ${PERSONAL})`
+      const { db, tables } = test.framework
+      const { requests } = tables
+      const change = {
+        which: sql`t.response_data is not null`,
+        lock: sql`for update`,
+        change: sql`update ${requests} t set response_data = null from chunk where t.id = chunk.id`,
+      }
+      const rows: number[] = []
+      let after: Position | null = null
+      do {
+        const look = { integrationId, walk: { rows: sql`true`, at }, after, limit: 5 }
+        const chunk: Pruned = await changeChunk(db, requests, change, look)
+        rows.push(chunk.rows)
+        after = chunk.next
+      } while (after !== null)
+      expect(rows).toEqual(at === 'id' ? [0, 0, 2] : [2, 0, 0])
+      const [left] = await test.sql`
+        select count(*)::int as n from integration_requests where response_data = ${PERSONAL}`
+      expect(left?.n).toBe(1)
+      await test.integrations.delete(other.id)
+    },
+  )
+
+  it('takes requests of every failure class', async () => {
+    const { id } = await makeIntegration(test, 'plain')
+    const classes = [null, ...FAILURE_CLASSES]
+    for (const failureClass of classes)
+      await test.sql`
+        insert into integration_requests (integration_id, endpoint, method, response_data, failure_class)
+        values (${id}, 'users', 'GET', ${PERSONAL}, ${failureClass})`
+    expect((await test.integrations.erase(id)).requests).toBe(classes.length)
     expect(await everything()).not.toContain(PERSONAL)
   })
 

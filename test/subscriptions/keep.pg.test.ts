@@ -446,6 +446,28 @@ describe('switching off', () => {
     })
   })
 
+  it('by `unregister` forgets it where the provider is not registered; until then its looks are no failures', async () => {
+    const integration = await make()
+    await test.integrations.webhooks.register(integration.id)
+    await setIntegration(test, integration.id, { provider: 'gone' })
+    for (let looks = 0; looks < 3; looks++)
+      expect(await look(integration)).toMatchObject({ error: 'unknown_provider', nextLookInSeconds: 900 })
+    expect(await incidentsOf(integration)).toEqual([])
+    const [row] = await test.sql`select * from integration_webhook_subscriptions
+      where integration_id = ${integration.id}`
+    expect(row).toMatchObject({ failures: 0, failing_since: null, last_error: null, alerted_at: null })
+    expect(row?.next_check_at).toEqual(new Date(clock.now().getTime() + 900_000))
+    expect(await test.integrations.webhooks.unregister(integration.id)).toMatchObject({
+      ...{ isWanted: false, subscriptionId: null, url: null, nextCheckAt: null },
+    })
+    const [{ id } = { id: '' }] = live()
+    expect(test.lines).toContainEqual(
+      expect.objectContaining({
+        fields: expect.objectContaining({ subscription: id, error: 'its provider is not registered' }),
+      }),
+    )
+  })
+
   it('by deletion removes it first; a refusal refuses the deletion, unless it is forced', async () => {
     const integration = await make()
     await test.integrations.webhooks.register(integration.id)

@@ -80,25 +80,10 @@ export class GitHubComments {
   }
 
   async *#since(given: string | Date, options: Reading): AsyncGenerator<GitHubRawComment> {
-    const repository = repositoryOf(this.#integration)
-    const { owner, repo, path, endpoint } = repository
     const pages = eachPage({
-      // GitHub ends the page numbers of a long list. An update time does not, and it does not move when a comment is edited meanwhile.
       first: { since: instantText('since', given), page: 1 },
-      async page({ since, page }) {
-        const request = endpoint('GET /repos/{owner}/{repo}/issues/comments', {
-          owner,
-          repo,
-          sort: 'updated',
-          direction: 'asc',
-          since,
-          per_page: PAGE_SIZE,
-          page,
-        } satisfies Issues['listCommentsForRepo']['parameters'])
-        const call = { endpoint: `${path}/issues/comments?page=${page}`, request, maxBytes: MAX_PAGE_BYTES, ...options }
-        return (await callGitHub(repository, z.array(GitHubRawComment), call)).data
-      },
-      next: (comments, at) => (comments.length < PAGE_SIZE ? null : behind(comments, at)),
+      page: (at) => commentsPage(this.#integration, at, options),
+      next: (comments, at) => behindComments(comments, at),
       items: (comments) => comments,
       ...options,
     })
@@ -106,13 +91,47 @@ export class GitHubComments {
   }
 }
 
-/** The page number is for more than a page of one second, and for comments without a readable time. */
-function behind(
+/** Position in the comments of a repository: plain JSON, so that it can be stored. */
+interface CommentsPosition {
+  readonly since: string
+  readonly page: number
+}
+
+/** A page of the comments of a repository, those of pull requests too, oldest update first, as GitHub sent them. */
+export async function commentsPage(
+  integration: Integration,
+  { since, page }: CommentsPosition,
+  options: Reading,
+): Promise<GitHubRawComment[]> {
+  const repository = repositoryOf(integration)
+  const { owner, repo, path, endpoint } = repository
+  const request = endpoint('GET /repos/{owner}/{repo}/issues/comments', {
+    owner,
+    repo,
+    sort: 'updated',
+    direction: 'asc',
+    since,
+    per_page: PAGE_SIZE,
+    page,
+  } satisfies Issues['listCommentsForRepo']['parameters'])
+  const call = { endpoint: `${path}/issues/comments?page=${page}`, request, maxBytes: MAX_PAGE_BYTES, ...options }
+  return (await callGitHub(repository, z.array(GitHubRawComment), call)).data
+}
+
+/** Beyond 10,000 entries of a list GitHub refuses page numbers: docs/decisions/0061-comments-by-update-time.md. */
+const LAST_PAGE = 100
+
+/**
+ * The position of the next page; null: this was the last. The page behind the last number begins at the last update
+ * time. Higher numbers are only for more than `LAST_PAGE` pages of one second, or of comments without a readable time.
+ */
+export function behindComments(
   comments: readonly GitHubRawComment[],
-  { since, page }: { readonly since: string; readonly page: number },
-): { since: string; page: number } {
-  const last = lastUpdateOf(comments) ?? since
-  if (last <= since) return { since, page: page + 1 }
+  { since, page }: CommentsPosition,
+): CommentsPosition | null {
+  if (comments.length < PAGE_SIZE) return null
+  const last = page < LAST_PAGE ? null : lastUpdateOf(comments)
+  if (last === null || last <= since) return { since, page: page + 1 }
   // Asked for from its last time, a page of one second would come once more.
   return { since: last, page: lastUpdateOf(comments.slice(0, 1)) === last ? 2 : 1 }
 }

@@ -1,12 +1,12 @@
 /** One sync of a repository's issues. Rule: docs/behaviour/github.md, "Sync". */
 import type { Json, SyncSession } from '../../provider.ts'
 import { InvalidArgumentException, paginate } from '../../provider.ts'
-import { GitHubComments } from './comments.ts'
+import { behindComments, commentsPage } from './comments.ts'
 import type { GitHubRawComment } from './data.ts'
 import { instantIn, instantText } from './github-arguments.ts'
 import { GitHubIssueSynced } from './github-events.ts'
 import { GitHubIssues, issuePage } from './issues.ts'
-import { dispatchIssue, isPullRequest, issueItems } from './listed-issue.ts'
+import { addressOf, dispatchIssue, isPullRequest, issueItems } from './listed-issue.ts'
 import { FIRST_PAGE } from './pages.ts'
 
 /** `updated_at` can trail its change, so each run looks back an hour; listeners see repeats. */
@@ -53,13 +53,36 @@ async function listIssues(session: SyncSession, since: string): Promise<void> {
 /** GitHub's list can leave out an issue that has just been commented on; the list of comments has the comment. */
 async function recoverIssues(session: SyncSession, since: string): Promise<void> {
   const { integration, signal } = session
-  const missing = new Set<number>()
-  for await (const comment of new GitHubComments(integration).since(since, { signal })) {
-    const parent = parentIssueOf(comment)
-    if (parent !== null && !session.has(GitHubIssueSynced, parent)) missing.add(parent)
-  }
+  const asked = new Set<number>()
+  await paginate(session, {
+    name: `${addressOf(session)}/comments`,
+    first: { since, page: 1 },
+    async page(at) {
+      const comments = await commentsPage(integration, at, { signal })
+      // Before the bookmark behind the page: a later try does not read it again.
+      await recoverParents(session, comments, { asked, since })
+      return comments
+    },
+    next: (comments, at) => behindComments(comments, at),
+    items: (comments) => comments,
+    event: () => null,
+    checkpoint: () => null,
+    externalId: (comment) => JSON.stringify(comment),
+  })
+}
+
+/** @param asked the parents that were fetched in this try */
+async function recoverParents(
+  session: SyncSession,
+  comments: readonly GitHubRawComment[],
+  { asked, since }: { readonly asked: Set<number>; readonly since: string },
+): Promise<void> {
+  const { integration, signal } = session
   const issues = new GitHubIssues(integration)
-  for (const number of missing) {
+  for (const comment of comments) {
+    const number = parentIssueOf(comment)
+    if (number === null || asked.has(number) || session.has(GitHubIssueSynced, number)) continue
+    asked.add(number)
     const issue = await issues.get(number, { signal })
     if (issue === null || isPullRequest(issue)) continue
     session.warn(

@@ -66,7 +66,7 @@ function checkpointOf(session: SyncSession, issue: GitHubIssue): string | null {
 }
 
 /** Tells the bookmarks of one repository from those of another: the integration may be pointed elsewhere between two tries. */
-function addressOf({ integration }: SyncSession): string {
+export function addressOf({ integration }: SyncSession): string {
   const { owner, repo, endpoint } = repositoryOf(integration)
   return endpoint('GET /repos/{owner}/{repo}', { owner, repo }).url
 }

@@ -13,6 +13,8 @@ const PLACES: Readonly<Record<string, string>> = {
   prod: 'products',
   po: 'payouts',
   dp: 'disputes',
+  // Newer ones: https://docs.stripe.com/api/disputes/object
+  du: 'disputes',
   evt: 'events',
 }
 const ID = /^([a-z]+)_[A-Za-z0-9_]{1,200}$/

@@ -181,6 +181,13 @@ export function classifyStripeFailure(error: unknown): FailureClass | null {
 }
 
 const HEALTH_ENDPOINT = 'balance'
+/** Limit of one attempt: three, and the waits between them, end within the limit below. */
+const HEALTH_TIMEOUT_MS = 6_000
+/**
+ * Limit of the whole check. A caller waits 30 s for it (docs/behaviour/requests.md, "Health checks"), and learns the
+ * last failure only from a check that has ended. The wait after a 429 alone is 30 s or more.
+ */
+const HEALTH_TOTAL_MS = 28_000
 
 /**
  * Whether the account answers. False for any failure: the request's row says why. Credentials that do not fit make no request.
@@ -192,6 +199,8 @@ async function isHealthy(account: StripeAccount): Promise<boolean> {
     await callStripe(account, {
       endpoint: HEALTH_ENDPOINT,
       method: 'GET',
+      timeoutMs: HEALTH_TIMEOUT_MS,
+      signal: AbortSignal.timeout(HEALTH_TOTAL_MS),
       // Checked inside the call, so that the request's row names a wrong answer.
       async send(stripe) {
         const balance = await stripe.balance.retrieve()

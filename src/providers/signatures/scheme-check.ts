@@ -1,11 +1,12 @@
 /** What is wrong with a provider's `signature`, found when it is registered. */
+import type { KeyObject } from 'node:crypto'
 import { createPublicKey } from 'node:crypto'
 import { z } from 'zod'
 import type { HandlesWebhooks, IntegrationProvider } from '../contracts.ts'
 import type { PublicKeyScheme } from './public-key-schemes.ts'
 import { isOfScheme } from './public-key-schemes.ts'
 import { publicKeyIn } from './public-keys.ts'
-import type { SignatureScheme } from './scheme-rules.ts'
+import type { JwtScheme, SignatureScheme } from './scheme-rules.ts'
 
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9a-z-]+$/, {
   error: 'a header name in lower case is allowed',
@@ -198,7 +199,8 @@ function togetherFaults(scheme: SignatureScheme): string[] {
   const faults = exactlyOne(scheme, places) ? [] : [`exactly one of ${places.join(', ')} is needed`]
   if (scheme.scheme === 'jwt' && scheme.withoutExpiry && scheme.bodyHash === undefined)
     faults.push('withoutExpiry goes with bodyHash, or one token would let in every body for ever')
-  if (scheme.scheme === 'jwt' || scheme.scheme === 'token') return faults
+  if (scheme.scheme === 'jwt') return [...faults, ...unusableTokenKeys(scheme)]
+  if (scheme.scheme === 'token') return faults
   const { timestamp, signed: parts = [], fields, bodyDigest } = scheme
   const isSigned = (name: string) => parts.some((each) => typeof each === 'object' && each.part === name)
   if (isSigned('timestamp') && timestamp === undefined)
@@ -226,6 +228,26 @@ function unusableKeys(scheme: PublicKeyScheme): string[] {
       `publicKeys.${at} is no ${KEY_NAMES[scheme.scheme]} key in the format ${format}, which \`key\` names (default pem)`,
     ]
   })
+}
+
+/** `jose` does not check tokens by such a key: each delivery would be refused as if it were forged. */
+function unusableTokenKeys({ algorithms, publicKeys = [] }: JwtScheme): string[] {
+  return publicKeys.flatMap((pem, at) => {
+    const key = createPublicKey(pem)
+    if (algorithms.some((algorithm) => isOfAlgorithm(algorithm, key))) return []
+    return [`publicKeys.${at} is no key of ${algorithms.join(' or ')}; one of RSA needs ${MIN_RSA_BITS} bits`]
+  })
+}
+
+/** RFC 7518, 3.3 and 3.5. */
+const MIN_RSA_BITS = 2_048
+
+function isOfAlgorithm(algorithm: string, { asymmetricKeyType, asymmetricKeyDetails }: KeyObject): boolean {
+  const { namedCurve, modulusLength = 0 } = asymmetricKeyDetails ?? {}
+  if (algorithm === 'ES256') return namedCurve === 'prime256v1'
+  if (algorithm === 'ES384') return namedCurve === 'secp384r1'
+  if (algorithm === 'EdDSA') return asymmetricKeyType === 'ed25519'
+  return asymmetricKeyType === 'rsa' && modulusLength >= MIN_RSA_BITS
 }
 
 function isInBody(where: object): boolean {

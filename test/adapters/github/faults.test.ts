@@ -158,8 +158,8 @@ describe('after the list', () => {
     'issues/comments?page=2',
     'issues/900',
   ]
-  /** A run that is put off goes on from its bookmark: before the second page of issues. */
-  const AGAIN = UNDISTURBED.slice(1)
+  /** A run that is put off goes on from its bookmark: before the second page of comments. */
+  const AGAIN = UNDISTURBED.slice(3)
   const PLACES = [
     { where: 'the comments feed', asked: 'issues/comments?page=2' },
     { where: 'the fetch of a missing parent', asked: 'issues/900' },

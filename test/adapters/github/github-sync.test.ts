@@ -1,6 +1,7 @@
 /** What a sync of a repository asks for, and what it hands in: each rule with the requests that it costs. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { GitHubClient, GitHubIssueSynced } from '../../../src/adapters/github/index.ts'
+import { behindComments } from '../../../src/adapters/github/comments.ts'
+import { GitHubClient, GitHubIssueSynced, type GitHubRawComment } from '../../../src/adapters/github/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { FakeSyncSession } from '../../../src/testing/index.ts'
 import type { PlayedRepository } from './played-repository.ts'
@@ -155,59 +156,33 @@ describe('the comments feed', () => {
     ])
   })
 
-  it('begins each page at the last update time of the page before, by number within one second', async () => {
-    const timed = (minute: number, count: number) =>
-      Array.from({ length: count }, () => ({ ...comment(7), updated_at: `2026-02-01T10:${minute}:00Z` }))
-    // The last two comments of the first page share their time; then there is a page and a half of one second.
-    const comments = [...timed(10, 98), ...timed(11, 3), ...timed(12, 150), ...timed(13, 1)].map((each, id) => ({
-      ...each,
-      id,
-    }))
-    github.issues = [issue(7)]
-    github.reply = ({ url }) => {
-      const { pathname, searchParams } = new URL(url)
-      if (!pathname.endsWith('/issues/comments')) return null
-      const from = comments.filter(({ updated_at: at }) => at >= (searchParams.get('since') ?? ''))
-      const page = Number(searchParams.get('page'))
-      return answer(200, from.slice((page - 1) * 100, page * 100))
-    }
+  it('goes by page number, the same since with each, also where the times differ', async () => {
+    github.comments = numbers(1, 250).map((id) => comment(7, { id, updated_at: at(id) }))
     const listed: unknown[] = []
     await new GitHubClient(integration).comments.since(SINCE, ({ id }) => listed.push(id))
-    expect(listed).toEqual(comments.map(({ id }) => id))
-    expect(github.urls().map(({ searchParams: at }) => [at.get('since')?.slice(11, 16), at.get('page')])).toEqual([
-      ['09:00', '1'],
-      ['10:11', '1'],
-      ['10:12', '1'],
-      ['10:12', '2'],
-    ])
+    expect(listed).toEqual(numbers(1, 250))
+    expect(github.urls().map(({ searchParams: sent }) => [sent.get('since'), sent.get('page')])).toEqual(
+      ['1', '2', '3'].map((page) => [SINCE, page]),
+    )
   })
 
-  it('asks for the second page of a second at once where the first has nothing else', async () => {
-    const comments = numbers(1, 150).map((id) => comment(7, { id, updated_at: CURSOR }))
-    github.reply = ({ url }) => {
-      const page = Number(new URL(url).searchParams.get('page'))
-      return answer(200, comments.slice((page - 1) * 100, page * 100))
-    }
-    const listed: unknown[] = []
-    await new GitHubClient(integration).comments.since(SINCE, ({ id }) => listed.push(id))
-    expect(listed).toEqual(numbers(1, 150))
-    expect(github.asked()).toEqual(['issues/comments?page=1', 'issues/comments?page=2'])
-  })
+  const full = (minutes: number[]) => minutes.map((minute) => comment(7, { updated_at: at(minute) }))
+  const hundred = numbers(1, 100)
+  const oneSecond = full(hundred.map(() => 60))
 
-  it('asks for no page number beyond those that GitHub answers', async () => {
-    const many = numbers(1, 1_000).map((id) => ({ ...comment(7), id, updated_at: at(id) }))
-    github.issues = [issue(7)]
-    github.reply = ({ url }) => {
-      const { pathname, searchParams } = new URL(url)
-      if (!pathname.endsWith('/issues/comments')) return null
-      const page = Number(searchParams.get('page'))
-      if (page > 3) return answer(422, { message: 'pagination is limited for this resource' })
-      const from = many.filter(({ updated_at }) => updated_at >= (searchParams.get('since') ?? ''))
-      return answer(200, from.slice((page - 1) * 100, page * 100))
-    }
-    const listed: unknown[] = []
-    await new GitHubClient(integration).comments.since(at(1), ({ id }) => listed.push(id))
-    expect(listed).toEqual(many.map(({ id }) => id))
+  /** A position: the minute of its time, and the page. */
+  type Place = readonly [number, number]
+  const positionOf = ([minute, page]: Place) => ({ since: at(minute), page })
+
+  it.each<[string, GitHubRawComment[], Place, Place | null]>([
+    ['with the next number', full(hundred), [0, 99], [0, 100]],
+    ['nowhere, where it is not full', full(numbers(1, 99)), [0, 100], null],
+    ['of GitHub’s last number at its last update time', full(hundred), [0, 100], [100, 1]],
+    ['of that number and of one second at the next page of that second', oneSecond, [0, 100], [60, 2]],
+    ['with a higher number, where all pages have one second', oneSecond, [60, 100], [60, 101]],
+    ['with a higher number, where no time is told', hundred.map(() => comment(7)), [0, 100], [0, 101]],
+  ])('goes on behind a page %s', (_, comments, place, next) => {
+    expect(behindComments(comments, positionOf(place))).toEqual(next === null ? null : positionOf(next))
   })
 
   it('fetches each missing parent once, as they came, and hands it in through the same session', async () => {
@@ -345,6 +320,31 @@ describe('a listing that was cut off', () => {
     next.assertDispatchedCount(250)
   })
 
+  it('goes on in the comments feed, behind pages whose missing parents it has handed in', async () => {
+    github.issues = [issue(7)]
+    github.comments = numbers(1, 201).map((id) => comment(7 + Math.ceil(id / 100), { id }))
+    github.alone = new Map([8, 9, 10].map((number) => [number, issue(number)]))
+    let isRefused = true
+    github.reply = ({ url }) => {
+      const { pathname, searchParams } = new URL(url)
+      const isThird = pathname.endsWith('/comments') && searchParams.get('page') === '3'
+      return isThird && isRefused ? answer(403, { message: 'No' }) : null
+    }
+    const session = github.kit.syncSession(integration, CURSOR)
+    await expect(github.provider.syncIncremental(integration, session)).rejects.toMatchObject({ status: 403 })
+    expect(github.asked()).toEqual([
+      ...['issues?page=1', 'issues/comments?page=1', 'issues/8', 'issues/comments?page=2', 'issues/9'],
+      'issues/comments?page=3',
+    ])
+    isRefused = false
+    const before = github.asked().length
+    const next = await session.nextTry()
+    await github.provider.syncIncremental(integration, next)
+    expect(github.asked().slice(before)).toEqual(['issues/comments?page=3', 'issues/10'])
+    next.assertCheckpoints([7, 8, 9, 10].map((number) => at(number)))
+    expect(next.duplicatesDropped).toBe(0)
+  })
+
   it('asks for no parent that an earlier try has listed', async () => {
     const session = github.kit.syncSession(integration, CURSOR)
     github.issues = [issue(7)]
@@ -378,6 +378,22 @@ describe('the hourly bucket', () => {
     })
     expect(github.asked()).toEqual(['issues?page=1'])
     expect((await own.rateLimit()).suppressedUntil).toEqual(resetAt)
+  })
+
+  it.each<[string, object, number]>([
+    ['is named by a secondary limit is waited for by every call, though something is left', {}, 1],
+    ['belongs to another resource holds no call back', { 'x-ratelimit-resource': 'search' }, 2],
+  ])('whose reset %s', async (_, more, sent) => {
+    const own = await github.integration()
+    const headers = { ...exhausted, 'x-ratelimit-remaining': '4000', ...more }
+    github.reply = () => answer(403, { message: 'You have exceeded a secondary rate limit.' }, headers)
+    const { issues } = new GitHubClient(own)
+    await expect(issues.get(7)).rejects.toMatchObject({ code: 'http_error', status: 403 })
+    await expect(issues.get(8)).rejects.toMatchObject(
+      sent === 1 ? { code: 'rate_limit_exceeded', retryAfterSeconds: 2_400 } : { code: 'http_error', status: 403 },
+    )
+    expect(github.asked()).toEqual(['issues/7', 'issues/8'].slice(0, sent))
+    expect((await own.rateLimit()).suppressedUntil).toEqual(sent === 1 ? resetAt : null)
   })
 
   it.each([

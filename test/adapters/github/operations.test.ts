@@ -122,7 +122,7 @@ const OPERATIONS: readonly OperationCase[] = [
     call: () => client.comments.since(new Date('2015-01-01T00:00:00.900Z')),
     returns: GitHubRawComment,
     operation: 'GET /repos/{owner}/{repo}/issues/comments',
-    endpoints: [`${ISSUES}/comments?page=1`, `${ISSUES}/comments?page=1`],
+    endpoints: [`${ISSUES}/comments?page=1`, `${ISSUES}/comments?page=2`],
   },
   {
     name: 'comments.add',
@@ -223,9 +223,7 @@ describe('a list', () => {
     github.exchanges.length = 0
     const comments = (await allOf(client.comments.since('1970-01-01T00:00:00Z'))) as GitHubRawComment[]
     const sent = github.exchanges.flatMap(({ answer }) => answer as GitHubRawComment[])
-    // Each page begins with the last comments of the one before.
-    expect(comments).toEqual([...new Map(sent.map((comment) => [comment.id, comment])).values()])
-    expect(comments.length).toBeLessThan(sent.length)
+    expect(comments).toEqual(sent)
     expect(comments.some(({ html_url: url }) => String(url).includes('/pull/'))).toBe(true)
     const times = comments.map(({ updated_at: at }) => String(at))
     expect(times).toEqual([...times].sort())

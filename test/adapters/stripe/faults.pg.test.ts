@@ -3,6 +3,7 @@ import type { RequestListener } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { StripeProvider } from '../../../src/adapters/stripe/index.ts'
 import { callStripe } from '../../../src/adapters/stripe/stripe-call.ts'
+import { checkIntegrationHealth } from '../../../src/integrations/health-check.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'
@@ -13,6 +14,7 @@ import type { TestIntegrations } from '../../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../../support/integrations.ts'
 import { syncProvider, ThingSynced } from '../../support/providers.ts'
 import { itemOf, makeIntegration, makeItem, makeRun } from '../../support/rows.ts'
+import { SOON } from '../../support/soon.ts'
 
 const CREDENTIALS = { api_key: 'sk_test_4eC39HqLyjWDarjtT1zdp7dc' }
 const SUPPRESSION_SECONDS = 60
@@ -286,6 +288,20 @@ describe('a health check', () => {
       (server.received.length < 3 ? stripeError(500, 'api_error') : balance)(request, response)
     expect(await provider.healthCheck(integration)).toBe(true)
     expect(server.received).toHaveLength(3)
+  })
+
+  it('ends before its caller gives it up, and so says what Stripe answered: the wait after a 429 is longer', async () => {
+    integration = await makeIntegration(test, 'stripe', { credentials: CREDENTIALS })
+    server.answer = stripeError(429, 'invalid_request_error')
+    const limit = new AbortController()
+    const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(limit.signal)
+    onTestFinished(() => timeout.mockRestore())
+    const checked = checkIntegrationHealth(test.framework, integration.id)
+    await expect.poll(rows, SOON).toHaveLength(1)
+    limit.abort()
+    expect(await checked).toMatchObject({ ok: false, error: expect.stringContaining('StripeRateLimitError') })
+    expect(timeout).toHaveBeenCalledWith(28_000)
+    expect(server.received).toHaveLength(1)
   })
 })
 

@@ -23,6 +23,8 @@ it.each([
     null,
     'https://dashboard.stripe.com/test/events/evt_1',
   ],
+  ['a dispute', event({ id: 'du_1', livemode: true }), null, 'https://dashboard.stripe.com/disputes/du_1'],
+  ['an older dispute', null, 'dp_1', 'https://dashboard.stripe.com/disputes/dp_1'],
   ['an external id', null, 'in_9', 'https://dashboard.stripe.com/invoices/in_9'],
   ['nothing of it', { hello: 'there' }, 'thing-9', null],
   ['no id of Stripe', event({ id: 'cus_../../x' }), null, 'https://dashboard.stripe.com/events/evt_1'],

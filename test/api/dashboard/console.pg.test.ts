@@ -111,7 +111,7 @@ describe('a delivery that is signed', () => {
     const before = await stagesOf(answer)
     expect(before).toMatchObject({
       Answered: 'success 200 {&quot;status&quot;:&quot;queued&quot;}',
-      Verified: expect.stringContaining('success'),
+      Verified: 'success The signature verified.',
       Stored: expect.stringContaining(event),
       Claimed: expect.stringContaining('pending'),
     })
@@ -169,7 +169,7 @@ describe('a delivery that is spoilt', () => {
     )
     expect(stages).toMatchObject({
       Answered: expect.stringContaining('403'),
-      Verified: expect.stringMatching(/^failed .*did not return true/),
+      Verified: expect.stringMatching(/^failed .*The signature did not verify/),
       Stored: 'failed No.',
     })
     expect(Object.keys(stages)).not.toContain('Handled')

@@ -22,6 +22,7 @@ const ED25519 = generateKeyPairSync('ed25519').publicKey
 const P256 = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey
 const P384 = generateKeyPairSync('ec', { namedCurve: 'P-384' }).publicKey
 const RSA = generateKeyPairSync('rsa', { modulusLength: 2_048 }).publicKey
+const SHORT_RSA = generateKeyPairSync('rsa', { modulusLength: 1_024 }).publicKey
 const pem = (key: KeyObject) => key.export({ type: 'spki', format: 'pem' }).toString()
 const spki = (key: KeyObject) => key.export({ type: 'spki', format: 'der' }).toString('base64')
 /** The last 32 bytes of the DER: RFC 8410, 4. */
@@ -32,6 +33,9 @@ describe('public keys in a signature', () => {
   const ed25519 = { scheme: 'ed25519', ...place }
   const ecdsa = { scheme: 'ecdsa', ...place }
   const rsa = { scheme: 'rsa', hash: 'sha256', ...place }
+  const jwt = (algorithms: string[], ...keys: KeyObject[]) => {
+    return { scheme: 'jwt', header: 'authorization', algorithms, publicKeys: keys.map(pem) }
+  }
 
   it.each<[string, object]>([
     ['Ed25519 in PEM', { ...ed25519, publicKeys: [pem(ED25519)] }],
@@ -40,6 +44,10 @@ describe('public keys in a signature', () => {
     ['P-256, two of them', { ...ecdsa, publicKeys: [pem(P256), pem(P256)] }],
     ['RSA', { ...rsa, publicKeys: [pem(RSA)] }],
     ['none: the webhook secrets are the keys', rsa],
+    ['RSA, of tokens', jwt(['PS256'], RSA)],
+    ['P-384, of tokens', jwt(['ES384'], P384)],
+    ['Ed25519, of tokens', jwt(['EdDSA'], ED25519)],
+    ['one for each algorithm of tokens', jwt(['ES256', 'RS512'], RSA, P256)],
   ])('may be %s', (_, signature) => {
     expect(refusal(signature)).toBeNull()
   })
@@ -57,6 +65,9 @@ describe('public keys in a signature', () => {
     ],
     ['of another scheme', { ...ecdsa, publicKeys: [pem(P256), pem(RSA)] }, 'publicKeys.1 is no P-256 key'],
     ['on another curve', { ...ecdsa, publicKeys: [pem(P384)] }, 'publicKeys.0 is no P-256 key'],
+    ['of another algorithm of tokens', jwt(['RS256'], RSA, P256), 'publicKeys.1 is no key of RS256'],
+    ['on another curve than that of tokens', jwt(['ES256', 'EdDSA'], P384), 'publicKeys.0 is no key of ES256 or EdDSA'],
+    ['too short for tokens', jwt(['RS256'], SHORT_RSA), 'one of RSA needs 2048 bits'],
     ['no keys at all', { ...rsa, publicKeys: ['secret'] }, 'publicKeys.0 is no RSA key'],
   ])('must not be %s', (_, signature, words) => {
     expect(refusal(signature)).toContain(words)

@@ -185,11 +185,11 @@ async function storedAs({ webhooks }: Integrations, integration: number, test: s
 
 /** What each status of the webhook route says of the signature. */
 const VERIFIED: Readonly<Record<string, readonly [state: string, why: string]>> = {
-  200: ['success', 'The provider’s verifyWebhookSignature() returned true.'],
+  200: ['success', 'The signature verified.'],
   400: ['failed', 'Not asked: the provider takes no webhooks.'],
   403: [
     'failed',
-    'The provider’s verifyWebhookSignature() did not return true: the signature is missing, does not match the bytes, is too old, or was made with another secret.',
+    'The signature did not verify, or the provider’s own check refused it: it is missing, does not match the bytes, is too old, or was made with another secret.',
   ],
   404: ['failed', 'Not asked: there is no such integration, or it is switched off.'],
   413: ['failed', 'Not asked: the body is larger than webhook.max_payload_bytes.'],
