@@ -178,7 +178,7 @@ export async function blankChunk(
     )
     select (select count(*)::int from looked) as rows, (select count(*)::int from blanked) as blanked,
       id::text as id, created_at::text as at
-    from looked order by created_at desc, id desc limit 1`)
+    from looked order by looked.created_at desc, looked.id desc limit 1`)
   if (looked === undefined) return { rows: 0, next: null }
   return { rows: looked.blanked, next: looked.rows < limit ? null : { id: looked.id, at: looked.at } }
 }
