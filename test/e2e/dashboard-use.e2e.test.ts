@@ -188,6 +188,19 @@ describe('live', () => {
     expect(await page.locator('details[open] form.filters').count()).toBe(1)
   })
 
+  it('keeps a form that is on its way from being sent again', async () => {
+    await page.goto(`${site.root}/integrations/${site.rows.healthy}`)
+    await live('Live: on')
+    // Nothing is sent by an event that a script makes: the form stays on its way.
+    const isSent = () =>
+      page.evaluate(`document.querySelector('main form[action$="/test"]')
+        .dispatchEvent(new Event('submit', { bubbles: true, cancelable: true }))`)
+    expect(await isSent()).toBe(true)
+    const { id } = await failedWebhook()
+    await page.locator(`tbody a[href$="/webhooks/${id}"]`).waitFor()
+    expect(await isSent()).toBe(false)
+  })
+
   it('waits while text is selected', async () => {
     await page.goto(`${site.root}/webhooks`)
     await live('Live: on')

@@ -84,7 +84,7 @@ async function follow({ look, stream, signal, everyMs }: Followed): Promise<void
     const answer = await look()
     const main = answer.status === 200 ? mainOf(await answer.text()) : null
     if (main === null) return stream.writeSSE({ event: 'end', data: String(answer.status) })
-    const content = withoutAges(main)
+    const content = comparable(main)
     if (content !== shown) {
       await stream.writeSSE({ event: 'main', data: main, retry: everyMs })
       shown = content
@@ -105,8 +105,9 @@ function mainOf(page: string): string | null {
   return from < 0 || to < 0 ? null : page.slice(from, to + '</main>'.length)
 }
 
-/** The reader's script counts those on by itself. */
-const withoutAges = (main: string): string => main.replaceAll(/<span class="quiet ago">[^<]*<\/span>/g, '')
+/** Without ages, which the reader's script counts on by itself, and without the ids of forms, new in each rendering. */
+const comparable = (main: string): string =>
+  main.replaceAll(/<span class="quiet ago">[^<]*<\/span>|<input type="hidden" name="form_id" value="[^"]*">/g, '')
 
 /** @returns makes the request anew @throws ProblemError 404 for what is no page */
 function pageRequest({ config }: Integrations, context: Context): () => Request {

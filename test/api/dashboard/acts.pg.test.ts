@@ -123,6 +123,23 @@ describe('an act on one record', () => {
     })
   })
 
+  it('by one click, sent twice, does its work once', async () => {
+    const [webhook] = await failed(1)
+    const path = `/do/post/webhooks/${webhook?.id}/dismiss`
+    const [, fields = ''] = (await text(`/webhooks/${webhook?.id}`)).split(`action="/operator${path}">`)
+    const form = Object.fromEntries(
+      [...(fields.split('</form>')[0] ?? '').matchAll(/name="(\w+)" value="([^"]*)"/g)].map(
+        ([, name = '', value = '']) => [name, value],
+      ),
+    )
+    const answers = await Promise.all([1, 2].map(() => post(path, form)))
+    expect(answers.map(({ status }) => status)).toEqual([303, 303])
+    expect(answers.map(noticeOf).sort()).toEqual([
+      'This form was sent before: nothing was done again.',
+      `Webhook ${webhook?.id} is dismissed.`,
+    ])
+  })
+
   it('that takes deliveries away is a link to a page that names the consequence', async () => {
     const { id } = await makeIntegration(test, 'acme')
     expect(await text(`/integrations/${id}`)).toContain(

@@ -91,6 +91,18 @@ describe('a live page', () => {
     expect(second).toContain('second')
   })
 
+  it('is not sent again for the ids of its forms, which are new in each look', async () => {
+    const { app, asked } = apiOf()
+    const { id } = await makeIntegration(test, 'acme', { name: 'with forms' })
+    const page = await open(app, `/integrations/${id}`)
+    expect(await page.until('</main>')).toContain('name="form_id"')
+    const looks = asked.length
+    await expect.poll(() => asked.length).toBeGreaterThan(looks + 3)
+    await test.integrations.update(id, { name: 'other name' })
+    const next = await page.until('other name')
+    expect(next?.match(/event: main/g)).toHaveLength(1)
+  })
+
   it('keeps its filter, and shows a reader no acts', async () => {
     const { app } = apiOf()
     const integration = await makeIntegration(test, 'acme')

@@ -109,8 +109,8 @@ const isTouched = (form) =>
  * @param {Element} old @param {Element} next
  */
 function become(old, next) {
-  // What is half filled in is its reader's.
-  if (old instanceof HTMLFormElement && isTouched(old)) return
+  // What is half filled in is its reader's. What is on its way keeps its id, and is not sent again.
+  if (old instanceof HTMLFormElement && (old.dataset.sent !== undefined || isTouched(old))) return
   for (const { name } of [...old.attributes])
     if (!next.hasAttribute(name) && !(name === 'open' && old.localName === 'details')) old.removeAttribute(name)
   for (const { name, value } of [...next.attributes])
