@@ -167,8 +167,8 @@ describe('by keyboard alone', () => {
 
 describe('live', () => {
   const live = (text: string) => page.getByRole('button', { name: text }).waitFor()
-  const setHidden = (isHidden: boolean) =>
-    page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${isHidden} }),
+  const setHidden = (isHidden: boolean, of = page) =>
+    of.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${isHidden} }),
       document.dispatchEvent(new Event('visibilitychange'))`)
 
   it('changes what differs, and keeps scroll, focus, what is open and what is typed', async () => {
@@ -243,14 +243,16 @@ describe('live', () => {
     await live('Live: on')
   })
 
-  it('leads to the sign-in when its session has ended', async () => {
+  it.each(['looked at', 'hidden'])('leads to the sign-in when its session has ended while it was %s', async (how) => {
     const other = await site.visit(browser, 'operate')
     await other.page.goto(`${site.root}/webhooks`)
     await other.page.getByRole('button', { name: 'Live: on' }).waitFor()
+    if (how === 'hidden') await setHidden(true, other.page)
     await other.context.clearCookies()
     const [cookie] = await site.test
       .sql`select key from integration_cache where key like '%session%' order by expires_at desc limit 1`
     await site.test.sql`delete from integration_cache where key = ${cookie?.key}`
+    if (how === 'hidden') await setHidden(false, other.page)
     await other.page.waitForURL(/\/login/)
     await other.context.close()
   })

@@ -31,12 +31,12 @@ afterEach(() => {
 afterAll(() => dashboard.close())
 
 /** The routes, with a short time between two looks. */
-function apiOf({ stopping = new AbortController().signal, longestMs = 60_000 } = {}) {
+function apiOf({ stopping = new AbortController().signal, longestMs = 60_000, isAway = () => false } = {}) {
   const operatorApi = operatorRoutes(test.integrations, () => new Response())
   const asked: string[] = []
   const render = (request: Request, env: unknown) => {
     asked.push(new URL(request.url).pathname)
-    return operatorApi.fetch(request, env as object)
+    return isAway() ? new Response(null, { status: 503 }) : operatorApi.fetch(request, env as object)
   }
   const app = new Hono<AccessEnvironment>().basePath('/operator')
   app.use('*', async (context, next) => {
@@ -123,6 +123,18 @@ describe('a live page', () => {
     await test.integrations.admin.access.signOut(session?.id ?? '')
     expect(await page.until('event: end')).toContain('data: 302')
     expect(await page.until('anything')).toBeNull()
+  })
+
+  it('is asked for again by the browser itself after a fault of the server', async () => {
+    let isAway = false
+    const { app } = apiOf({ isAway: () => isAway })
+    const page = await open(app, '/webhooks')
+    await page.until('</main>')
+    isAway = true
+    expect(await page.until('retry: 15000')).not.toContain('event: end')
+    expect(await page.until('event: end')).toBeNull()
+    isAway = false
+    expect(await (await open(app, '/webhooks')).until('</main>')).toContain('event: main')
   })
 
   it('that will not change any more is sent once and ended', async () => {

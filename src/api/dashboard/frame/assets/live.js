@@ -32,8 +32,10 @@ function follow() {
   source = null
   if (live === null) return
   if (isPaused || document.hidden) return sayLive('Live: paused')
-  source = new EventSource(`${root}/live?page=${encodeURIComponent(page)}`)
+  const address = `${root}/live?page=${encodeURIComponent(page)}`
+  source = new EventSource(address)
   sayLive('Live: on')
+  source.addEventListener('open', () => sayLive('Live: on'))
   source.addEventListener('main', (event) => show(event.data))
   source.addEventListener('end', (event) => {
     source?.close()
@@ -47,7 +49,20 @@ function follow() {
     source = null
     sayLive('Live: not reached')
     setTimeout(() => source === null && follow(), 15_000)
+    leaveIfSignedOut(address)
   })
+}
+
+/** A closed source does not say why: the session may have ended, as in a tab that was hidden. @param {string} address */
+function leaveIfSignedOut(address) {
+  const asked = new AbortController()
+  fetch(address, { redirect: 'manual', signal: asked.signal }).then(
+    ({ status, type }) => {
+      asked.abort()
+      if (status === 401 || type === 'opaqueredirect') location.reload()
+    },
+    () => {},
+  )
 }
 
 /** @param {string} text of the new main part */
