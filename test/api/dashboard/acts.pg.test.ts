@@ -240,6 +240,14 @@ describe('an act that can not be undone', () => {
     },
   )
 
+  it('asks for the name as the page shows it: with each run of blanks and line breaks as one blank', async () => {
+    const { id } = await makeIntegration(test, 'acme', { name: 'Two\nlines,  two blanks ' })
+    const refused = await deletion(id, { is_agreed: 'true', typed_name: 'Twolines, two blanks' })
+    expect(refused.status).toBe(422)
+    const answer = await deletion(id, { is_agreed: 'true', typed_name: 'Two lines, two blanks' })
+    expect([answer.status, noticeOf(answer)]).toEqual([303, expect.stringContaining(`Deleted integration ${id}`)])
+  })
+
   it('is done with both, and leads to the list', async () => {
     const { id, name } = await makeIntegration(test, 'acme', { name: 'To be deleted' })
     await failed(2, await test.integrations.get(id))

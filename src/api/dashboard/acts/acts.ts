@@ -145,9 +145,12 @@ async function requireAgreement(
     throw invalid('Nothing was done.', [{ path: FORM.isAgreed, message: 'tick the box: this can not be undone' }])
   if (!typesName) return
   const { name } = await integrations.get(Number(words.id))
-  if (given.name !== name)
+  if (asShown(given.name) !== asShown(name))
     throw invalid('Nothing was done.', [{ path: FORM.name, message: `type the name of the integration: ${name}` }])
 }
+
+/** A page shows line breaks and several blanks as one blank, and a field holds no line break. */
+const asShown = (name: string): string => name.replaceAll(/\s+/g, ' ').trim()
 
 /** What would be done; once all that it needs is given, to how many. */
 async function askPage(
