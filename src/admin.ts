@@ -360,6 +360,8 @@ export interface IntegrationsAdmin {
     readonly baseUrl: string | null
     readonly dev: boolean
     readonly middleware: Readonly<Record<string, MiddlewareHandler>>
+    /** The dashboard is served alone, without the OAuth routes. */
+    readonly isAlone?: true
   }
   /** What the operator API shows and writes down. */
   readonly operator: OperatorView

@@ -23,7 +23,7 @@ export function dashboardApp(
   { token, signal }: { readonly token: string; readonly signal: AbortSignal },
 ): DashboardApp {
   const { admin } = integrations
-  const access = { ...admin.access, baseUrl: null, dev: true, devToken: token }
+  const access = { ...admin.access, baseUrl: null, dev: true, devToken: token, isAlone: true }
   const own: Integrations = Object.assign(Object.create(integrations), {
     admin: Object.assign(Object.create(admin), { access }),
   })

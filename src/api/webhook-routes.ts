@@ -7,7 +7,13 @@ import { middlewareOf } from './middleware.ts'
 import { idIn, namedRoutes } from './named-routes.ts'
 import { BODY_TIMEOUT_MS, incomingOf, lingering, readBody } from './request-body.ts'
 
-type Arrival = Awaited<ReturnType<Integrations['webhooks']['receive']>>
+export type Arrival = Awaited<ReturnType<Integrations['webhooks']['receive']>>
+
+/** In a request's environment, for a caller in this process: a function that gets the result of the delivery's arrival. */
+export const ON_ARRIVAL = Symbol('on arrival')
+interface ArrivalEnvironment {
+  readonly [ON_ARRIVAL]?: (arrival: Arrival) => void
+}
 
 /** When the provider should send a delivery again that could not be stored. */
 const RETRY_AFTER_SECONDS = '30'
@@ -40,6 +46,8 @@ async function answer(integrations: Integrations, context: Context, integrationI
     rawHeaders: rawHeaders(context),
     readBody: (maxBytes) => readBody(context, maxBytes),
   })
+  const environment: ArrivalEnvironment | undefined = context.env
+  environment?.[ON_ARRIVAL]?.(arrival)
   return 'answer' in arrival && arrival.answer !== undefined
     ? sent(context, arrival.answer)
     : toResponse(context, arrival)

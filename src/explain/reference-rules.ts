@@ -77,7 +77,15 @@ export function parseReference(given: unknown, prefix: string): Reference {
   if (text.includes('\u0000') || /\p{Cs}/u.test(text))
     return refused('U+0000 and halves of surrogate pairs are not allowed')
   const workflow = text.startsWith(`${prefix}:`) ? workflowOf(text.slice(prefix.length + 1), true) : null
-  return workflow ?? rowOf(text) ?? workflowOf(text, false) ?? textOf(text)
+  return workflow ?? rowOf(text) ?? workflowOf(text, false) ?? exactOf(given.trimStart()) ?? textOf(text)
+}
+
+/** As `explain` itself writes an external id or a key, either of which may end in a blank. */
+function exactOf(text: string): Reference | null {
+  if (text.length > MAX_REFERENCE_LENGTH) return null
+  const [, digits = '', kind = '', id = ''] = /^integration:([0-9]{1,16})\/(external|key):(.+)$/s.exec(text) ?? []
+  const integrationId = Number(digits)
+  return id !== '' && isId(integrationId) ? { kind: 'text', text: id, of: [kind as TextKind], integrationId } : null
 }
 
 function rowOf(text: string): Reference | null {

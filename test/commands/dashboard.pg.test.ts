@@ -8,12 +8,22 @@ import { serveDashboard } from '../../src/bin/serve-dashboard.ts'
 import { runProgram } from '../../src/commands/cli/program.ts'
 import type { Terminal } from '../../src/commands/cli/terminal.ts'
 import { processSources } from '../../src/commands/cli/terminal.ts'
+import { markReauthRequired } from '../../src/oauth/reauth.ts'
+import type { HasOAuth2 } from '../../src/providers/contracts.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIntegration } from '../support/rows.ts'
+
+const OAUTH: HasOAuth2 = {
+  authorizationUrl: () => 'https://example.com/authorize',
+  exchangeCode: async () => ({}),
+  refreshToken: async () => ({}),
+  revokeToken: async () => {},
+  refreshThreshold: () => 60,
+}
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -23,7 +33,7 @@ beforeAll(async () => {
   // Nothing listens at this address: Temporal is away. The base URL is that of the host's own API.
   test = testIntegrations(database.url, {
     recordStarts: false,
-    providers: { acme: webhookProvider() },
+    providers: { acme: webhookProvider(), oauth: OAUTH },
     temporal: { address: '127.0.0.1:1' },
     baseUrl: 'https://api.example.com/tools',
   })
@@ -119,6 +129,26 @@ it('prints an address that signs in, shows and acts by a name of its own, and re
   expect(out()).toContain('its token is revoked')
   for await (const { state } of test.integrations.admin.tokens.list({ limit: 1 })) expect(state).toBe('revoked')
   await expect(fetch(login)).rejects.toThrow()
+})
+
+it('has no link to a page that it does not serve: an authorization begins by a link of the host', async () => {
+  const { id } = await makeIntegration(test, 'oauth')
+  const lost = await makeIntegration(test, 'oauth')
+  await markReauthRequired(test.framework, lost, 'invalid_grant')
+  const { said, stop, ended } = started('--port', '0')
+  const login = addressIn(await said)
+  const { origin } = new URL(login)
+  const entered = await fetch(login, { redirect: 'manual' })
+  const cookie = entered.headers.getSetCookie()[0]?.split(';')[0] ?? ''
+  for (const path of ['', `/${id}`, `/${lost.id}`]) {
+    const address = `${origin}/operator/integrations${path}`
+    const page = await (await fetch(address, { headers: { cookie, accept: 'text/html' } })).text()
+    expect(page).not.toContain('/oauth/connect')
+    if (path !== '') expect(page).toContain(`/operator/do/post/integrations${path}/oauth/link`)
+    if (path !== `/${id}`) expect(page).toContain('authorization is needed again')
+  }
+  stop.abort()
+  expect(await ended).toBe(0)
 })
 
 it('says what is wrong where it can not listen, and revokes its token', async () => {

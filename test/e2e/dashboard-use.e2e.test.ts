@@ -167,8 +167,8 @@ describe('by keyboard alone', () => {
 
 describe('live', () => {
   const live = (text: string) => page.getByRole('button', { name: text }).waitFor()
-  const setHidden = (isHidden: boolean) =>
-    page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${isHidden} }),
+  const setHidden = (isHidden: boolean, of = page) =>
+    of.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${isHidden} }),
       document.dispatchEvent(new Event('visibilitychange'))`)
 
   it('changes what differs, and keeps scroll, focus, what is open and what is typed', async () => {
@@ -186,6 +186,19 @@ describe('live', () => {
     expect(await page.getByLabel('event').inputValue()).toBe('half-typed')
     expect(await page.evaluate('scrollY')).toBe(200)
     expect(await page.locator('details[open] form.filters').count()).toBe(1)
+  })
+
+  it('keeps a form that is on its way from being sent again', async () => {
+    await page.goto(`${site.root}/integrations/${site.rows.healthy}`)
+    await live('Live: on')
+    // Nothing is sent by an event that a script makes: the form stays on its way.
+    const isSent = () =>
+      page.evaluate(`document.querySelector('main form[action$="/test"]')
+        .dispatchEvent(new Event('submit', { bubbles: true, cancelable: true }))`)
+    expect(await isSent()).toBe(true)
+    const { id } = await failedWebhook()
+    await page.locator(`tbody a[href$="/webhooks/${id}"]`).waitFor()
+    expect(await isSent()).toBe(false)
   })
 
   it('waits while text is selected', async () => {
@@ -230,14 +243,16 @@ describe('live', () => {
     await live('Live: on')
   })
 
-  it('leads to the sign-in when its session has ended', async () => {
+  it.each(['looked at', 'hidden'])('leads to the sign-in when its session has ended while it was %s', async (how) => {
     const other = await site.visit(browser, 'operate')
     await other.page.goto(`${site.root}/webhooks`)
     await other.page.getByRole('button', { name: 'Live: on' }).waitFor()
+    if (how === 'hidden') await setHidden(true, other.page)
     await other.context.clearCookies()
     const [cookie] = await site.test
       .sql`select key from integration_cache where key like '%session%' order by expires_at desc limit 1`
     await site.test.sql`delete from integration_cache where key = ${cookie?.key}`
+    if (how === 'hidden') await setHidden(false, other.page)
     await other.page.waitForURL(/\/login/)
     await other.context.close()
   })

@@ -63,6 +63,12 @@ describe('a reference', () => {
     ['provider-request:req_1', text('req_1', ['provider-request'])],
     ['key:k-1', text('k-1', ['key'])],
     ['integration:7/external:42', text('42', ['external'], 7)],
+    // An id may end in a blank. Around what a person types it is none of it.
+    ['integration:7/key:order-17\n', text('order-17\n', ['key'], 7)],
+    [' integration:7/external: a ', text(' a ', ['external'], 7)],
+    ['key:k-1 ', text('k-1', ['key'])],
+    ['integration:7/42 ', text('42', TEXT_KINDS, 7)],
+    [`integration:7/key:k${' '.repeat(MAX_REFERENCE_LENGTH)}`, text('k', ['key'], 7)],
     ['integration:7/42', text('42', TEXT_KINDS, 7)],
     ['integration:7/a\nb', text('a\nb', TEXT_KINDS, 7)],
     // No ids of rows: texts, which are not there.

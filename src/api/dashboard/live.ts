@@ -32,7 +32,7 @@ const QUIET_MS = 15_000
 const MOST_STREAMS = 100
 /** Of a session, whose hidden tabs have none. */
 const MOST_OF_A_SESSION = 6
-const TRY_AGAIN = { 'Retry-After': '15' }
+const TRY_AGAIN_SECONDS = 15
 
 export function liveRoutes(
   integrations: Integrations,
@@ -47,7 +47,7 @@ export function liveRoutes(
     const viewer = session?.id ?? principal.name
     const ofViewer = open.get(viewer) ?? 0
     if (streams >= MOST_STREAMS || ofViewer >= MOST_OF_A_SESSION || stopping.aborted)
-      return context.body(null, 503, TRY_AGAIN)
+      return context.body(null, 503, { 'Retry-After': String(TRY_AGAIN_SECONDS) })
     streams += 1
     open.set(viewer, ofViewer + 1)
     // A proxy that gathers answers would hold back each event.
@@ -82,9 +82,14 @@ async function follow({ look, stream, signal, everyMs }: Followed): Promise<void
   let saidAt = performance.now()
   while (!signal.aborted) {
     const answer = await look()
+    // Such as a database that is away for a second: no event, so that the browser asks again by itself.
+    if (answer.status >= 500) {
+      await stream.write(`retry: ${TRY_AGAIN_SECONDS * 1_000}\n\n`)
+      return
+    }
     const main = answer.status === 200 ? mainOf(await answer.text()) : null
     if (main === null) return stream.writeSSE({ event: 'end', data: String(answer.status) })
-    const content = withoutAges(main)
+    const content = comparable(main)
     if (content !== shown) {
       await stream.writeSSE({ event: 'main', data: main, retry: everyMs })
       shown = content
@@ -105,8 +110,9 @@ function mainOf(page: string): string | null {
   return from < 0 || to < 0 ? null : page.slice(from, to + '</main>'.length)
 }
 
-/** The reader's script counts those on by itself. */
-const withoutAges = (main: string): string => main.replaceAll(/<span class="quiet ago">[^<]*<\/span>/g, '')
+/** Without ages, which the reader's script counts on by itself, and without the ids of forms, new in each rendering. */
+const comparable = (main: string): string =>
+  main.replaceAll(/<span class="quiet ago">[^<]*<\/span>|<input type="hidden" name="form_id" value="[^"]*">/g, '')
 
 /** @returns makes the request anew @throws ProblemError 404 for what is no page */
 function pageRequest({ config }: Integrations, context: Context): () => Request {

@@ -123,6 +123,23 @@ describe('an act on one record', () => {
     })
   })
 
+  it('by one click, sent twice, does its work once', async () => {
+    const [webhook] = await failed(1)
+    const path = `/do/post/webhooks/${webhook?.id}/dismiss`
+    const [, fields = ''] = (await text(`/webhooks/${webhook?.id}`)).split(`action="/operator${path}">`)
+    const form = Object.fromEntries(
+      [...(fields.split('</form>')[0] ?? '').matchAll(/name="(\w+)" value="([^"]*)"/g)].map(
+        ([, name = '', value = '']) => [name, value],
+      ),
+    )
+    const answers = await Promise.all([1, 2].map(() => post(path, form)))
+    expect(answers.map(({ status }) => status)).toEqual([303, 303])
+    expect(answers.map(noticeOf).sort()).toEqual([
+      'This form was sent before: nothing was done again.',
+      `Webhook ${webhook?.id} is dismissed.`,
+    ])
+  })
+
   it('that takes deliveries away is a link to a page that names the consequence', async () => {
     const { id } = await makeIntegration(test, 'acme')
     expect(await text(`/integrations/${id}`)).toContain(
@@ -222,6 +239,14 @@ describe('an act that can not be undone', () => {
       expect(await test.integrations.get(integration.id)).toMatchObject({ name: 'Acme <b>north</b>' })
     },
   )
+
+  it('asks for the name as the page shows it: with each run of blanks and line breaks as one blank', async () => {
+    const { id } = await makeIntegration(test, 'acme', { name: 'Two\nlines,  two blanks ' })
+    const refused = await deletion(id, { is_agreed: 'true', typed_name: 'Twolines, two blanks' })
+    expect(refused.status).toBe(422)
+    const answer = await deletion(id, { is_agreed: 'true', typed_name: 'Two lines, two blanks' })
+    expect([answer.status, noticeOf(answer)]).toEqual([303, expect.stringContaining(`Deleted integration ${id}`)])
+  })
 
   it('is done with both, and leads to the list', async () => {
     const { id, name } = await makeIntegration(test, 'acme', { name: 'To be deleted' })

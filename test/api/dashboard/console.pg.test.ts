@@ -22,6 +22,7 @@ let reader: SignedIn
 let github: number
 let stripe: number
 let plain: number
+let door: number
 
 beforeAll(async () => {
   dashboard = await openDashboard({
@@ -29,6 +30,16 @@ beforeAll(async () => {
       github: new GitHubProvider(),
       stripe: new StripeProvider(),
       acme: webhookProvider({ verifyWebhookSignature: () => true }),
+      own: webhookProvider({
+        testWebhookHeaders: ({ event }) => ({ 'x-event': event ?? '' }),
+        verifyWebhookSignature: (_, { headers }) => headers.get('x-event') !== 'forged',
+        acceptsWebhook: (_, { headers }) => headers.get('x-event') !== 'not.wanted',
+        webhookDoor: {
+          handshake: (_, { headers }) => (headers.get('x-event') === 'hello' ? { text: 'hello' } : null),
+          accepted: { status: 202 },
+          badSignature: { status: 401 },
+        },
+      }),
     },
   })
   ;({ test, api, reader, operator } = dashboard)
@@ -38,6 +49,7 @@ beforeAll(async () => {
   ).id
   stripe = (await makeIntegration(test, 'stripe', { credentials: { api_key: 'sk_test_1', webhook_secret: SECRET } })).id
   plain = (await makeIntegration(test, 'acme')).id
+  door = (await makeIntegration(test, 'own')).id
 })
 
 afterAll(() => dashboard.close())
@@ -174,6 +186,39 @@ describe('a delivery that is spoilt', () => {
     })
     expect(Object.keys(stages)).not.toContain('Handled')
     expect((await rows(github)).length).toBe(before)
+  })
+})
+
+describe('a door with answers of its own', () => {
+  const deliver = async (event: string) => {
+    const own = { content: 'own', body: `{"of":"${event}"}`, event, signing: 'unsigned' }
+    return stagesOf(await send({ integration: String(door), ...own }))
+  }
+
+  it('is judged by what became of the delivery, not by the status', async () => {
+    expect(await deliver('wanted')).toMatchObject({
+      Answered: 'success 202',
+      Verified: expect.stringContaining('success'),
+      Stored: expect.stringContaining('wanted'),
+    })
+    expect(await deliver('wanted')).toMatchObject({ Stored: 'partial No: an equal delivery is stored already.' })
+    expect(await deliver('forged')).toMatchObject({
+      Answered: 'failed 401',
+      Verified: expect.stringMatching(/^failed .*did not return true/),
+      Stored: 'failed No.',
+    })
+  })
+
+  it('says why nothing is stored: an event that is not wanted, and a handshake', async () => {
+    expect(await deliver('not.wanted')).toMatchObject({
+      Verified: expect.stringContaining('success'),
+      Stored: 'partial No: its event is not wanted, or it brings none.',
+    })
+    expect(await deliver('hello')).toMatchObject({
+      Answered: 'success 200 hello',
+      Verified: expect.stringMatching(/^partial Not asked/),
+      Stored: 'partial No: a handshake brings no delivery.',
+    })
   })
 })
 

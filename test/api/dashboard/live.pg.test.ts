@@ -31,12 +31,12 @@ afterEach(() => {
 afterAll(() => dashboard.close())
 
 /** The routes, with a short time between two looks. */
-function apiOf({ stopping = new AbortController().signal, longestMs = 60_000 } = {}) {
+function apiOf({ stopping = new AbortController().signal, longestMs = 60_000, isAway = () => false } = {}) {
   const operatorApi = operatorRoutes(test.integrations, () => new Response())
   const asked: string[] = []
   const render = (request: Request, env: unknown) => {
     asked.push(new URL(request.url).pathname)
-    return operatorApi.fetch(request, env as object)
+    return isAway() ? new Response(null, { status: 503 }) : operatorApi.fetch(request, env as object)
   }
   const app = new Hono<AccessEnvironment>().basePath('/operator')
   app.use('*', async (context, next) => {
@@ -91,6 +91,18 @@ describe('a live page', () => {
     expect(second).toContain('second')
   })
 
+  it('is not sent again for the ids of its forms, which are new in each look', async () => {
+    const { app, asked } = apiOf()
+    const { id } = await makeIntegration(test, 'acme', { name: 'with forms' })
+    const page = await open(app, `/integrations/${id}`)
+    expect(await page.until('</main>')).toContain('name="form_id"')
+    const looks = asked.length
+    await expect.poll(() => asked.length).toBeGreaterThan(looks + 3)
+    await test.integrations.update(id, { name: 'other name' })
+    const next = await page.until('other name')
+    expect(next?.match(/event: main/g)).toHaveLength(1)
+  })
+
   it('keeps its filter, and shows a reader no acts', async () => {
     const { app } = apiOf()
     const integration = await makeIntegration(test, 'acme')
@@ -111,6 +123,18 @@ describe('a live page', () => {
     await test.integrations.admin.access.signOut(session?.id ?? '')
     expect(await page.until('event: end')).toContain('data: 302')
     expect(await page.until('anything')).toBeNull()
+  })
+
+  it('is asked for again by the browser itself after a fault of the server', async () => {
+    let isAway = false
+    const { app } = apiOf({ isAway: () => isAway })
+    const page = await open(app, '/webhooks')
+    await page.until('</main>')
+    isAway = true
+    expect(await page.until('retry: 15000')).not.toContain('event: end')
+    expect(await page.until('event: end')).toBeNull()
+    isAway = false
+    expect(await (await open(app, '/webhooks')).until('</main>')).toContain('event: main')
   })
 
   it('that will not change any more is sent once and ended', async () => {

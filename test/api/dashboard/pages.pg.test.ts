@@ -165,6 +165,17 @@ describe('a detail page', () => {
     expect(page).toContain('<summary>In words</summary>')
   })
 
+  it('of an idempotency key that ends in a line break has its life, as the search has', async () => {
+    const { test } = dashboard
+    const key = 'order-17\n'
+    const [row] = await test.sql`insert into integration_idempotency_keys (integration_id, key)
+      values (${plain.integrations}, ${key}) returning id`
+    const query = new URLSearchParams({ q: `integration:${plain.integrations}/key:${key}` })
+    const pages = [`/idempotency-keys/${row?.id}`, `/search?${query.toString()}`]
+    for (const page of pages) expect(await dashboard.page(page)).toContain('Its life')
+    await test.sql`delete from integration_idempotency_keys where id = ${row?.id}`
+  })
+
   it('shows a payload as it was delivered, to the last digit', async () => {
     const { test } = dashboard
     await test.sql`update integration_webhooks set payload = ${'{"id":12345678901234567890,"rate":1.50,"a":[],"b":[1,2]}'} where id = ${plain.webhooks}`

@@ -29,6 +29,15 @@ describe('pretty JSON', () => {
     expect(prettyJson(JSON.stringify(value))).toBe(JSON.stringify(value, null, 2))
   })
 
+  it.each([
+    ['one character', 'x', 12_000_000],
+    ['one escape', String.raw`\"`, 6_000_000],
+  ])('takes a text of millions of %s', (_, part, times) => {
+    const text = `"${part.repeat(times)}"`
+    // A difference of such texts is not to be printed.
+    expect(prettyJson(text) === text).toBe(true)
+  })
+
   it('takes a megabyte', () => {
     const text = JSON.stringify({ list: Array.from({ length: 40_000 }, (_, n) => ({ n, text: 'some text' })) })
     expect(JSON.parse(prettyJson(text) ?? '')).toEqual(JSON.parse(text))

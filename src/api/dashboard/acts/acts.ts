@@ -62,7 +62,7 @@ function button(reader: Reader, { operation: key, label, words }: Act): Markup {
   const text = label ?? act.label
   if (!act.isOneClick)
     return html`<a class="button" href="${path}${rest.length > 0 ? `?${new URLSearchParams(rest).toString()}` : ''}">${text}</a>`
-  return html`<form class="inline" method="post" action="${path}">${reader.csrf}${rest.map(([name, value]) => hidden(name, value))}<button type="submit">${text}</button></form>`
+  return html`<form class="inline" method="post" action="${path}">${sentOnce(reader)}${rest.map(([name, value]) => hidden(name, value))}<button type="submit">${text}</button></form>`
 }
 
 function wordsOf({ method, path }: Operation): ActWords {
@@ -72,6 +72,9 @@ function wordsOf({ method, path }: Operation): ActWords {
 }
 
 const hidden = (name: string, value: string): Markup => html`<input type="hidden" name="${name}" value="${value}">`
+
+/** Fields of each form of an act: the session's token, and an id that is used up by the act. */
+const sentOnce = ({ csrf }: Reader): Markup => html`${csrf}${hidden(FORM.form, randomUUID())}`
 
 function pathOf({ root }: Pick<Reader, 'root'>, { method, path }: Operation, words: Given['words']): string {
   return `${root}/do/${method}${path.replaceAll(/:(\w+)/g, (_, name: string) => encodeURIComponent(words[name] ?? ''))}`
@@ -142,9 +145,12 @@ async function requireAgreement(
     throw invalid('Nothing was done.', [{ path: FORM.isAgreed, message: 'tick the box: this can not be undone' }])
   if (!typesName) return
   const { name } = await integrations.get(Number(words.id))
-  if (given.name !== name)
+  if (asShown(given.name) !== asShown(name))
     throw invalid('Nothing was done.', [{ path: FORM.name, message: `type the name of the integration: ${name}` }])
 }
+
+/** A page shows line breaks and several blanks as one blank, and a field holds no line break. */
+const asShown = (name: string): string => name.replaceAll(/\s+/g, ' ').trim()
 
 /** What would be done; once all that it needs is given, to how many. */
 async function askPage(
@@ -169,7 +175,7 @@ async function askPage(
   const agreement = html`${name === null ? '' : html`<label>Type the name of the integration: ${name}<input name="${FORM.name}" autocomplete="off" required></label>`}
 ${isFinal ? html`<label class="check"><input type="checkbox" name="${FORM.isAgreed}" value="true" required> I know that this can’t be undone</label>` : ''}`
   const form = (method: 'get' | 'post', text: string, content: unknown): Markup =>
-    html`<form class="act" method="${method}" action="${pathOf(reader, operation, words)}">${method === 'post' ? html`${reader.csrf}${hidden(FORM.form, randomUUID())}` : ''}${hidden(FORM.back, back)}
+    html`<form class="act" method="${method}" action="${pathOf(reader, operation, words)}">${method === 'post' ? sentOnce(reader) : ''}${hidden(FORM.back, back)}
 ${content}
 ${method === 'post' ? agreement : ''}
 <div class="acts"><button type="submit"${isFinal ? html` class="danger"` : ''}>${text}</button> <a class="button" href="${leadsBack(reader, operation, { words, back })}">Back</a></div></form>`

@@ -5,11 +5,13 @@ import { html } from 'hono/html'
 import type { Integrations } from '../../../create-integrations.ts'
 import type { TestDeliveryInput } from '../../../webhooks/test-delivery.ts'
 import type { Signing } from '../../../webhooks/test-delivery-rules.ts'
-import { SIGNINGS, TEST_HEADER } from '../../../webhooks/test-delivery-rules.ts'
+import { SIGNINGS } from '../../../webhooks/test-delivery-rules.ts'
 import { invalid, queryGiven } from '../../body.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import { contextOf } from '../../command-routes.ts'
 import { idIn } from '../../named-routes.ts'
+import type { Arrival } from '../../webhook-routes.ts'
+import { ON_ARRIVAL } from '../../webhook-routes.ts'
 import { dashboardPage, readerOf } from '../frame/frame.ts'
 import type { Markup } from '../frame/markup.ts'
 import { badge, NOTHING, pre, tableOf, time } from '../frame/markup.ts'
@@ -21,8 +23,6 @@ export type Deliver = (request: Request, env: unknown) => Response | Promise<Res
 
 /** Integrations that the form names; any other is given by its id in the address. */
 const MOST_NAMED = 50
-/** Rows that are looked at for the one that was just stored. */
-const MOST_NEW = 20
 const MAX_ANSWER = 300
 
 export function consoleRoutes(integrations: Integrations, deliver: Deliver): Hono<AccessEnvironment> {
@@ -157,9 +157,14 @@ async function send(
 ): Promise<Response> {
   const { id, delivery } = asked(given)
   const { id: test, url, headers, body } = await integrations.admin.testDeliveries.make(id, delivery)
-  const answer = await deliver(new Request(new URL(url, context.req.url), { method: 'POST', headers, body }), undefined)
+  // None arrives where a middleware answers.
+  const arrivals: Arrival[] = []
+  const answer = await deliver(new Request(new URL(url, context.req.url), { method: 'POST', headers, body }), {
+    [ON_ARRIVAL]: (arrival: Arrival) => arrivals.push(arrival),
+  })
   const said = (await answer.text()).slice(0, MAX_ANSWER)
-  const webhook = await storedAs(integrations, id, test)
+  const [arrival] = arrivals
+  const webhook = arrival?.kind === 'queued' ? arrival.webhookId : null
   await contextOf(integrations, context).note(
     id,
     `test-delivery ${delivery.signing} ${given.content}: ${answer.status}`,
@@ -171,29 +176,32 @@ async function send(
     signing: delivery.signing,
     status: String(answer.status),
     said,
+    arrival: arrival?.kind ?? '',
     ...(webhook === null ? {} : { webhook: String(webhook) }),
   })
   return context.redirect(`${readerOf(integrations, context).root}/console?${query.toString()}`, 303)
 }
 
-/** Null: it was refused, or is a repeat of one that is stored. */
-async function storedAs({ webhooks }: Integrations, integration: number, test: string): Promise<number | null> {
-  for await (const { id } of webhooks.list({ integration, limit: MOST_NEW }))
-    if ((await webhooks.get(id)).headers[TEST_HEADER]?.includes(test)) return id
-  return null
-}
-
-/** What each status of the webhook route says of the signature. */
-const VERIFIED: Readonly<Record<string, readonly [state: string, why: string]>> = {
-  200: ['success', 'The signature verified.'],
-  400: ['failed', 'Not asked: the provider takes no webhooks.'],
-  403: [
+/** What a result says of the signature, and of what is not stored. */
+type Verdict = readonly [state: string, why: string, notStored?: string]
+const VERIFIED = ['success', 'The signature verified.'] as const
+const NOT_ARRIVED: Verdict = ['partial', 'The middleware in front of the route answered.']
+const ARRIVED: Readonly<Record<Arrival['kind'], Verdict>> = {
+  queued: VERIFIED,
+  duplicate: [...VERIFIED, 'No: an equal delivery is stored already.'],
+  unwanted: [...VERIFIED, 'No: its event is not wanted, or it brings none.'],
+  handshake: ['partial', 'Not asked: the provider’s handshake answered.', 'No: a handshake brings no delivery.'],
+  'bad signature': [
     'failed',
     'The signature did not verify, or the provider’s own check refused it: it is missing, does not match the bytes, is too old, or was made with another secret.',
   ],
-  404: ['failed', 'Not asked: there is no such integration, or it is switched off.'],
-  413: ['failed', 'Not asked: the body is larger than webhook.max_payload_bytes.'],
-  503: ['failed', 'Unknown: the delivery could not be stored. The log says why.'],
+  'method not allowed': ['failed', 'Not asked: the provider’s door takes no POST.'],
+  'unknown provider': ['failed', 'Not asked: there is no such provider.'],
+  'no webhooks': ['failed', 'Not asked: the provider takes no webhooks.'],
+  'unknown integration': ['failed', 'Not asked: there is no such integration, or it is switched off.'],
+  'too large': ['failed', 'Not asked: the body is larger than webhook.max_payload_bytes.'],
+  'too slow': ['failed', 'Not asked: the body did not come in time.'],
+  unavailable: ['failed', 'Unknown: the delivery could not be stored. The log says why.'],
 }
 
 interface Stage {
@@ -208,8 +216,9 @@ async function resultPage(
   given: Given & { readonly test: string },
 ): Promise<Response> {
   const { root } = readerOf(integrations, context)
-  const { status = '', said = '', signing = '', integration = '', webhook } = given
-  const [verified, why] = VERIFIED[status] ?? ['partial', 'The middleware in front of the route answered.']
+  const { status = '', said = '', signing = '', integration = '', arrival = '', webhook } = given
+  const isArrival = (kind: string): kind is Arrival['kind'] => Object.hasOwn(ARRIVED, kind)
+  const [verified, why, notStored] = isArrival(arrival) ? ARRIVED[arrival] : NOT_ARRIVED
   const row = webhook === undefined ? null : await integrations.admin.operator.webhook(idIn(webhook))
   const isSettled = row === null || row.status === 'processed' || row.status === 'failed'
   const stages: Stage[] = [
@@ -218,16 +227,14 @@ async function resultPage(
       state: 'success',
       what: html`${SIGNED[signing as Signing] ?? signing}, to <a href="${root}/integrations/${integration}">integration ${integration}</a>`,
     },
-    { name: 'Answered', state: status === '200' ? 'success' : 'failed', what: `${status} ${said}` },
+    { name: 'Answered', state: status.startsWith('2') ? 'success' : 'failed', what: `${status} ${said}` },
     { name: 'Verified', state: verified, what: why },
     {
       name: 'Stored',
-      state: row === null ? (status === '200' ? 'partial' : 'failed') : 'success',
+      state: row !== null ? 'success' : notStored === undefined ? 'failed' : 'partial',
       what:
         row === null
-          ? status === '200'
-            ? 'No: an equal delivery is stored already, or the answer was to a challenge.'
-            : 'No.'
+          ? (notStored ?? 'No.')
           : html`as <a href="${root}/webhooks/${row.id}">webhook ${row.id}</a>, ${row.eventType ?? 'without an event type'}, delivery ${row.deliveryId}, ${time(row.createdAt)}`,
     },
     ...(row === null

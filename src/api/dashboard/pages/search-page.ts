@@ -21,10 +21,10 @@ const PAYLOADS = 'get /payloads'
 
 export async function searchPage(integrations: Integrations, context: Context<AccessEnvironment>): Promise<Response> {
   const { root } = readerOf(integrations, context)
-  const text = (queryGiven(context).q ?? '').trim()
+  const { q: text = '' } = queryGiven(context)
   const page = (title: string, main: unknown, status = 200) =>
     dashboardPage(integrations, context, { title, section: null, status, main: html`${main}${payloadForm(root)}` })
-  if (text === '') return page('Search', MAY_BE_SEARCHED)
+  if (text.trim() === '') return page('Search', MAY_BE_SEARCHED)
   try {
     const told = await explained(integrations, context, text)
     if (told.outcome === 'ambiguous')
@@ -46,7 +46,7 @@ export async function searchPage(integrations: Integrations, context: Context<Ac
     )
   } catch (error) {
     const problem = await problemOf(integrations, context, error)
-    const said = problem.code === 'record_not_found' ? nothingHasIt(root, text) : problemPanel(problem)
+    const said = problem.code === 'record_not_found' ? nothingHasIt(root, text.trim()) : problemPanel(problem)
     return page('Nothing found', html`${said}${MAY_BE_SEARCHED}`, problem.status)
   }
 }

@@ -92,6 +92,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
   const failed = { integration: String(id) }
   const acts = (...all: readonly Act[]): Markup => buttons(reader, all)
   const isSynced = can('HasScheduledSync') || can('HasStreams')
+  const connects = connectPath(integrations, id)
   return {
     title: integration.name,
     reference: `integration:${id}`,
@@ -184,8 +185,8 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
               html`${oauth === null ? NOTHING : facts(Object.fromEntries(Object.entries(oauth).map(([name, value]) => [name.replaceAll('_', ' '), shown(value)])))}${
                 integration.reauth_required
                   ? html`<p>A person has to authorize it again: ${reauthorize(integrations, reader, integration)}</p>`
-                  : reader.mayOperate
-                    ? html`<p><a href="${connectPath(integrations, id)}">${oauth?.connected === true ? 'Reconnect' : 'Connect'}</a></p>`
+                  : reader.mayOperate && connects !== null
+                    ? html`<p><a href="${connects}">${oauth?.connected === true ? 'Reconnect' : 'Connect'}</a></p>`
                     : ''
               }${acts(
                 act('post /integrations/:id/oauth/link', 'Make a link'),

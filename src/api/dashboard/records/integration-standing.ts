@@ -46,19 +46,21 @@ const onOff = ({ is_active: isActive, health_status: healthStatus, switched_off_
   switchedOffAt,
 })
 
-/** The page on which a person begins an authorization: a session needs no signed link. */
-export function connectPath({ admin: { access }, config }: Integrations, id: number): string {
+/** The page on which a person begins an authorization: a session needs no signed link. Null: it is not served here. */
+export function connectPath({ admin: { access }, config }: Integrations, id: number): string | null {
+  if (access.isAlone) return null
   return `${basePathOf(access.baseUrl)}/${config.oauth.route_prefix}/${id}/oauth/connect`
 }
 
-/** With `operate` a link to where it is authorized again. */
+/** With `operate` a link to where it is authorized again, if that is served here. */
 export function reauthorize(
   integrations: Integrations,
   reader: Reader,
   { id, name }: Pick<Standing, 'id' | 'name'>,
 ): Markup {
-  if (!reader.mayOperate) return html`<span class="bad">authorization is needed again</span>`
-  return html`<a class="bad" href="${connectPath(integrations, id)}" aria-label="Reconnect ${name}">Reconnect</a>`
+  const connects = connectPath(integrations, id)
+  if (!reader.mayOperate || connects === null) return html`<span class="bad">authorization is needed again</span>`
+  return html`<a class="bad" href="${connects}" aria-label="Reconnect ${name}">Reconnect</a>`
 }
 
 /** When the next sync begins, and what it waits for. */

@@ -32,8 +32,10 @@ function follow() {
   source = null
   if (live === null) return
   if (isPaused || document.hidden) return sayLive('Live: paused')
-  source = new EventSource(`${root}/live?page=${encodeURIComponent(page)}`)
+  const address = `${root}/live?page=${encodeURIComponent(page)}`
+  source = new EventSource(address)
   sayLive('Live: on')
+  source.addEventListener('open', () => sayLive('Live: on'))
   source.addEventListener('main', (event) => show(event.data))
   source.addEventListener('end', (event) => {
     source?.close()
@@ -47,7 +49,20 @@ function follow() {
     source = null
     sayLive('Live: not reached')
     setTimeout(() => source === null && follow(), 15_000)
+    leaveIfSignedOut(address)
   })
+}
+
+/** A closed source does not say why: the session may have ended, as in a tab that was hidden. @param {string} address */
+function leaveIfSignedOut(address) {
+  const asked = new AbortController()
+  fetch(address, { redirect: 'manual', signal: asked.signal }).then(
+    ({ status, type }) => {
+      asked.abort()
+      if (status === 401 || type === 'opaqueredirect') location.reload()
+    },
+    () => {},
+  )
 }
 
 /** @param {string} text of the new main part */
@@ -109,8 +124,8 @@ const isTouched = (form) =>
  * @param {Element} old @param {Element} next
  */
 function become(old, next) {
-  // What is half filled in is its reader's.
-  if (old instanceof HTMLFormElement && isTouched(old)) return
+  // What is half filled in is its reader's. What is on its way keeps its id, and is not sent again.
+  if (old instanceof HTMLFormElement && (old.dataset.sent !== undefined || isTouched(old))) return
   for (const { name } of [...old.attributes])
     if (!next.hasAttribute(name) && !(name === 'open' && old.localName === 'details')) old.removeAttribute(name)
   for (const { name, value } of [...next.attributes])
