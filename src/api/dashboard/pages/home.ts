@@ -70,5 +70,5 @@ function groupOf(integrations: Integrations, reader: Reader, { title, severity, 
 function troubleLine(integrations: Integrations, reader: Reader, trouble: Trouble): Markup {
   const { why, since, integrationId: of, acts, at, remedy, needsPerson } = trouble
   return html`<p>${/[.!?]$/.test(why) ? why : `${why}.`}${since === null ? '' : html` <span class="quiet">Since ${time(since)}.</span>`}${of === null ? '' : html` ${rowLink(reader.root, 'integrations', of, `Integration ${of}`)}`}${at === null ? '' : html` · <a href="${reader.root}/${at}">Look</a>`}${needsPerson && of !== null && reader.mayOperate ? html` · <a href="${connectPath(integrations, of)}">Authorize again</a>` : ''}</p>
-${buttons(reader, acts)}${remedy === null ? '' : pre(remedy, 'What mends it')}`
+${buttons(reader, acts)}${remedy === null || (acts.length > 0 && reader.mayOperate) ? '' : pre(remedy, 'What mends it')}`
 }
