@@ -277,6 +277,27 @@ describe('reconciliation', () => {
   })
 })
 
+describe('registered webhooks', () => {
+  it('that cannot be kept come before late ones, however many those are, and say whose they are and since when', async () => {
+    const late = ago(HOUR_MS)
+    const { db, tables } = test.framework
+    const insert = (integrationId: number, values: { nextCheckAt?: Date; alertedAt?: Date; lastError?: string }) =>
+      db.insert(tables.webhookSubscriptions).values({ integrationId, isWanted: true, ...values })
+    const ids: number[] = []
+    for (let n = 0; n < 11; n += 1) ids.push((await makeIntegration(test, 'hooks')).id)
+    for (const id of ids) await insert(id, { nextCheckAt: late })
+    const kept = await makeIntegration(test, 'hooks')
+    const alerted = ago(2 * HOUR_MS)
+    await insert(kept.id, { alertedAt: alerted, lastError: 'no such hook' })
+    const findings = await runDoctor({ ...test.framework, baseUrl: 'https://example.com' }, probes)
+    const found = findings.filter(({ check }) => check === 'webhooks.subscriptions')
+    expect(found).toHaveLength(11)
+    expect(found[0]).toMatchObject({ status: 'fault', integrationId: kept.id, since: alerted })
+    expect(found[1]).toMatchObject({ status: 'warning', integrationId: ids[0], since: late })
+    expect(found.at(-1)).toMatchObject({ status: 'warning', message: expect.stringContaining('at least 2 more') })
+  })
+})
+
 describe('workers', () => {
   const lastPoll = (secondsAgo: number, identity = '4711@worker-1') => ({ identity, at: ago(secondsAgo * 1_000) })
 
