@@ -244,6 +244,16 @@ describe('explain and failures', () => {
     ])
   })
 
+  it('take the reference that they give themselves, of the longest external id, too', async () => {
+    const externalId = 'x'.repeat(500)
+    for (const { id } of [ours, others]) await makeItem(test, await makeRun(test, id), { externalId })
+    const told: { matches: { reference: string }[] } = (await line('explain', externalId, '--json')).json()
+    const reference = `integration:${ours.id}/external:${externalId}`
+    expect(told.matches.map((match) => match.reference)).toContain(reference)
+    expect((await line('explain', reference, '--json')).json()).toMatchObject({ outcome: 'found', reference })
+    expect(await http('GET', `/explain?reference=${reference}`)).toMatchObject([200, { reference }])
+  })
+
   it('say why the retry of a group was broken off, and that the group has more', async () => {
     const run = await makeRun(test, ours.id)
     for (let n = 0; n < 3; n += 1)
