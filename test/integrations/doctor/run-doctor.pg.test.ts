@@ -9,7 +9,7 @@ import type {
   TemporalInspection,
   WedgedWorkflow,
 } from '../../../src/framework/context.ts'
-import { BackendUnreachable } from '../../../src/framework/errors.ts'
+import { BackendUnreachable, NoWorkerAnswered } from '../../../src/framework/errors.ts'
 import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
 import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
 import { mappedTable, reportUnfitModels } from '../../../src/mappings/mapped-table.ts'
@@ -585,6 +585,17 @@ describe('runs', () => {
     const before = workflows.syncProgress
     try {
       Object.assign(workflows, { syncProgress: async () => progress })
+      expect(await wrong()).toMatchObject([
+        { check: 'sync.paused', status: 'warning', remedy: `integrations resume-sync ${id}` },
+      ])
+      const silent = await makeIntegration(test, 'things')
+      await setIntegration(test, silent.id, { nextSyncAt: ago(2 * HOUR_MS) })
+      test.starts.running.add(silent.id)
+      const unanswered = new NoWorkerAnswered(`integrations:sync:${silent.id}`, 5)
+      Object.assign(workflows, {
+        syncProgress: async (of: SyncOf) => (of.integrationId === silent.id ? Promise.reject(unanswered) : progress),
+      })
+      // It is not known to be paused, and hides none that is.
       expect(await wrong()).toMatchObject([
         { check: 'sync.paused', status: 'warning', remedy: `integrations resume-sync ${id}` },
       ])
