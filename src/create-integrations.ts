@@ -86,7 +86,7 @@ import type { SubscriptionView } from './subscriptions/acts.ts'
 import { checkSubscription, registerSubscription, removeSubscription, showSubscription } from './subscriptions/acts.ts'
 import type { StartSync, SyncStart } from './syncs/ask-rules.ts'
 import { startBackfill } from './syncs/backfill.ts'
-import type { OfStream } from './syncs/by-hand.ts'
+import type { OfStream, OnEachStream } from './syncs/by-hand.ts'
 import {
   advanceCursor,
   cancelSyncNow,
@@ -123,6 +123,7 @@ import type { ExpectHandshake } from './webhooks/answers.ts'
 import { expectHandshake } from './webhooks/answers.ts'
 import type { Arrival, Delivery } from './webhooks/arrival.ts'
 import { receiveDelivery } from './webhooks/arrival.ts'
+import type { OnChangedWebhooks } from './webhooks/bulk.ts'
 import type {
   Dismissal,
   DismissalPreview,
@@ -330,13 +331,13 @@ export interface Integrations {
     /** What `replayMany()` would do; changes nothing. */
     previewReplay(filter?: ReplayWebhooks): Promise<ReplayPreview>
     /** Puts settled webhooks back into the queue, lowest id first; the inboxes run them. */
-    replayMany(filter?: ReplayWebhooks): Promise<ReplayedWebhooks>
+    replayMany(filter?: ReplayWebhooks, options?: OnChangedWebhooks): Promise<ReplayedWebhooks>
     /** Gives a failed webhook up: it is hidden, and not tried again; or takes that back. @throws WebhookNotFound, WebhookNotFailed */
     dismiss(id: number, dismissal?: Dismissal): Promise<DismissedWebhook>
     /** What `dismissMany()` would do; changes nothing. */
     previewDismissal(filter?: DismissWebhooks, dismissal?: Dismissal): Promise<DismissalPreview>
     /** The same for many, lowest id first. */
-    dismissMany(filter?: DismissWebhooks, dismissal?: Dismissal): Promise<DismissedWebhooks>
+    dismissMany(filter?: DismissWebhooks, dismissal?: Dismissal & OnChangedWebhooks): Promise<DismissedWebhooks>
     /** Takes up what is stranded or due for another attempt, and waits for the end. @throws BackendUnreachable */
     recover(): Promise<RecoverWebhooksResult>
     /**
@@ -386,20 +387,20 @@ export interface Integrations {
      * await integrations.syncs.start(7) // { kind: 'remembered' }
      * await integrations.syncs.start(7, { debounceSeconds: 5 }) // { kind: 'later', at: … }
      */
-    start(integrationId: number, ask?: StartSync): Promise<SyncStart>
+    start(integrationId: number, ask?: StartSync & OnEachStream): Promise<SyncStart>
     /** Starts every run that is due, and waits for that. @throws BackendUnreachable */
     dispatch(): Promise<DispatchResult>
     /** Takes nothing new in; what runs goes on. Without a run it keeps one from starting, until `resume()`. */
-    pause(integrationId: number, of?: OfStream): Promise<void>
+    pause(integrationId: number, of?: OfStream & OnEachStream): Promise<void>
     /** Ends a pause. @throws BackendUnreachable */
-    resume(integrationId: number, of?: OfStream): Promise<'resumed' | 'not running'>
+    resume(integrationId: number, of?: OfStream & OnEachStream): Promise<'resumed' | 'not running'>
     /**
      * Ends the run and waits until it is over; nothing of it moves the cursor. A remembered start follows it, unless
      * `forget` is given: then those that wait are gone, too.
      */
     cancel(
       integrationId: number,
-      options?: OfStream & { readonly forget?: boolean },
+      options?: OfStream & OnEachStream & { readonly forget?: boolean },
     ): Promise<'cancelled' | 'not running'>
     /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
     progress(integrationId: number, of?: OfStream): Promise<SyncProgress | null>
@@ -700,7 +701,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       replay: (id) => replayWebhook(framework, id),
       startReplay: (id) => startReplay(framework, id, workflowId.processWebhook(config.cache_prefix, id)),
       previewReplay: (filter) => previewReplays(framework, filter),
-      replayMany: (filter) => replayWebhooks(framework, filter),
+      replayMany: (filter, options) => replayWebhooks(framework, filter, options),
       dismiss: (id, dismissal) => dismissWebhook(framework, id, dismissal),
       previewDismissal: (filter, dismissal) => previewDismissals(framework, filter, dismissal),
       dismissMany: (filter, dismissal) => dismissWebhooks(framework, filter, dismissal),

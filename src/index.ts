@@ -148,7 +148,7 @@ export type {
 export type { SubscriptionView } from './subscriptions/acts.ts'
 export type { IntervalReason, ShownInterval } from './syncs/adaptive-rules.ts'
 export type { StartSync, SyncStart } from './syncs/ask-rules.ts'
-export type { OfStream } from './syncs/by-hand.ts'
+export type { OfStream, OnEachStream } from './syncs/by-hand.ts'
 export type { CursorChange } from './syncs/cursor.ts'
 export type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
 export type { ItemStanding, ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
@@ -177,6 +177,7 @@ export type { TemporalOptions } from './temporal/connection.ts'
 export type { AppliedSearchAttributes, SearchAttributeName, SearchAttributeState } from './temporal/label-rules.ts'
 export type { ExpectHandshake } from './webhooks/answers.ts'
 export type { Accepted, Arrival, ArrivedParts, Delivery } from './webhooks/arrival.ts'
+export type { ChangedRow, OnChangedWebhooks } from './webhooks/bulk.ts'
 export type {
   Dismissal,
   DismissalPreview,

@@ -123,7 +123,7 @@ export async function overdueSubscriptions(
   return rows.map(({ id }) => id)
 }
 
-/** Those that count as an incident or whose look is late; `all`: each that is wanted. */
+/** Those that count as an incident, then those whose look is late; `all`: each that is wanted. */
 export async function troubledSubscriptions(
   db: Database,
   { webhookSubscriptions: subscriptions }: Tables,
@@ -135,6 +135,6 @@ export async function troubledSubscriptions(
     .select()
     .from(subscriptions)
     .where(all ? eq(isWanted, true) : isTroubled)
-    .orderBy(integrationId)
+    .orderBy(isNull(alertedAt), integrationId)
     .limit(limit)
 }

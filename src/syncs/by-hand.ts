@@ -30,13 +30,21 @@ const DEFAULT_RUNS = 100
  * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, IntegrationInactive, InvalidArgumentException;
  *   BackendUnreachable: nothing is remembered
  */
-export async function startSyncNow(framework: Framework, id: number, ask: StartSync = {}): Promise<SyncStart> {
+export async function startSyncNow(
+  framework: Framework,
+  id: number,
+  ask: StartSync & OnEachStream = {},
+): Promise<SyncStart> {
   const wait = waitOf(ask, framework.clock.now())
   const row = await requireIntegration(framework, id)
   requireActive(row)
   const [first, ...others] = await inTurn(
     streamsMeant(row.provider, providerOf(framework, row), ask.stream),
-    (stream) => startStream(framework, row, stream, wait),
+    async (stream) => {
+      const start = await startStream(framework, row, stream, wait)
+      ask.onEach?.(stream)
+      return start
+    },
   )
   const named = [first, ...others].flatMap((start) => (start?.stream === undefined ? [] : [start]))
   const start = first as SyncStart
@@ -62,6 +70,12 @@ export interface OfStream {
   readonly stream?: string | undefined
 }
 
+/** Of an act on streams, one after the other: broken off, it is done with the first of them. */
+export interface OnEachStream {
+  /** Takes each that it is done with. Null: the integration's own sync. */
+  readonly onEach?: ((stream: string | null) => void) | undefined
+}
+
 /**
  * Takes nothing new in; what runs goes on. Without a run it keeps one from starting. A run that is being cancelled takes the pause
  * with it.
@@ -69,23 +83,30 @@ export interface OfStream {
  * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BackendUnreachable; InvalidArgumentException for a
  *   stream that its provider does not have, here and below
  */
-export async function pauseSync(framework: Framework, id: number, { stream }: OfStream = {}): Promise<void> {
+export async function pauseSync(
+  framework: Framework,
+  id: number,
+  { stream, onEach }: OfStream & OnEachStream = {},
+): Promise<void> {
   const row = await requireIntegration(framework, id)
-  await inTurn(streamsMeant(row.provider, providerOf(framework, row), stream), (one) =>
-    framework.workflows.pauseSync({ integrationId: id, stream: one }, row.provider),
-  )
+  await inTurn(streamsMeant(row.provider, providerOf(framework, row), stream), async (one) => {
+    await framework.workflows.pauseSync({ integrationId: id, stream: one }, row.provider)
+    onEach?.(one)
+  })
 }
 
 /** Ends a pause. @throws IntegrationNotFound, BackendUnreachable */
 export async function resumeSync(
   framework: Framework,
   id: number,
-  { stream }: OfStream = {},
+  { stream, onEach }: OfStream & OnEachStream = {},
 ): Promise<'resumed' | 'not running'> {
   const row = await requireIntegration(framework, id)
-  const resumed = await inTurn(streamsLeft(framework, row, stream), (one) =>
-    framework.workflows.resumeSync({ integrationId: id, stream: one }),
-  )
+  const resumed = await inTurn(streamsLeft(framework, row, stream), async (one) => {
+    const isResumed = await framework.workflows.resumeSync({ integrationId: id, stream: one })
+    if (isResumed) onEach?.(one)
+    return isResumed
+  })
   return resumed.includes(true) ? 'resumed' : 'not running'
 }
 
@@ -98,7 +119,7 @@ export async function resumeSync(
 export async function cancelSyncNow(
   framework: Framework,
   id: number,
-  { stream, forget = false }: OfStream & { readonly forget?: boolean } = {},
+  { stream, forget = false, onEach }: OfStream & OnEachStream & { readonly forget?: boolean } = {},
 ): Promise<'cancelled' | 'not running'> {
   const row = await requireIntegration(framework, id)
   const cancelled = await inTurn(streamsLeft(framework, row, stream), async (one) => {
@@ -106,6 +127,7 @@ export async function cancelSyncNow(
     if (forget) await forgetStarts(framework.db, framework.tables, of)
     if (!(await framework.workflows.isSyncRunning(of))) return false
     await endLivingRun(framework, of)
+    onEach?.(one)
     return true
   })
   return cancelled.includes(true) ? 'cancelled' : 'not running'

@@ -76,6 +76,11 @@ export interface ChangedRow {
   readonly integrationId: number
 }
 
+export interface OnChangedWebhooks {
+  /** Takes the webhooks that were changed, as they are. Broken off, an act on many has changed some. */
+  readonly onChanged?: ((webhooks: readonly ChangedRow[]) => void) | undefined
+}
+
 type ChangedWebhook = ChangedRow & Pick<WebhookRow, 'orderingKey'>
 
 export interface Changed {

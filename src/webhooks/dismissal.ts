@@ -4,7 +4,7 @@ import { and, eq, sql } from 'drizzle-orm'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { WebhookNotFailed } from '../framework/errors.ts'
-import type { Meant, ReplayPreview } from './bulk.ts'
+import type { Meant, OnChangedWebhooks, ReplayPreview } from './bulk.ts'
 import { changeMany, checkMany, previewMany } from './bulk.ts'
 import type { ListWebhooks } from './list.ts'
 import { getWebhook, selected } from './list.ts'
@@ -72,12 +72,13 @@ export async function previewDismissals(
 export async function dismissWebhooks(
   framework: Framework,
   given: DismissWebhooks = {},
-  { undo = false }: Dismissal = {},
+  { undo = false, onChanged }: Dismissal & OnChangedWebhooks = {},
 ): Promise<DismissedWebhooks> {
   const meant = await meantBy(framework, given, { undo })
-  const changed = await changeMany(framework, meant, mark(framework.tables, !undo), (rows) =>
-    passTurnsBehind(framework, rows),
-  )
+  const changed = await changeMany(framework, meant, mark(framework.tables, !undo), async (rows) => {
+    onChanged?.(rows)
+    await passTurnsBehind(framework, rows)
+  })
   const dismissed = changed.count
   const integrations = changed.integrations.map(({ id, count }) => ({ id, dismissed: count }))
   framework.logger.info(

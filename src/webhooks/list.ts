@@ -5,13 +5,21 @@ import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 
 import { storedSecrets } from '../credentials/integration-secrets.ts'
 import type { Database } from '../db/client.ts'
 import type { OfIntegration, OfIntegrations } from '../db/integrations-of.ts'
-import { belongsToThem, integrationColumns } from '../db/integrations-of.ts'
+import { belongsToThem, firstIdSince, integrationColumns } from '../db/integrations-of.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { WebhookNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import type { Page } from '../framework/list-filter.ts'
-import { checkBooleans, checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../framework/list-filter.ts'
+import {
+  checkBooleans,
+  checkChoice,
+  checkIds,
+  checkPeriod,
+  checkTexts,
+  newestFirst,
+  searchedSince,
+} from '../framework/list-filter.ts'
 import { REDACTED, redactBody } from '../framework/redaction.ts'
 import { redacted } from '../framework/redaction-thread.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
@@ -62,8 +70,28 @@ export function listWebhooks(framework: Framework, filter: ListWebhooks = {}): A
   const { after, limit, ...which } = filter
   checkFilter(which)
   checkIds({ after, limit })
-  const { db, tables } = framework
-  return newestFirst((page) => pageOfWebhooks(db, tables, which, page), { after, limit })
+  return webhooksOf(framework, which, { after, limit })
+}
+
+async function* webhooksOf(
+  { db, tables, clock }: Framework,
+  filter: WebhookFilter,
+  range: Pick<ListWebhooks, 'after' | 'limit'>,
+): AsyncGenerator<WebhookSummary> {
+  if (!isSearched(filter)) {
+    yield* newestFirst((page) => pageOfWebhooks(db, tables, filter, page), range)
+    return
+  }
+  const since = filter.since ?? searchedSince(filter.until, clock.now())
+  const from = await firstIdSince(db, tables, tables.webhooks, since)
+  if (from === null) return
+  yield* newestFirst((page) => pageOfWebhooks(db, tables, { ...filter, since }, page, from), range)
+}
+
+/** Whether no index leads to the rows: of an event type, over all integrations, and in any status or one that most rows have. */
+function isSearched({ integration, delivery, event, status, dismissed }: WebhookFilter): boolean {
+  const isOfMany = (status === undefined || status === 'processed') && dismissed !== true
+  return event !== undefined && integration === undefined && delivery === undefined && isOfMany
 }
 
 /** The row with the very bytes that were delivered: for code, and not for a screen. @throws WebhookNotFound */
@@ -113,12 +141,13 @@ export function checkFilter(filter: WebhookFilter): void {
   checkPeriod(since, until)
 }
 
-/** Newest id first, below the id given. */
+/** Newest id first, below the id given. @param from no id below this one */
 async function pageOfWebhooks(
   db: Database,
   tables: Tables,
   filter: WebhookFilter,
   { below, limit }: Page,
+  from?: number,
 ): Promise<WebhookSummary[]> {
   const { webhooks } = tables
   const { payload: _payload, headers: _headers, ...columns } = getTableColumns(webhooks)
@@ -129,7 +158,13 @@ async function pageOfWebhooks(
       hasPayload: sql<boolean>`${isNotErased(webhooks)}`,
     })
     .from(webhooks)
-    .where(and(...selected(tables, filter), below === undefined ? undefined : lt(webhooks.id, below)))
+    .where(
+      and(
+        ...selected(tables, filter),
+        below === undefined ? undefined : lt(webhooks.id, below),
+        from === undefined ? undefined : gte(webhooks.id, from),
+      ),
+    )
     .orderBy(desc(webhooks.id))
     .limit(limit)
 }
@@ -151,6 +186,8 @@ export function selected(
   const { webhooks } = tables
   const conditions: SQL[] = [dismissed ? isNotNull(webhooks.dismissedAt) : isNull(webhooks.dismissedAt)]
   if (status !== undefined) conditions.push(eq(webhooks.status, status))
+  // Only failed ones are dismissed: an index has these alone.
+  if (dismissed) conditions.push(eq(webhooks.status, 'failed'))
   if (delivery !== undefined) conditions.push(eq(webhooks.partOf, delivery))
   if (event !== undefined) conditions.push(eq(webhooks.eventType, event))
   if (since !== undefined) conditions.push(gte(webhooks.createdAt, since))

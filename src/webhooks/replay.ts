@@ -3,7 +3,7 @@
 import { inArray, sql } from 'drizzle-orm'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, WebhookNotReplayable } from '../framework/errors.ts'
-import type { ChangedRow, Meant, ReplayPreview } from './bulk.ts'
+import type { ChangedRow, Meant, OnChangedWebhooks, ReplayPreview } from './bulk.ts'
 import { changeMany, checkMany, previewMany } from './bulk.ts'
 import type { WebhookDetail, WebhookFilter } from './list.ts'
 import { getWebhook, selected } from './list.ts'
@@ -78,10 +78,14 @@ export async function previewReplays(framework: Framework, given: ReplayWebhooks
  *
  * @throws InvalidArgumentException, IntegrationNotFound
  */
-export async function replayWebhooks(framework: Framework, given: ReplayWebhooks = {}): Promise<ReplayedWebhooks> {
+export async function replayWebhooks(
+  framework: Framework,
+  given: ReplayWebhooks = {},
+  { onChanged }: OnChangedWebhooks = {},
+): Promise<ReplayedWebhooks> {
   const { logger } = framework
   const meant = await meantBy(framework, given)
-  const changed = await replayMeant(framework, meant)
+  const changed = await replayMeant(framework, meant, onChanged)
   const replayed = changed.count
   const integrations = changed.integrations.map(({ id, count }) => ({ id, replayed: count }))
   logger.info({ event: 'webhook.replayed', webhooks: replayed, integrations: integrations.length }, 'webhooks replayed')
@@ -111,9 +115,9 @@ function replayMeant(framework: Framework, meant: Meant, onRows: (rows: readonly
   // Each is the beginning of a replay.
   const set = { ...waiting, keyTurn, replayAttempt: oneMore(framework.tables.webhooks) }
   return changeMany(framework, meant, set, async (rows) => {
+    onRows(rows)
     await passTurnsBehind(framework, rows)
     framework.workflows.wakeInbox()
-    onRows(rows)
   })
 }
 

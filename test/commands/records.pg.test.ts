@@ -3,6 +3,8 @@ import { bigint, pgTable } from 'drizzle-orm/pg-core'
 import type { Hono } from 'hono'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
+import { groupId } from '../../src/failures/failure-rules.ts'
+import { BackendUnreachable } from '../../src/framework/errors.ts'
 import { mappedTable } from '../../src/mappings/mapped-table.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -11,7 +13,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { BASE_URL, from, OPERATE_TOKEN, TOKENS } from '../support/operators.ts'
 import { webhookProvider } from '../support/providers.ts'
-import { makeIntegration, makeWebhook } from '../support/rows.ts'
+import { makeIntegration, makeItem, makeRun, makeWebhook } from '../support/rows.ts'
 import { runCommand } from './cli/run.ts'
 
 let database: TestDatabase
@@ -240,6 +242,41 @@ describe('explain and failures', () => {
       200,
       { retried: [webhook.id] },
     ])
+  })
+
+  it('take the reference that they give themselves, of the longest external id, too', async () => {
+    const externalId = 'x'.repeat(500)
+    for (const { id } of [ours, others]) await makeItem(test, await makeRun(test, id), { externalId })
+    const told: { matches: { reference: string }[] } = (await line('explain', externalId, '--json')).json()
+    const reference = `integration:${ours.id}/external:${externalId}`
+    expect(told.matches.map((match) => match.reference)).toContain(reference)
+    expect((await line('explain', reference, '--json')).json()).toMatchObject({ outcome: 'found', reference })
+    expect(await http('GET', `/explain?reference=${reference}`)).toMatchObject([200, { reference }])
+  })
+
+  it('say why the retry of a group was broken off, and that the group has more', async () => {
+    const run = await makeRun(test, ours.id)
+    for (let n = 0; n < 3; n += 1)
+      await makeItem(test, run, { status: 'failed', error: 'no room', attempts: 3, completedAt: new Date() })
+    const words = ['retry', '--group', groupId('item', 'no room'), '--yes']
+    const { workflows } = test.framework
+    const start = workflows.startProcessSyncItem
+    let calls = 0
+    workflows.startProcessSyncItem = async (...given) => {
+      calls += 1
+      if (calls > 1) throw new BackendUnreachable('Temporal', '127.0.0.1:7233', { remedy: 'Start it.' })
+      return start(...given)
+    }
+    try {
+      const { exitCode, out } = await line(...words)
+      expect(exitCode).toBe(1)
+      expect(out).toMatch(/^Tried again: 1\.\nBroken off: .*Temporal was not reached/)
+      expect(out).toContain('The same call again does the rest.')
+      expect(out).not.toContain('The group has more')
+    } finally {
+      workflows.startProcessSyncItem = start
+    }
+    expect((await line(...words, '--limit', '2')).out).toMatch(/^Tried again: 2\.\nThe group has more than the limit/)
   })
 })
 

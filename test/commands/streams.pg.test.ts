@@ -2,6 +2,7 @@
 import type { Hono } from 'hono'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
+import { BackendUnreachable } from '../../src/framework/errors.ts'
 import type { HasStreams, SyncStream } from '../../src/providers/contracts.ts'
 import type { SyncOf } from '../../src/syncs/sync-jobs.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -143,6 +144,33 @@ describe('a stream that is named', () => {
     expect(ran.json()).toMatchObject({ integration_id: id, stream: 'deals' })
     expect(asked).toEqual([`${question} deals`])
     expect(await actions()).toEqual(action === null ? [] : [`${action} --stream deals`])
+  })
+
+  it.each([
+    ['pause-sync', 'pause'],
+    ['resume-sync', 'resume'],
+    ['sync', 'sync'],
+  ])('is noted of %s that was broken off behind it', async (command, action) => {
+    const { workflows } = test.framework
+    const { pauseSync, resumeSync, startSync } = workflows
+    const lost = new BackendUnreachable('Temporal', '127.0.0.1:7233', { remedy: 'Start it.' })
+    const fails = async (stream: string | null | undefined, work: () => Promise<unknown>): Promise<unknown> => {
+      if (stream === 'deals') throw lost
+      return work()
+    }
+    Object.assign(workflows, {
+      pauseSync: (of: SyncOf) => fails(of.stream, async () => {}),
+      resumeSync: (of: SyncOf) => fails(of.stream, async () => true),
+      startSync: (_: number, __: string, of: { readonly stream?: string }) =>
+        fails(of.stream, async () => ({ runId: 'run-1' })),
+    })
+    try {
+      const ran = await run(command, id)
+      expect(ran.exitCode).toBe(2)
+    } finally {
+      Object.assign(workflows, { pauseSync, resumeSync, startSync })
+    }
+    expect(await actions()).toEqual([`${action} --stream contacts`])
   })
 
   it('is all that cancel-sync asks for, and is of', async () => {

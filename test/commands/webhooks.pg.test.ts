@@ -328,6 +328,26 @@ describe('replay-webhook of many', () => {
     expect(out).toBe('Put 1 webhook of 1 integration back into the queue.\n')
   })
 
+  it.each([
+    ['replay-webhook', 'replay 500 webhooks'],
+    ['dismiss-webhook', 'dismiss 500 webhooks'],
+  ])('%s writes down what it has done also where it is broken off', async (command, action) => {
+    await test.sql`
+      insert into integration_webhooks (integration_id, delivery_id, payload, headers, status, attempts)
+      select ${integration.id}, n, '{}', '{"a": ["b"]}', 'failed', 1 from generate_series(1, 501) n`
+    await test.sql.unsafe(`
+      create function refuse_webhook() returns trigger language plpgsql as $$ begin raise 'the disk is full'; end $$;
+      create trigger refuse_webhook before update on integration_webhooks for each row
+      when (old.delivery_id = '501' and old.integration_id = ${integration.id}) execute function refuse_webhook()`)
+    try {
+      const ran = await run([command, '--integration', integration.id, '--yes', '--json'])
+      expect(ran.exitCode).not.toBe(0)
+    } finally {
+      await test.sql.unsafe('drop function refuse_webhook() cascade')
+    }
+    expect(await notes()).toMatchObject([{ action, target: `integration:${integration.id}` }])
+  })
+
   it('warns when the limit leaves some out', async () => {
     const rows = [await failed(), await failed()]
     const ran = await run(many('--limit', '1', '--yes', '--json'))

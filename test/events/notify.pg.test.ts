@@ -222,6 +222,25 @@ describe('notification targets', () => {
     expect(after.out).toBe('Waiting: 0, of which failed at least once: 0.\nNothing was given up within seven days.\n')
   })
 
+  it('that are tried again by hand say so in the life of their event, with who asked', async () => {
+    ops.answer = (_request, response) => void response.writeHead(410).end()
+    const { id } = await makeIntegration(test, 'acme')
+    await fail(id)
+    await deliver()
+    const [event] = await eventRows()
+    const words = ['notifications', 'retry', '--event', String(event?.id), '--json']
+    expect((await runCommand(test.integrations, words)).json()).toEqual({ retried: 1 })
+    const told = await runCommand(test.integrations, ['explain', `event:${event?.id}`, '--json'])
+    expect(told.json()).toMatchObject({
+      lines: expect.arrayContaining([
+        expect.objectContaining({
+          text: expect.stringContaining('notifications retry'),
+          by: expect.stringMatching(/^cli:/),
+        }),
+      ]),
+    })
+  })
+
   it('that are down for too long are given up after ten tries, and told after days when somebody asks for it', async () => {
     ops.answer = (_request, response) => void response.writeHead(500).end()
     const { id } = await makeIntegration(test, 'acme')

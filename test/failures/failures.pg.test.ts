@@ -1,5 +1,6 @@
 /** Rule: docs/behaviour/failures.md. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { rowsOfAct } from '../../src/failures/act-progress.ts'
 import { groupId } from '../../src/failures/failure-rules.ts'
 import type { FailureGroup, ListFailures } from '../../src/failures/failures.ts'
 import { BackendUnreachable, isIntegrationsError } from '../../src/framework/errors.ts'
@@ -378,5 +379,28 @@ describe('a group', () => {
     const error: unknown = await retry(group, which).catch((thrown: unknown) => thrown)
     expect(isIntegrationsError(error, 'invalid_argument')).toBe(true)
     expect((error as Error).message.length).toBeLessThan(300)
+  })
+})
+
+describe('how far an act on many is', () => {
+  it('is read from the rows that changed since, however wide its span is', async () => {
+    await test.sql`
+      insert into integration_webhooks (integration_id, delivery_id, payload, headers, status, updated_at)
+      select ${ours.id}, n, '{}', '{}', 'processed', now() - interval '2 days' from generate_series(1, 20000) n`
+    await test.sql`analyze integration_webhooks`
+    for (const status of ['pending', 'processed'] as const)
+      await makeWebhook(test, ours.id, { status, replayAttempt: 1 })
+    const act = { kind: 'webhook', spans: [[1, 1_000_000]], since: ago(1) } as const
+    const { sql: text, params } = rowsOfAct(test.framework, act).toSQL()
+    const rows = await test.sql.unsafe(`explain (analyze, timing off) ${text}`, params as never[])
+    const plan = rows.map((row) => String(row['QUERY PLAN'])).join('\n')
+    expect(plan).not.toContain('Seq Scan')
+    const dropped = [...plan.matchAll(/Rows Removed by Filter: (\d+)/g)].reduce((sum, [, n]) => sum + Number(n), 0)
+    expect(dropped).toBeLessThan(100)
+    const states = await test.integrations.admin.actProgress(act)
+    expect([...states].sort()).toEqual([
+      ['pending', 1],
+      ['processed', 1],
+    ])
   })
 })

@@ -81,6 +81,22 @@ describe('the list of items', () => {
     expect(found).toEqual(expected.map((index) => items[index]?.id))
   })
 
+  it('by an event class or a stream alone goes back a day, unless told otherwise, and to any that failed', async () => {
+    const ago = (hours: number): Date => new Date(Date.now() - hours * 3_600_000)
+    const rare = { eventClass: 'test.rare', stream: 'rare', status: 'success' } as const
+    const failed = await makeItem(test, run, { ...rare, status: 'failed', createdAt: ago(60) })
+    const old = await makeItem(test, run, { ...rare, createdAt: ago(30) })
+    const young = await makeItem(test, run, { ...rare, createdAt: ago(20) })
+    for (const by of [{ eventClass: 'test.rare' }, { stream: 'rare' }]) {
+      const found = (filter: object) => idsOf(test.integrations.admin.syncItems.list({ ...by, ...filter }))
+      expect(await found({})).toEqual([young.id])
+      expect(await found({ since: ago(31) })).toEqual([young.id, old.id])
+      expect(await found({ until: ago(28) })).toEqual([old.id])
+      expect(await found({ syncLogId: run.id })).toEqual([young.id, old.id, failed.id])
+      expect(await found({ status: 'failed' })).toEqual([failed.id])
+    }
+  })
+
   it.each<[string, Record<string, unknown>]>([
     ['integrationId', { integrationId: 0 }],
     ['syncLogId', { syncLogId: 1.5 }],

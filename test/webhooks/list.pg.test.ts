@@ -1,7 +1,10 @@
 /** Webhooks as they are listed, got by code, and shown to people. */
+import { and, desc } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { firstIdSince } from '../../src/db/integrations-of.ts'
 import type { WebhookRow } from '../../src/db/schema/tables.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import { selected } from '../../src/webhooks/list.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -109,6 +112,65 @@ describe('the list', () => {
     ['an end at its beginning', { since: AT, until: AT }, AT.toISOString()],
   ])('refuses %s before it asks anything', (_, filter, said) => {
     expect(() => test.integrations.webhooks.list(filter)).toThrow(said)
+  })
+})
+
+describe('a list by event type, of all integrations', () => {
+  it('goes back a day, unless told otherwise, and to any that failed or wait', async () => {
+    const [{ id: one }, { id: other }] = [await makeIntegration(test, 'acme'), await makeIntegration(test, 'other')]
+    const ago = (hours: number): Date => new Date(Date.now() - hours * 3_600_000)
+    const made = (of: number, hours: number, status: WebhookRow['status'] = 'processed') =>
+      makeWebhook(test, of, { createdAt: ago(hours), eventType: 'rare', status })
+    const failed = await made(one, 60, 'failed')
+    const old = await made(one, 30)
+    const young = await made(other, 20)
+    const idsOf = async (filter: Filter) => (await listed({ event: 'rare', ...filter })).map(({ id }) => id)
+    expect(await idsOf({})).toEqual([young.id])
+    expect(await idsOf({ status: 'processed' })).toEqual([young.id])
+    expect(await idsOf({ provider: 'acme' })).toEqual([])
+    expect(await idsOf({ until: ago(28) })).toEqual([old.id])
+    expect(await idsOf({ since: ago(31) })).toEqual([young.id, old.id])
+    expect(await idsOf({ integration: one })).toEqual([old.id, failed.id])
+    expect(await idsOf({ status: 'failed' })).toEqual([failed.id])
+    expect(await idsOf({ until: new Date(0) })).toEqual([])
+  })
+
+  it('ends where its period begins, a minute earlier for rows that were written side by side', async () => {
+    const { id } = await makeIntegration(test, 'acme')
+    const made = (createdAt: string) => makeWebhook(test, id, { createdAt: new Date(createdAt) })
+    await made('2040-05-31T23:00:00Z')
+    const first = await made('2040-05-31T23:59:30Z')
+    await made('2040-06-01T00:00:01Z')
+    const { db, tables } = test.framework
+    const from = (since: string) => firstIdSince(db, tables, tables.webhooks, new Date(since))
+    expect(await from('2040-06-01T00:00:00Z')).toBe(first.id)
+    expect(await from('2041-01-01T00:00:00Z')).toBeNull()
+    await test.integrations.delete(id)
+  })
+})
+
+describe('a list of dismissed ones', () => {
+  it('is found by an index, however many webhooks there are', async () => {
+    const { id } = await makeIntegration(test, 'acme')
+    await test.sql`
+      insert into integration_webhooks (integration_id, delivery_id, payload, headers, status)
+      select ${id}, n, '{}', '{}', case when n % 500 = 0 then 'failed' else 'processed' end
+      from generate_series(1, 20000) n`
+    await test.sql`analyze integration_webhooks`
+    const { db, tables } = test.framework
+    const query = db
+      .select({ id: tables.webhooks.id })
+      .from(tables.webhooks)
+      .where(and(...selected(tables, { dismissed: true })))
+      .orderBy(desc(tables.webhooks.id))
+      .limit(50)
+    const { sql: text, params } = query.toSQL()
+    const rows = await test.sql.unsafe(`explain (analyze, timing off) ${text}`, params as never[])
+    const plan = rows.map((row) => String(row['QUERY PLAN'])).join('\n')
+    expect(plan).not.toContain('Seq Scan')
+    const dropped = [...plan.matchAll(/Rows Removed by Filter: (\d+)/g)].reduce((sum, [, n]) => sum + Number(n), 0)
+    expect(dropped).toBeLessThan(100)
+    await test.integrations.delete(id)
   })
 })
 

@@ -7,6 +7,7 @@ import type { Values } from '../fields.ts'
 import { flag, id, stream } from '../fields.ts'
 import { Refused } from '../refused.ts'
 import { rowId, streamName } from '../shapes.ts'
+import { notedStreams } from './noted-streams.ts'
 
 const fields = {
   id: id('of the integration'),
@@ -56,9 +57,10 @@ async function cancel(context: CommandContext, { id, stream, forget }: Values<ty
   const isMeant = (start: { readonly stream: string }) => stream === undefined || start.stream === stream
   const forgot = forget && (await integrations.admin.operator.remembered(id)).some(isMeant)
   try {
-    const cancelled = (await byWorker(context, integrations.syncs.cancel(id, { stream, forget }))) === 'cancelled'
-    if (cancelled) await note(id, `cancel${streamOption(stream)}`)
-    return { integration_id: id, stream: stream ?? null, cancelled, forgot }
+    const outcome = await notedStreams(context, { id, stream }, 'cancel', (onEach) =>
+      byWorker(context, integrations.syncs.cancel(id, { stream, forget, onEach })),
+    )
+    return { integration_id: id, stream: stream ?? null, cancelled: outcome === 'cancelled', forgot }
   } finally {
     // Forgotten first: also where the run's end could not be waited for.
     if (forgot) await note(id, `forget-start${streamOption(stream)}`)

@@ -15,12 +15,14 @@ export const listSyncItems = listing({
   ],
   fields: {
     ...whose,
-    stream: stream('only of this stream'),
+    stream: stream('only of this stream; over all integrations in the last 24 hours, unless a time is given'),
     run: optional(id('only of this run')),
     status: optional(choice('only of this status', SYNC_ITEM_STATUSES, 'status')),
     waiting: yesOrNo('whether they wait for another attempt'),
     madeUpFor: yesOrNo('only failed ones: whether a later run made up for them'),
-    event: optional(text('only of this event class', 'type')),
+    event: optional(
+      text('only of this event class; over all integrations in the last 24 hours, unless a time is given', 'type'),
+    ),
     externalId: optional(text('with --integration or --run: only of this external id', 'text', 500)),
     ...period('listed'),
   },

@@ -3,6 +3,7 @@ import { streamOption } from '../../syncs/stream-rules.ts'
 import { command, route } from '../command.ts'
 import { id, stream } from '../fields.ts'
 import { rowId, streamName } from '../shapes.ts'
+import { notedStreams } from './noted-streams.ts'
 import { progressAt } from './sync-progress.ts'
 
 const fields = { id: id('of the integration'), stream: stream() }
@@ -25,9 +26,10 @@ export const pauseSync = command({
       location: progressAt,
     }),
   ],
-  async run({ integrations, note }, { id, stream }) {
-    await integrations.syncs.pause(id, { stream })
-    await note(id, `pause${streamOption(stream)}`)
+  async run(context, { id, stream }) {
+    await notedStreams(context, { id, stream }, 'pause', (onEach) =>
+      context.integrations.syncs.pause(id, { stream, onEach }),
+    )
     return { integration_id: id, stream: stream ?? null, paused: true }
   },
   show: ({ integration_id: of, stream }) =>

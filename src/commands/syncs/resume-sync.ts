@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { streamOption } from '../../syncs/stream-rules.ts'
 import type { Whose } from '../cli/watch-sync.ts'
 import type { CommandContext } from '../command.ts'
 import { command, route } from '../command.ts'
 import { id, stream } from '../fields.ts'
 import { Refused } from '../refused.ts'
 import { rowId, streamName } from '../shapes.ts'
+import { notedStreams } from './noted-streams.ts'
 import { progressAt } from './sync-progress.ts'
 
 const fields = { id: id('of the integration'), stream: stream() }
@@ -37,8 +37,10 @@ export const resumeSync = command({
   show: ({ resumed }) => (resumed ? 'Resumed' : 'Nothing to resume: no run lives.'),
 })
 
-async function resume({ integrations, note }: CommandContext, { id, stream }: Whose) {
-  const resumed = (await integrations.syncs.resume(id, { stream })) === 'resumed'
-  if (resumed) await note(id, `resume${streamOption(stream)}`)
+async function resume(context: CommandContext, { id, stream }: Whose) {
+  const outcome = await notedStreams(context, { id, stream }, 'resume', (onEach) =>
+    context.integrations.syncs.resume(id, { stream, onEach }),
+  )
+  const resumed = outcome === 'resumed'
   return { integration_id: id, stream: stream ?? null, resumed }
 }

@@ -16,6 +16,7 @@ import { flag, forTerminals, id, instant, optional, stream, whole } from '../fie
 import { Refused } from '../refused.ts'
 import { anything, moment, rowId, SyncRunRow, streamName } from '../shapes.ts'
 import { isKnownError } from '../statuses.ts'
+import { notedStreams } from './noted-streams.ts'
 import { progressAt } from './sync-progress.ts'
 
 const DEFAULT_SAMPLE = 10
@@ -267,10 +268,10 @@ async function isPaused({ integrations }: CommandContext, { id, stream }: Whose)
   }
 }
 
-async function start({ integrations, note }: CommandContext, id: number, ask: StartSync): Promise<SyncStart> {
-  const started = await integrations.syncs.start(id, ask)
-  await note(id, `sync${streamOption(ask.stream)}`)
-  return started
+async function start(context: CommandContext, id: number, ask: StartSync): Promise<SyncStart> {
+  return notedStreams(context, { id, stream: ask.stream }, 'sync', (onEach) =>
+    context.integrations.syncs.start(id, { ...ask, onEach }),
+  )
 }
 
 async function dryRunOf(context: CommandContext, whose: Whose, limit = DEFAULT_SAMPLE): Promise<Said> {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { MAX_REFERENCE_LENGTH } from '../../explain/reference-rules.ts'
 import { table } from '../cli/table.ts'
 import { columns, command } from '../command.ts'
 import { text } from '../fields.ts'
@@ -47,7 +48,7 @@ export const explain = command({
     reference: text(
       'such as webhook:4711, item:12, request:9, run:3, issue:17; or an id of a delivery, of the provider, of a workflow, or a key',
       'reference',
-      500,
+      MAX_REFERENCE_LENGTH,
     ),
   },
   // What the caller may not see is not found.

@@ -117,8 +117,11 @@ export const notifications = command({
 
 async function retried({ integrations, note }: CommandContext, event: number | undefined) {
   const retried = await integrations.admin.notifications.retry(event === undefined ? {} : { eventId: event })
-  const acted = event === undefined ? 'notifications' : `event:${event}`
-  if (retried > 0) await note(null, 'notifications retry', acted)
+  if (retried === 0) return { retried }
+  // Noted with its integration, an act on one event is in the event's life.
+  const one = event === undefined ? null : await integrations.admin.storedEvents.get(event)
+  const acted = one === null ? 'notifications' : `event:${one.id}`
+  await note(one?.integrationId ?? null, 'notifications retry', acted)
   return { retried }
 }
 

@@ -50,6 +50,8 @@ export const retry = command({
       ? [
           `Tried again: ${told.retried.length}.`,
           ...told.refused.map(({ id, message }) => `Not ${id}: ${message}`),
+          ...(told.stopped === null ? [] : [`Broken off: ${told.stopped}`, 'The same call again does the rest.']),
+          ...(told.more ? ['The group has more than the limit: 100, or what is given, 1,000 at most.'] : []),
         ].join('\n')
       : `${told.count} would be tried again: ${told.ids.join(', ')}${told.count > told.ids.length ? ', …' : ''}.`,
   hasFailed: (told) => 'retried' in told && (told.refused.length > 0 || told.stopped !== null),

@@ -5,7 +5,16 @@ import type { Values } from '../fields.ts'
 import { flag, id, optional } from '../fields.ts'
 import { inOrder } from '../listing.ts'
 import { moment, rowId } from '../shapes.ts'
-import { CHOICE, checkChoice, chosenText, integrationsOf, moreThan, PreviewOfMany, webhooks } from './many-webhooks.ts'
+import {
+  CHOICE,
+  checkChoice,
+  chosenText,
+  integrationsOf,
+  moreThan,
+  notedCounts,
+  PreviewOfMany,
+  webhooks,
+} from './many-webhooks.ts'
 
 const { dryRun, ...filter } = CHOICE
 const undo = flag('take back that they are dismissed')
@@ -83,15 +92,18 @@ async function dismissOne(
   return { webhook_id: id, status: 'failed', dismissed_at: dismissedAt }
 }
 
-async function dismissMany({ integrations, note, warn }: CommandContext, given: Values<typeof many>) {
+async function dismissMany(context: CommandContext, given: Values<typeof many>) {
+  const { integrations, warn } = context
   const { dryRun, undo, ...filter } = given
   if (dryRun) {
     const preview = await integrations.webhooks.previewDismissal(filter, { undo })
     if (preview.more) warn(moreThan(filter.limit))
     return { ...preview, undo }
   }
-  const { dismissed, integrations: touched, more } = await integrations.webhooks.dismissMany(filter, { undo })
-  for (const { id, dismissed: of } of touched) await note(id, `${actOf(undo)} ${webhooks(of)}`)
+  const done = await notedCounts(context, actOf(undo), (onChanged) =>
+    integrations.webhooks.dismissMany(filter, { undo, onChanged }),
+  )
+  const { dismissed, integrations: touched, more } = done
   if (more) warn(moreThan(filter.limit))
   return { dismissed, integrations: touched.length, more, undo }
 }

@@ -16,7 +16,9 @@ export const listWebhooks = listing({
     status: optional(choice('only of this status', WEBHOOK_STATUSES, 'status')),
     dismissed: flag('failed ones that were dismissed, which are left out otherwise'),
     delivery: optional(id('only the events of this delivery, as `part_of` names it')),
-    event: optional(text('only of this event type', 'type')),
+    event: optional(
+      text('only of this event type; over all integrations in the last 24 hours, unless a time is given', 'type'),
+    ),
     ...period('stored'),
   },
   path: '/webhooks',

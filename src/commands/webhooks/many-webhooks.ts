@@ -1,5 +1,6 @@
 /** What replaying and dismissing many webhooks have in common. */
 import { z } from 'zod'
+import type { CommandContext } from '../command.ts'
 import { kebab } from '../command.ts'
 import type { Values } from '../fields.ts'
 import { flag, id, optional, period, text, whole, whose } from '../fields.ts'
@@ -44,6 +45,22 @@ export const webhooks = (n: number): string => (n === 1 ? '1 webhook' : `${n.toL
 
 export const integrationsOf = (n: number): string =>
   n === 1 ? '1 integration' : `${n.toLocaleString('en')} integrations`
+
+/** Notes how many webhooks of each integration were changed, also where the act was broken off. */
+export async function notedCounts<Result>(
+  { note }: Pick<CommandContext, 'note'>,
+  action: string,
+  act: (onChanged: (webhooks: readonly { readonly integrationId: number }[]) => void) => Promise<Result>,
+): Promise<Result> {
+  const counts = new Map<number, number>()
+  try {
+    return await act((changed) => {
+      for (const { integrationId: id } of changed) counts.set(id, (counts.get(id) ?? 0) + 1)
+    })
+  } finally {
+    for (const [id, count] of [...counts].sort(([a], [b]) => a - b)) await note(id, `${action} ${webhooks(count)}`)
+  }
+}
 
 /** Such as `12 webhooks of 3 integrations (1, 2, ...)`. */
 export function chosenText({

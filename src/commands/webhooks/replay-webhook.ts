@@ -6,7 +6,16 @@ import type { Values } from '../fields.ts'
 import { choice, id, optional } from '../fields.ts'
 import { inOrder } from '../listing.ts'
 import { rowId } from '../shapes.ts'
-import { CHOICE, checkChoice, chosenText, integrationsOf, moreThan, PreviewOfMany, webhooks } from './many-webhooks.ts'
+import {
+  CHOICE,
+  checkChoice,
+  chosenText,
+  integrationsOf,
+  moreThan,
+  notedCounts,
+  PreviewOfMany,
+  webhooks,
+} from './many-webhooks.ts'
 
 const { dryRun, ...filter } = CHOICE
 const many = {
@@ -101,14 +110,17 @@ export const replayWebhook = command({
   hasFailed: (result) => 'outcome' in result && result.outcome === 'failed',
 })
 
-async function replayMany({ integrations, note, warn }: CommandContext, { dryRun, ...filter }: Values<typeof many>) {
+async function replayMany(context: CommandContext, { dryRun, ...filter }: Values<typeof many>) {
+  const { integrations, warn } = context
   if (dryRun) {
     const preview = await integrations.webhooks.previewReplay(filter)
     if (preview.more) warn(moreThan(filter.limit))
     return preview
   }
-  const { replayed, integrations: touched, span, more } = await integrations.webhooks.replayMany(filter)
-  for (const { id, replayed: of } of touched) await note(id, `replay ${webhooks(of)}`)
+  const done = await notedCounts(context, 'replay', (onChanged) =>
+    integrations.webhooks.replayMany(filter, { onChanged }),
+  )
+  const { replayed, integrations: touched, span, more } = done
   if (more) warn(moreThan(filter.limit))
   return { replayed, integrations: touched.length, span, more }
 }

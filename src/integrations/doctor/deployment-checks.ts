@@ -108,7 +108,11 @@ const keysReadable: Check = {
           encryption.decrypt(id, credentials)
         } catch (error) {
           if (!isIntegrationsError(error, 'credentials_unreadable')) throw error
-          unreadable.push(fault(`${error.message} Its calls fail until it has others.`, `integrations show ${id}`))
+          unreadable.push(
+            fault(`${error.message} Its calls fail until it has others.`, `integrations show ${id}`, {
+              integrationId: id,
+            }),
+          )
         }
       looked += rows.length
       if (unreadable.length > MAX_FINDINGS) break

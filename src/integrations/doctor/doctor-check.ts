@@ -48,18 +48,17 @@ export const MAX_FINDINGS = 10
 /** Candidates of one check: each may cost a question to Temporal. */
 export const MAX_LOOKED_AT = 100
 
-/** Ten observations at most; the last one says that there are more. */
+/** Ten observations at most; the last one says that there are more, and is a fault if one of those is. */
 export function capped(observations: readonly Observation[], whenNone: string): readonly Observation[] {
   if (observations.length === 0) return [ok(whenNone)]
   if (observations.length <= MAX_FINDINGS) return observations
-  const [first] = observations as [Observation]
-  const more = observations.length - MAX_FINDINGS
+  const left = observations.slice(MAX_FINDINGS)
   return [
     ...observations.slice(0, MAX_FINDINGS),
     {
       ...NO_INTEGRATION,
-      status: first.status,
-      message: `And at least ${more} more such. Mend these first.`,
+      status: left.some(({ status }) => status === 'fault') ? 'fault' : 'warning',
+      message: `And at least ${left.length} more such. Mend these first.`,
       remedy: 'integrations doctor',
     },
   ]

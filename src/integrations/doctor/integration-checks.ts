@@ -189,10 +189,12 @@ const webhookSubscriptions: Check = {
           ? fault(
               `The webhook of integration ${id} can't be kept registered since ${moment(failingSince ?? alertedAt)}, ${failures} tries failed in all: ${lastError}`,
               `integrations check-webhooks ${id}`,
+              { integrationId: id, since: failingSince ?? alertedAt },
             )
           : warning(
               `The webhook of integration ${id} was to be looked at at ${moment(nextCheckAt ?? now)}: no worker did.`,
               `integrations check-webhooks ${id}`,
+              { integrationId: id, since: nextCheckAt },
             ),
       ),
       'Each registered webhook is looked after.',

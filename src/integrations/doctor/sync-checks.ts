@@ -5,6 +5,7 @@ import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
 import { quotedName } from '../../db/sql-functions.ts'
 import type { Framework } from '../../framework/context.ts'
+import { isIntegrationsError } from '../../framework/errors.ts'
 import type { Overdue } from '../../syncs/due.ts'
 import { declaredStreams, dueRule, overdueIntegrations, overdueStreams } from '../../syncs/due.ts'
 import { streamOption, syncWords } from '../../syncs/stream-rules.ts'
@@ -18,6 +19,8 @@ const OVERDUE_SECONDS = 300
 const STUCK_SECONDS = 60
 /** The last runs of each integration, and of each of its streams, that are looked at. */
 const RUNS_DEPTH = 20
+/** Runs that are asked side by side whether they are paused: one without a worker answers after 5 s. */
+const ASKED_AT_ONCE = 10
 
 const syncStuck: Check = {
   name: 'sync.stuck',
@@ -82,19 +85,33 @@ const syncPaused: Check = {
   // A worker answers for a run.
   needs: ['database.migrations', 'temporal.workers'],
   async look(framework) {
+    const due = await overdue(framework)
     const paused: Observation[] = []
-    for (const late of await overdue(framework))
-      if ((await framework.workflows.syncProgress(ofOverdue(late)))?.isPaused === true)
-        paused.push(
-          warning(
-            `The sync of ${syncWords(ofOverdue(late))} is paused, and has been due since ${moment(late.dueSince)}: nothing new is taken in, and no other run starts.`,
-            `integrations resume-sync ${late.id}${streamOption(late.stream)}`,
-            { integrationId: late.id, stream: late.stream, since: late.dueSince },
-          ),
-        )
-    return capped(paused, 'No integration that is due is paused.')
+    for (let from = 0; from < due.length; from += ASKED_AT_ONCE) {
+      const asked = due.slice(from, from + ASKED_AT_ONCE)
+      const answers = await Promise.all(asked.map((late) => isPaused(framework, ofOverdue(late))))
+      paused.push(...asked.filter((_, at) => answers[at] === true).map(pausedSync))
+    }
+    return capped(paused, 'No integration that is due is known to be paused.')
   },
 }
+
+/** False also where no worker answers for the run: its worker was just stopped, for example, and another one takes it up. */
+async function isPaused({ workflows }: Framework, of: SyncOf): Promise<boolean> {
+  try {
+    return (await workflows.syncProgress(of))?.isPaused === true
+  } catch (error) {
+    if (isIntegrationsError(error, 'no_worker_answered')) return false
+    throw error
+  }
+}
+
+const pausedSync = ({ id, stream, dueSince }: Overdue): Observation =>
+  warning(
+    `The sync of ${syncWords({ integrationId: id, stream })} is paused, and has been due since ${moment(dueSince)}: nothing new is taken in, and no other run starts.`,
+    `integrations resume-sync ${id}${streamOption(stream)}`,
+    { integrationId: id, stream, since: dueSince },
+  )
 
 const syncStale: Check = {
   name: 'sync.stale',

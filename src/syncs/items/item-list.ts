@@ -4,14 +4,21 @@ import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 
 import { storedSecrets } from '../../credentials/integration-secrets.ts'
 import type { Database } from '../../db/client.ts'
 import type { OfIntegration } from '../../db/integrations-of.ts'
-import { belongsToThem, integrationColumns } from '../../db/integrations-of.ts'
+import { belongsToThem, firstIdSince, integrationColumns } from '../../db/integrations-of.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { InvalidArgumentException, SyncItemNotFound } from '../../framework/errors.ts'
 import { isId } from '../../framework/id.ts'
 import { INSTANT_OR_AGO, instantOrAgo } from '../../framework/instant.ts'
 import type { Page } from '../../framework/list-filter.ts'
-import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../../framework/list-filter.ts'
+import {
+  checkChoice,
+  checkIds,
+  checkPeriod,
+  checkTexts,
+  newestFirst,
+  searchedSince,
+} from '../../framework/list-filter.ts'
 import { REDACTED } from '../../framework/redaction.ts'
 import { redacted } from '../../framework/redaction-thread.ts'
 import { checkOwnerFilter } from '../../integrations/rules.ts'
@@ -114,8 +121,38 @@ export function listSyncItems(framework: Framework, given: ListSyncItems = {}): 
   // What one provider calls 7 has nothing to do with another's, and no index leads with it.
   if (externalId !== undefined && integrationId === undefined && syncLogId === undefined)
     throw new InvalidArgumentException('externalId', 'it is looked for in one integration or one run: give either, too')
-  const { db, tables } = framework
-  return newestFirst((page) => pageOfSyncItems(db, tables, filter, page), { after, limit })
+  return syncItemsOf(framework, filter, { after, limit })
+}
+
+async function* syncItemsOf(
+  { db, tables, clock }: Framework,
+  filter: SyncItemFilter,
+  range: Pick<ListSyncItems, 'after' | 'limit'>,
+): AsyncGenerator<SyncItemSummary> {
+  if (!isSearched(filter)) {
+    yield* newestFirst((page) => pageOfSyncItems(db, tables, filter, page), range)
+    return
+  }
+  const since = filter.since ?? searchedSince(filter.until, clock.now())
+  const from = await firstIdSince(db, tables, tables.syncItems, since)
+  if (from === null) return
+  yield* newestFirst((page) => pageOfSyncItems(db, tables, { ...filter, since }, page, from), range)
+}
+
+/**
+ * Whether no index leads to the rows: of an event class or a stream, over all integrations and runs, and in any status or one that
+ * most rows have.
+ */
+function isSearched(filter: SyncItemFilter): boolean {
+  const { integrationId, syncLogId, status, stream, waiting, madeUpFor, eventClass } = filter
+  const isOfMany = status === undefined || status === 'success' || status === 'skipped'
+  return (
+    (eventClass ?? stream) !== undefined &&
+    (integrationId ?? syncLogId) === undefined &&
+    isOfMany &&
+    waiting !== true &&
+    madeUpFor === undefined
+  )
 }
 
 /** With its payload as stored; null once it is erased. */
@@ -146,8 +183,14 @@ export async function showSyncItem(framework: Framework, id: number): Promise<Sy
   return { ...item, payload: await shown(item.payload), checkpointValue: await shown(item.checkpointValue) }
 }
 
-/** Newest id first. */
-export function pageOfSyncItems(db: Database, tables: Tables, filter: SyncItemFilter, { below, limit }: Page) {
+/** Newest id first. @param from no id below this one */
+export function pageOfSyncItems(
+  db: Database,
+  tables: Tables,
+  filter: SyncItemFilter,
+  { below, limit }: Page,
+  from?: number,
+) {
   const { syncItems } = tables
   const { payload: _payload, checkpointValue: _checkpointValue, claim: _claim, ...columns } = getTableColumns(syncItems)
   const {
@@ -187,6 +230,7 @@ export function pageOfSyncItems(db: Database, tables: Tables, filter: SyncItemFi
         since === undefined ? undefined : gte(syncItems.createdAt, since),
         until === undefined ? undefined : lt(syncItems.createdAt, until),
         below === undefined ? undefined : lt(syncItems.id, below),
+        from === undefined ? undefined : gte(syncItems.id, from),
       ),
     )
     .orderBy(desc(syncItems.id))

@@ -102,6 +102,25 @@ describe('what is wrong now', () => {
     await makeWebhook(test, id, { status: 'failed', attempts: 3, processedAt: new Date() })
     const page = await home(reader)
     expect(under(page, 'Webhooks that failed')).not.toMatch(/<form|\/do\//)
+    expect(under(page, 'Webhooks that failed')).toContain('psql')
+    expect(under(await home(), 'Webhooks that failed')).not.toContain('psql')
+  })
+
+  it('shows the command in place of a sync that mends nothing', async () => {
+    const { test } = dashboard
+    const { id } = await makeIntegration(test, 'listed')
+    const run = await makeRun(test, id, {}, { status: 'partial' })
+    await makeItem(test, run, { status: 'failed', externalId: null })
+    const nameless = under(await home(), 'Failed items that hold a cursor')
+    expect(nameless).toContain('psql')
+    expect(nameless).not.toContain('/do/')
+
+    const off = await makeIntegration(test, 'listed')
+    await makeRun(test, off.id, {}, { createdAt: ago(5) })
+    await setIntegration(test, off.id, { isActive: false })
+    const stuck = under(await home(), 'Runs whose workflow is gone')
+    expect(stuck).toContain('psql')
+    expect(stuck).not.toContain('/do/')
   })
 
   it('does not wait for a doctor who takes long', async () => {

@@ -130,6 +130,11 @@ describe('every page', () => {
   })
 })
 
+it('a list is followed live, unless it ends at a moment', async () => {
+  expect(await dashboard.page('/webhooks?event=issues')).toContain('data-live')
+  expect(await dashboard.page('/webhooks?until=2031-06-01T12:00:00Z')).not.toContain('data-live')
+})
+
 describe('a detail page', () => {
   it('of an integration says where its webhooks go', async () => {
     const page = await dashboard.page(`/integrations/${plain.integrations}`)

@@ -9,7 +9,7 @@ import type {
   TemporalInspection,
   WedgedWorkflow,
 } from '../../../src/framework/context.ts'
-import { BackendUnreachable } from '../../../src/framework/errors.ts'
+import { BackendUnreachable, NoWorkerAnswered } from '../../../src/framework/errors.ts'
 import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
 import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
 import { mappedTable, reportUnfitModels } from '../../../src/mappings/mapped-table.ts'
@@ -274,6 +274,27 @@ describe('reconciliation', () => {
         remedy: command,
       }),
     ])
+  })
+})
+
+describe('registered webhooks', () => {
+  it('that cannot be kept come before late ones, however many those are, and say whose they are and since when', async () => {
+    const late = ago(HOUR_MS)
+    const { db, tables } = test.framework
+    const insert = (integrationId: number, values: { nextCheckAt?: Date; alertedAt?: Date; lastError?: string }) =>
+      db.insert(tables.webhookSubscriptions).values({ integrationId, isWanted: true, ...values })
+    const ids: number[] = []
+    for (let n = 0; n < 11; n += 1) ids.push((await makeIntegration(test, 'hooks')).id)
+    for (const id of ids) await insert(id, { nextCheckAt: late })
+    const kept = await makeIntegration(test, 'hooks')
+    const alerted = ago(2 * HOUR_MS)
+    await insert(kept.id, { alertedAt: alerted, lastError: 'no such hook' })
+    const findings = await runDoctor({ ...test.framework, baseUrl: 'https://example.com' }, probes)
+    const found = findings.filter(({ check }) => check === 'webhooks.subscriptions')
+    expect(found).toHaveLength(11)
+    expect(found[0]).toMatchObject({ status: 'fault', integrationId: kept.id, since: alerted })
+    expect(found[1]).toMatchObject({ status: 'warning', integrationId: ids[0], since: late })
+    expect(found.at(-1)).toMatchObject({ status: 'warning', message: expect.stringContaining('at least 2 more') })
   })
 })
 
@@ -564,6 +585,17 @@ describe('runs', () => {
     const before = workflows.syncProgress
     try {
       Object.assign(workflows, { syncProgress: async () => progress })
+      expect(await wrong()).toMatchObject([
+        { check: 'sync.paused', status: 'warning', remedy: `integrations resume-sync ${id}` },
+      ])
+      const silent = await makeIntegration(test, 'things')
+      await setIntegration(test, silent.id, { nextSyncAt: ago(2 * HOUR_MS) })
+      test.starts.running.add(silent.id)
+      const unanswered = new NoWorkerAnswered(`integrations:sync:${silent.id}`, 5)
+      Object.assign(workflows, {
+        syncProgress: async (of: SyncOf) => (of.integrationId === silent.id ? Promise.reject(unanswered) : progress),
+      })
+      // It is not known to be paused, and hides none that is.
       expect(await wrong()).toMatchObject([
         { check: 'sync.paused', status: 'warning', remedy: `integrations resume-sync ${id}` },
       ])

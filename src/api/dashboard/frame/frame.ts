@@ -159,7 +159,7 @@ export function dashboardPage(
     )}</details></nav>
 <div>
 <header class="top">
-<form class="search" role="search" action="${root}/search"><input type="search" name="q" aria-label="Any id, or a piece of text" placeholder="Any id, or a piece of text" maxlength="500"><button type="submit">Find</button></form>
+<form class="search" role="search" action="${root}/search"><input type="search" name="q" aria-label="Any id, or a piece of text" placeholder="Any id, or a piece of text" maxlength="600"><button type="submit">Find</button></form>
 <span data-switches></span>
 <span>${principal.name}</span>
 ${session === null ? '' : html`<form method="post" action="${root}/logout">${csrf}<button type="submit">Sign out</button></form>`}

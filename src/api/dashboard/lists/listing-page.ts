@@ -59,7 +59,8 @@ async function listingPage<Row>(
   return dashboardPage(integrations, context, {
     title,
     section,
-    isLive: after === undefined,
+    // What was stored until a moment does not grow.
+    isLive: after === undefined && given.until === undefined,
     main: html`${filterForm(root, section, key, given)}
 ${
   data.length > 0

@@ -71,5 +71,5 @@ function troubleLine(integrations: Integrations, reader: Reader, trouble: Troubl
   const { why, since, integrationId: of, acts, at, remedy, needsPerson } = trouble
   const connects = needsPerson && of !== null && reader.mayOperate ? connectPath(integrations, of) : null
   return html`<p>${/[.!?]$/.test(why) ? why : `${why}.`}${since === null ? '' : html` <span class="quiet">Since ${time(since)}.</span>`}${of === null ? '' : html` ${rowLink(reader.root, 'integrations', of, `Integration ${of}`)}`}${at === null ? '' : html` · <a href="${reader.root}/${at}">Look</a>`}${connects === null ? '' : html` · <a href="${connects}">Authorize again</a>`}</p>
-${buttons(reader, acts)}${remedy === null ? '' : pre(remedy, 'What mends it')}`
+${buttons(reader, acts)}${remedy === null || (acts.length > 0 && reader.mayOperate) ? '' : pre(remedy, 'What mends it')}`
 }

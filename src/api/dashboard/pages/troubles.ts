@@ -16,7 +16,7 @@ export interface Trouble {
   readonly acts: readonly Act[]
   /** Where it is looked at: a path below the root. */
   readonly at: string | null
-  /** A command, where no button mends it. */
+  /** A command: for where no button mends it, or the reader has none. */
   readonly remedy: string | null
   /** A person has to authorize it. */
   readonly needsPerson: boolean
@@ -30,10 +30,20 @@ export interface TroubleGroup {
 
 interface Mending {
   readonly title: string
-  readonly acts?: (words: Readonly<Record<string, string>>, id: string) => readonly Act[]
+  /** @param remedy the doctor's own command */
+  readonly acts?: (words: Readonly<Record<string, string>>, id: string, remedy: string | null) => readonly Act[]
   readonly at?: (id: string) => string
   readonly needsPerson?: true
 }
+
+/**
+ * Not where the doctor names another command: a run mends nothing while its integration is off, nor for items without an external
+ * id.
+ */
+const syncIfItMends: Mending['acts'] = (words, _, remedy) =>
+  remedy?.startsWith('integrations sync ') === true
+    ? [{ operation: 'post /integrations/:id/sync', label: 'Sync now', words }]
+    : []
 
 const failedWebhooks = (id: string) => ({ integration: id, status: 'failed' })
 
@@ -73,12 +83,12 @@ const MENDINGS: Readonly<Record<string, Mending>> = {
   },
   'sync.stuck': {
     title: 'Runs whose workflow is gone',
-    acts: (words) => [{ operation: 'post /integrations/:id/sync', label: 'Sync now', words }],
+    acts: syncIfItMends,
     at: (id) => `sync-runs?integration=${id}&status=processing`,
   },
   'sync.failed_items': {
     title: 'Failed items that hold a cursor',
-    acts: (words) => [{ operation: 'post /integrations/:id/sync', label: 'Sync now', words }],
+    acts: syncIfItMends,
     at: (id) => `sync-items?integration=${id}&status=failed&made_up_for=false`,
   },
   'sync.overdue': { title: 'Syncs that should have begun' },
@@ -125,14 +135,14 @@ const rank = ({ severity }: TroubleGroup): number => (severity === 'fault' ? 0 :
 function troubleOf({ check, message, remedy, since, integration_id: of, stream }: Finding): Trouble {
   const mending = of === null && check !== 'events.given_up' ? undefined : MENDINGS[check]
   const id = String(of)
-  const acts = mending?.acts?.({ id, ...(stream === null ? {} : { stream }) }, id) ?? []
+  const acts = mending?.acts?.({ id, ...(stream === null ? {} : { stream }) }, id, remedy) ?? []
   return {
     why: message,
     since,
     integrationId: of,
     acts,
     at: mending?.at?.(id) ?? null,
-    remedy: acts.length > 0 ? null : remedy,
+    remedy,
     needsPerson: mending?.needsPerson === true,
   }
 }
