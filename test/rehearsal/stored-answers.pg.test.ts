@@ -1,8 +1,10 @@
 /** What a handler is answered from the request log, and what can't be rehearsed. */
+import { createHash } from 'node:crypto'
 import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { GitHubClient, GitHubProvider, GitHubWebhookReceived } from '../../src/adapters/github/index.ts'
+import { integrationKey } from '../../src/cache/integration-keys.ts'
 import type { LogRow, RequestRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
 import { HttpError } from '../../src/framework/errors.ts'
 import { currentArrival } from '../../src/providers/arrival.ts'
@@ -31,6 +33,11 @@ beforeAll(async () => {
     providers: {
       demo: { ...syncProvider(() => {}), ...webhookProvider({ handleWebhook: (of) => handle(of) }) },
       far: webhookProvider(),
+      guarded: webhookProvider({
+        webhookHandlers: () => ({
+          changed: { handle: (of) => handle(of), staleGuard: () => ({ key: 'a', version: 1 }) },
+        }),
+      }),
       github: new GitHubProvider(),
     },
     handledBy: {
@@ -317,6 +324,16 @@ it.each([true, false, null])('handles a delivery as it was judged then: %s', asy
     found.push(currentArrival()?.isOwn ?? null)
   })
   expect(found).toEqual([isOwn])
+})
+
+it('handles a delivery that was followed by newer ones of its key', async () => {
+  const guarded = await makeIntegration(test, 'guarded')
+  await handled([], { eventType: 'changed' }, guarded)
+  const hash = createHash('sha256').update('a').digest('hex')
+  await test.framework.cache.set(integrationKey(guarded.id, `webhook-version:${hash}`), 2, 600)
+  const { now, cannot } = await rehearsed(() => 'handled again', guarded)
+  expect(cannot).toEqual([])
+  expect(now?.result).toBe('handled again')
 })
 
 describe("what can't be rehearsed", () => {
