@@ -55,7 +55,7 @@ export async function play(framework: Framework, input: RehearsalInput, playing:
       playing.signal.throwIfAborted()
       at = piece.handledAt
       const integration = await contexts.read(piece.row.integrationId)
-      const reason = unplayable(piece, last.handled) ?? last.unclear ?? elsewhere(framework, piece, integration)
+      const reason = unplayable(piece, last) ?? last.unclear ?? elsewhere(framework, piece, integration)
       let now: Played | null = null
       let cannot: readonly string[] = reason === null ? [] : [reason]
       if (reason === null) {

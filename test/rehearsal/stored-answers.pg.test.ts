@@ -411,6 +411,39 @@ describe("what can't be rehearsed", () => {
     expect(now).toBeNull()
   })
 
+  it.each<[string, Partial<WebhookRow>, Partial<LogRow>, string]>([
+    ['was coalesced', { attempts: 0 }, { resultData: { status: 'coalesced' } }, 'it was coalesced'],
+    [
+      'has lost too many workers',
+      { status: 'failed', error: 'worker lost', attempts: 5 },
+      { status: 'failed', error: 'worker lost' },
+      'it was given up without an attempt that ended: worker lost',
+    ],
+  ])('is a delivery that %s', async (_, values, log, reason) => {
+    await logged(await handled([], values), log)
+    const { cannot, now } = await rehearsed(() => 'handled')
+    expect(cannot).toEqual([expect.stringContaining(reason)])
+    expect(now).toBeNull()
+  })
+
+  it('is not a delivery whose handler said so itself', async () => {
+    const row = await handled([], { status: 'failed', error: 'worker lost' })
+    await logged(row, { status: 'failed', error: 'Error: worker lost' })
+    const piece = await rehearsed(() => {
+      throw new Error('worker lost')
+    })
+    expect(piece.cannot).toEqual([])
+    expect(differences([piece], null)).toEqual([])
+  })
+
+  it.each(['cancelled', 'abandoned', 'worker lost'])('is an item that ended as %s', async (error) => {
+    const run = await makeRun(test, integration.id)
+    await makeItem(test, run, { status: 'failed', error, attempts: 1, completedAt: new Date() })
+    const { cannot, now } = await rehearsed(things)
+    expect(cannot).toEqual([`it was given up without an attempt that ended: ${error}`])
+    expect(now).toBeNull()
+  })
+
   it.each<[string, Partial<SyncItemRow>, string]>([
     ['an erased item', { payload: null }, 'its payload has been erased'],
     ['an item of a stream that skips what has not changed', { recordHash: 'x' }, 'how its record has changed'],
