@@ -245,8 +245,16 @@ export async function spentElsewhere(
   return rows.length > 0
 }
 
+const WORKER_LOST = 'worker lost'
+/** Errors of items that no attempt has ended: a cancelled run, an abandoned item, lost workers, a retry given up. */
+const GIVEN_UP = ['cancelled', 'abandoned', WORKER_LOST, 'its retry was given up']
+
 /** Why a row is not run at all; null: it is. */
-export function unplayable({ kind, row }: HandledRow, { result }: Handled): string | null {
+export function unplayable(piece: HandledRow, { handled: { result }, loggedError }: LastAttempt): string | null {
+  const { kind, row } = piece
+  // In the log of a webhook an error that its handler has thrown has its class before it.
+  if (kind === 'webhook' ? loggedError === WORKER_LOST : row.status === 'failed' && GIVEN_UP.includes(row.error ?? ''))
+    return `it was given up without an attempt that ended: ${row.error}`
   if (kind === 'item')
     return row.payload === null
       ? 'its payload has been erased'
@@ -254,6 +262,7 @@ export function unplayable({ kind, row }: HandledRow, { result }: Handled): stri
         ? null
         : 'its listener is told how its record has changed (skipUnchanged), which is not kept'
   if (row.payload === '' && Object.keys(row.headers).length === 0) return 'its payload has been erased or pruned'
+  if (jsonEquals(result, { status: 'coalesced' })) return 'it was coalesced: a newer one of its key ran in its place'
   return jsonEquals(result, { status: 'stale' }) ? 'it was stale: its handler did not run' : null
 }
 

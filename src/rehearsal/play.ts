@@ -1,5 +1,6 @@
 /** Handles again what was handled, with the code of this process, in a copy of the database. Rule: docs/behaviour/rehearsal.md. */
 import { isNotNull, like, or, sql } from 'drizzle-orm'
+import { aroundIntegrationId } from '../cache/integration-keys.ts'
 import { targetOf } from '../forwarding/hand-over.ts'
 import type { Framework, WorkflowStarters } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
@@ -54,7 +55,7 @@ export async function play(framework: Framework, input: RehearsalInput, playing:
       playing.signal.throwIfAborted()
       at = piece.handledAt
       const integration = await contexts.read(piece.row.integrationId)
-      const reason = unplayable(piece, last.handled) ?? last.unclear ?? elsewhere(framework, piece, integration)
+      const reason = unplayable(piece, last) ?? last.unclear ?? elsewhere(framework, piece, integration)
       let now: Played | null = null
       let cannot: readonly string[] = reason === null ? [] : [reason]
       if (reason === null) {
@@ -150,9 +151,11 @@ async function handle(
 }
 
 /** The copy has locks of processes that live elsewhere, and of stale guards the versions at the end of the time that is played. */
-async function forgetTurns({ db, tables: { cache, idempotencyKeys } }: Framework): Promise<void> {
+async function forgetTurns({ db, config, tables: { cache, idempotencyKeys } }: Framework): Promise<void> {
+  const [before, after] = aroundIntegrationId('webhook-version:')
+  const versions = like(cache.key, `${config.cache_prefix}:${before}%${after}%`)
   await db.update(idempotencyKeys).set({ turnEndsAt: null }).where(isNotNull(idempotencyKeys.turnEndsAt))
-  await db.delete(cache).where(or(sql`${cache.owner} is not null`, like(cache.key, 'integration:%:webhook-version:%')))
+  await db.delete(cache).where(or(sql`${cache.owner} is not null`, versions))
 }
 
 /** Temporal is out of reach: what would be started is noted, what waits for an answer is refused. */

@@ -14,7 +14,7 @@ import { givenNowMs } from '../framework/logger.ts'
 import { bucketOf, factsOf, momentOf, sumOfCalls, sumOfFailures } from './facts.ts'
 import { noteRelease } from './releases.ts'
 import type { CountingStep, Progress, Span } from './rollup-rules.ts'
-import { ALL_PROVIDERS, completedBy, floorTo, nextStep, WIDTHS } from './rollup-rules.ts'
+import { ALL_PROVIDERS, completedBy, floorTo, nextStep, WIDEST_SECONDS, WIDTHS } from './rollup-rules.ts'
 
 /** The first width. */
 const MINUTE_SECONDS = WIDTHS[0].seconds
@@ -24,6 +24,8 @@ const DAY_MS = 86_400_000
 const BEFORE_ITS_LOCK_MS = 60_000
 /** A transaction that is open for longer holds nothing up. None of ours lives so long. */
 const LONGEST_WAIT_MS = 3_600_000
+/** If more than this of the time to come is noted as counted, Postgres' clock was ahead. Smaller steps are corrections. */
+const CLOCK_AHEAD_MS = 60_000
 /** A pass ends after this time, and the next one goes on: the first one of an old deployment has much to count. */
 const PASS_MS = 20_000
 /** Of a pass' sorts and sums. */
@@ -100,10 +102,8 @@ async function countStep(framework: Framework, tx: Transaction): Promise<{ state
     if (row === undefined) return 'busy'
   }
   const { nowMs, writers } = await clockAndWriters(framework, tx)
-  const before = row.value ?? {
-    ...(await beginning(framework, tx, nowMs)),
-    fence: { atMs: nowMs, writers },
-  }
+  const fence: Fence = { atMs: nowMs, writers }
+  const before = unlessAhead(framework, row.value ?? { ...(await beginning(framework, tx, nowMs)), fence }, fence)
   const minuteMs = floorTo(nowMs, MINUTE_SECONDS)
   const horizonMs = horizonOf(before, { nowMs, writers })
   const step = nextStep(before.settledMs, horizonMs, nowMs)
@@ -120,11 +120,30 @@ async function countStep(framework: Framework, tx: Transaction): Promise<{ state
     rolledMs = minuteMs
   }
   const hasPassed = horizonMs >= floorTo(before.fence.atMs - BEFORE_ITS_LOCK_MS, MINUTE_SECONDS)
-  const state = { settledMs, rolledMs, fence: isLast && hasPassed ? { atMs: nowMs, writers } : before.fence }
+  const state = { settledMs, rolledMs, fence: isLast && hasPassed ? fence : before.fence }
   await tx.execute(
     sql`update ${tables.cache} set value = ${jsonText(state)}::jsonb, updated_at = clock_timestamp() where key = ${key}`,
   )
   return { state, isLast }
+}
+
+/**
+ * The progress, unless the clock was ahead when it was noted: what counts as counted was not there yet. Then the day is
+ * counted again, not the last hour alone: the pass ahead has deleted narrow buckets as too old, and wider ones are made
+ * from narrow ones.
+ */
+function unlessAhead({ logger }: Framework, state: State, now: Fence): State {
+  if (state.rolledMs <= now.atMs + CLOCK_AHEAD_MS) return state
+  const fromMs = Math.min(state.settledMs, floorTo(now.atMs - LONGEST_WAIT_MS, WIDEST_SECONDS))
+  logger.warn(
+    {
+      event: 'charts.clock_was_ahead',
+      counted_until: new Date(state.rolledMs).toISOString(),
+      again_from: new Date(fromMs).toISOString(),
+    },
+    'the clock of Postgres was ahead when rows were counted for the charts; they are counted again',
+  )
+  return { settledMs: fromMs, rolledMs: fromMs, fence: now }
 }
 
 /**

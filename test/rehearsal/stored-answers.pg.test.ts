@@ -1,8 +1,10 @@
 /** What a handler is answered from the request log, and what can't be rehearsed. */
+import { createHash } from 'node:crypto'
 import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { GitHubClient, GitHubProvider, GitHubWebhookReceived } from '../../src/adapters/github/index.ts'
+import { integrationKey } from '../../src/cache/integration-keys.ts'
 import type { LogRow, RequestRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
 import { HttpError } from '../../src/framework/errors.ts'
 import { currentArrival } from '../../src/providers/arrival.ts'
@@ -31,6 +33,11 @@ beforeAll(async () => {
     providers: {
       demo: { ...syncProvider(() => {}), ...webhookProvider({ handleWebhook: (of) => handle(of) }) },
       far: webhookProvider(),
+      guarded: webhookProvider({
+        webhookHandlers: () => ({
+          changed: { handle: (of) => handle(of), staleGuard: () => ({ key: 'a', version: 1 }) },
+        }),
+      }),
       github: new GitHubProvider(),
     },
     handledBy: {
@@ -319,6 +326,16 @@ it.each([true, false, null])('handles a delivery as it was judged then: %s', asy
   expect(found).toEqual([isOwn])
 })
 
+it('handles a delivery that was followed by newer ones of its key', async () => {
+  const guarded = await makeIntegration(test, 'guarded')
+  await handled([], { eventType: 'changed' }, guarded)
+  const hash = createHash('sha256').update('a').digest('hex')
+  await test.framework.cache.set(integrationKey(guarded.id, `webhook-version:${hash}`), 2, 600)
+  const { now, cannot } = await rehearsed(() => 'handled again', guarded)
+  expect(cannot).toEqual([])
+  expect(now?.result).toBe('handled again')
+})
+
 describe("what can't be rehearsed", () => {
   it.each<[string, Partial<RequestRow>, string]>([
     ['a cut answer', { responseData: '{"a": ...[cut, 99999 bytes]' }, 'its answer is cut in the log'],
@@ -391,6 +408,39 @@ describe("what can't be rehearsed", () => {
     await handled([{ responseData: '{}' }], values)
     const { cannot, now } = await rehearsed(things)
     expect(cannot).toEqual([expect.stringContaining(reason)])
+    expect(now).toBeNull()
+  })
+
+  it.each<[string, Partial<WebhookRow>, Partial<LogRow>, string]>([
+    ['was coalesced', { attempts: 0 }, { resultData: { status: 'coalesced' } }, 'it was coalesced'],
+    [
+      'has lost too many workers',
+      { status: 'failed', error: 'worker lost', attempts: 5 },
+      { status: 'failed', error: 'worker lost' },
+      'it was given up without an attempt that ended: worker lost',
+    ],
+  ])('is a delivery that %s', async (_, values, log, reason) => {
+    await logged(await handled([], values), log)
+    const { cannot, now } = await rehearsed(() => 'handled')
+    expect(cannot).toEqual([expect.stringContaining(reason)])
+    expect(now).toBeNull()
+  })
+
+  it('is not a delivery whose handler said so itself', async () => {
+    const row = await handled([], { status: 'failed', error: 'worker lost' })
+    await logged(row, { status: 'failed', error: 'Error: worker lost' })
+    const piece = await rehearsed(() => {
+      throw new Error('worker lost')
+    })
+    expect(piece.cannot).toEqual([])
+    expect(differences([piece], null)).toEqual([])
+  })
+
+  it.each(['cancelled', 'abandoned', 'worker lost'])('is an item that ended as %s', async (error) => {
+    const run = await makeRun(test, integration.id)
+    await makeItem(test, run, { status: 'failed', error, attempts: 1, completedAt: new Date() })
+    const { cannot, now } = await rehearsed(things)
+    expect(cannot).toEqual([`it was given up without an attempt that ended: ${error}`])
     expect(now).toBeNull()
   })
 

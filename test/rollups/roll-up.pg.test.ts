@@ -314,6 +314,25 @@ describe('roll-ups', () => {
     expect((await series('7d')).missing).toBeNull()
   })
 
+  it('counts again what was passed over while the clock was ahead', async () => {
+    const { id } = await makeIntegration(test, 'acme')
+    await makeCalls([{ integrationId: id, atMs: START_MS - 20 * MINUTE_MS }])
+    await rollUp()
+    nowMs = START_MS + 3 * HOUR_MS
+    await rollUpFor(2)
+    nowMs = START_MS + 5 * MINUTE_MS
+    await makeCalls([{ integrationId: id, atMs: START_MS + 2 * MINUTE_MS }])
+    const before = test.lines.length
+    expect(await rollUp()).toMatchObject({ kind: 'done', rolledAt: new Date(Date.UTC(2026, 2, 15, 10, 42)) })
+    expect(await callsOf('1h')).toBe(2)
+    expect(test.lines.slice(before).map(({ fields }) => fields.event)).toEqual(['charts.clock_was_ahead'])
+    await makeCalls([{ integrationId: id, atMs: START_MS + HOUR_MS }])
+    nowMs = START_MS + 4 * HOUR_MS
+    await rollUpFor(3)
+    for (const window of ['24h', '7d', '30d'] as const) expect(await callsOf(window)).toBe(3)
+    expect((await series('24h')).missing).toBeNull()
+  })
+
   it('fills itself from what is stored, old rows into wide buckets only', async () => {
     const { id } = await makeIntegration(test, 'acme')
     await makeCalls([

@@ -339,9 +339,11 @@ export async function quietBudget(
 ): Promise<void> {
   if (quietForMs === null && quietUntil === null) return
   const { db, tables, logger } = framework
-  queuesOf(framework).budgets.quiet(scope)
+  const quiet = { forMs: quietForMs, until: quietUntil }
   try {
-    await quietShared(db, tables, scope.key, { forMs: quietForMs, until: quietUntil }, givenNowMs(framework))
+    await queuesOf(framework).budgets.quiet(scope, () =>
+      quietShared(db, tables, scope.key, quiet, givenNowMs(framework)),
+    )
   } catch (error) {
     logger.warn(
       { event: 'rate_limit.unquiet', budget: scope.name, error: errorLine(error, 300) },

@@ -90,9 +90,13 @@ export class SharedBudgets {
     return this.#of(scope).wait(integrationId)
   }
 
-  /** For news of this process itself: no unit in hand is used any more. */
-  quiet(scope: Scope): void {
-    this.#of(scope).quiet()
+  /**
+   * For news of this process itself: no unit in hand is used any more, nor one of a statement that is under way.
+   *
+   * @param tell Postgres. @throws what it throws
+   */
+  quiet(scope: Scope, tell: () => Promise<void>): Promise<void> {
+    return this.#of(scope).quiet(tell)
   }
 
   /** As the last answers said. */
@@ -132,6 +136,8 @@ class SharedBudget {
   #done = 0
   #inFlight = 0
   #usableUntil = 0
+  /** Quiets of this process that Postgres is being told of, and when it had been told of the last one. */
+  readonly #quiets = { untold: 0, toldAt: 0 }
   #calls = { startedAt: 0, now: 0, before: 0 }
   /** Null: none yet, or the last statement has failed. */
   #answer: { readonly of: SharedAnswer; readonly at: number } | null = null
@@ -179,9 +185,16 @@ class SharedBudget {
     return { budget: this.scope.name, limit, used, waiting }
   }
 
-  quiet(): void {
+  async quiet(tell: () => Promise<void>): Promise<void> {
     this.#usableUntil = 0
     this.#answer = null
+    this.#quiets.untold += 1
+    try {
+      await tell()
+    } finally {
+      this.#quiets.untold -= 1
+      this.#quiets.toldAt = performance.now()
+    }
   }
 
   async close(): Promise<void> {
@@ -232,6 +245,7 @@ class SharedBudget {
 
   /** Others wait, or the provider has asked for quiet: a statement more would get nothing. */
   #isScarce(): boolean {
+    if (this.#quiets.untold > 0) return true
     if (this.#answer === null) return false
     const { of, at } = this.#answer
     const age = performance.now() - at
@@ -328,7 +342,9 @@ class SharedBudget {
     }
     this.#answer = { of: answer, at: askedAt }
     this.#hasFailed = false
-    this.#usableUntil = answer.quietMs === null ? askedAt + USABLE_MS : 0
+    // Postgres may have run it before it was told.
+    const knowsOfQuiets = this.#quiets.untold === 0 && askedAt >= this.#quiets.toldAt
+    this.#usableUntil = knowsOfQuiets && answer.quietMs === null ? askedAt + USABLE_MS : 0
     this.#hand += answer.more
     if (answer.more > 0) this.#usedHandAt = askedAt
     for (const [place, id] of [...wants.keys()].entries()) {

@@ -6,6 +6,7 @@ import { createServer } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Lines } from '../../../src/calls/admission/shared-budgets.ts'
 import { SharedBudgets } from '../../../src/calls/admission/shared-budgets.ts'
+import type { SharedAnswer } from '../../../src/calls/admission/shared-queries.ts'
 import { sharedState, takeShared } from '../../../src/calls/admission/shared-queries.ts'
 import { callTarget, declaredScope } from '../../../src/calls/call-target.ts'
 import { RateLimit } from '../../../src/calls/rate-limit-rules.ts'
@@ -234,6 +235,29 @@ describe('a throttle', () => {
     await expect(call(b)).rejects.toMatchObject({ code: 'rate_limit_exceeded', isShared: true, rateLimit: null })
     const { quietUntil } = (await shared(b)) as { quietUntil: Date }
     expect(quietUntil.getTime() - Date.now()).toBeGreaterThan(50_000)
+  })
+
+  it('of the shared limit holds for statements under way, and the next one waits until it is stored', async () => {
+    const answers: ((answer: SharedAnswer) => void)[] = []
+    const scope = { key: 'test:shared:under-way', name: 'a budget', limit: 5, seconds: 1 }
+    const budgets = new SharedBudgets(
+      () => new Promise<SharedAnswer>((resolve) => answers.push(resolve)),
+      { waiting: () => 0, isAsking: () => false, wake: () => {} },
+      () => {},
+    )
+    const taken = budgets.take(scope, 7, 1)
+    await vi.waitFor(() => expect(answers).toHaveLength(1), SOON)
+    let isStored: () => void = () => {}
+    const stored = new Promise<void>((resolve) => {
+      isStored = resolve
+    })
+    const quiet = budgets.quiet(scope, () => stored)
+    expect(await budgets.take(scope, 8, 1)).toMatchObject({ units: [] })
+    isStored()
+    await quiet
+    answers[0]?.({ gave: [1], more: 1, waiting: 0, retryMs: 0, used: 2, limit: 5, seconds: 1, quietMs: null })
+    expect((await taken).units).toEqual([])
+    expect(answers).toHaveLength(1)
   })
 
   it('of one integration quiets that one alone', async () => {
