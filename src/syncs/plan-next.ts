@@ -9,11 +9,10 @@ import { declaredQuota } from '../calls/call-target.ts'
 import { limitNow } from '../calls/limit-overrides.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { MAX_INTEGER } from '../db/schema/columns.ts'
-import type { LogRow, StreamRow, Tables } from '../db/schema/tables.ts'
+import type { LogRow, StreamRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
-import { mergeLogMetadata } from '../observability/log-queries.ts'
 import type { SyncStream } from '../providers/contracts.ts'
 import { adaptiveBounds, declaredStream } from '../providers/streams.ts'
 import type { Demand, IntervalBounds, ObservedRun, StreamFigures } from './adaptive-rules.ts'
@@ -28,8 +27,8 @@ import {
   priceFor,
   quotaBudget,
 } from './adaptive-rules.ts'
-import { cursorNotAfter, nextCursor } from './checkpoint-rules.ts'
-import { checkedCursor, cursorOf } from './cursor.ts'
+import { nextCursor } from './checkpoint-rules.ts'
+import { cursorOf } from './cursor.ts'
 import { declaredStreams, defaultIntervals, roundSeconds, setSeconds, streamRows } from './due.ts'
 import { intervalMultiplier } from './run-rules.ts'
 import type { RunEnding, SyncRow } from './sync-rows.ts'
@@ -130,14 +129,12 @@ async function figuresAfter(
   const kept = { changesSeen, secondsSeen, callsPerRun, observedAt: stored?.observedAt ?? null }
   // A full listing by `fullEvery` says nothing about what a run costs otherwise.
   if (log === undefined || (log.metadata as RunMetadata).full === true) return kept
-  const seen = await changesOf(framework, tx, row, { declared, log, isCursorMoved: cursor !== undefined })
-  if (seen !== null && seen.greatest !== null)
-    await mergeLogMetadata(tx, framework.tables, log.id, { greatest_checkpoint: seen.greatest })
   if (kept.observedAt === null) return { ...kept, observedAt: log.createdAt }
-  if (seen === null) return kept
+  const changes = await changesOf(framework, tx, row, { declared, log, isCursorMoved: cursor !== undefined })
+  if (changes === null) return kept
   const { request_ids: requests } = log.metadata as RunMetadata
   const run: ObservedRun = {
-    changes: seen.changes,
+    changes,
     seconds: Math.max(0, (log.createdAt.getTime() - kept.observedAt.getTime()) / 1_000),
     calls: Array.isArray(requests) ? requests.length : 0,
   }
@@ -147,28 +144,17 @@ async function figuresAfter(
 /** So many items of a run are asked whether they had changed; the others count by their share. */
 const ITEMS_ASKED = 1_000
 
-/** Runs whose logs are asked for the greatest checkpoint: those that count in no figure note none. */
-const RUNS_ASKED = 20
-
-/** What had changed since the run before. */
-interface Changes {
-  readonly changes: number
-  /** Of this run and of those that were counted before; null: none is known, or none is needed. */
-  readonly greatest: Json
-}
-
 /**
- * Records of a run that had changed since the run before: they have no checkpoint, or one beyond the cursor and beyond
- * all that counted runs have listed, since a cursor may stay minutes behind its listing. A listing that names all
- * records, or an hour more than it needs, names others, too. Null: it can not be told, since the cursor is held and the
+ * Records of a run that had changed since the run before: their checkpoint lies beyond the cursor, or they have none. A listing that
+ * names all records, or an hour more than it needs, names others, too. Null: it can not be told, since the cursor is held and the
  * next run lists the same again, or the provider's reducer throws.
  */
 async function changesOf(
-  { tables: { syncItems, logs }, clock }: Framework,
+  { tables: { syncItems } }: Framework,
   tx: Transaction,
   row: SyncRow,
   run: { readonly declared: SyncStream; readonly log: LogRow; readonly isCursorMoved: boolean },
-): Promise<Changes | null> {
+): Promise<number | null> {
   const items = await tx
     .select({ checkpoint: syncItems.checkpointValue, total: sql<number>`(count(*) over ())::int` })
     .from(syncItems)
@@ -176,46 +162,17 @@ async function changesOf(
     // `+ 0`: as in finishedCheckpoints().
     .orderBy(desc(sql`${syncItems.id} + 0`))
     .limit(ITEMS_ASKED)
-  const total = items[0]?.total ?? 0
   // What has not changed has no row there.
-  if (run.declared.skipUnchanged !== undefined) return { changes: total, greatest: null }
-  const before = await greatestBefore(tx, logs, run.log)
-  const reduce = (checkpoints: readonly Json[]) => checkedCursor(run.declared.reduceCheckpoints(checkpoints))
-  const isBeyond = (mark: Json, checkpoint: Json) => nextCursor(mark, [checkpoint], reduce).kind === 'advance'
+  if (run.declared.skipUnchanged !== undefined) return items[0]?.total ?? 0
+  const reduce = (checkpoints: readonly Json[]) => run.declared.reduceCheckpoints(checkpoints)
+  const isBeyond = (checkpoint: Json) => nextCursor(cursorOf(row), [checkpoint], reduce).kind === 'advance'
   try {
-    const checkpoints = items.map(({ checkpoint }) => (checkpoint ?? null) as Json)
-    const changed = checkpoints.filter(
-      (checkpoint) => checkpoint === null || (isBeyond(cursorOf(row), checkpoint) && isBeyond(before, checkpoint)),
-    )
-    if (!run.isCursorMoved && changed.some((checkpoint) => checkpoint !== null)) return null
-    const step = nextCursor(before, checkpoints.toReversed(), reduce)
-    return {
-      changes: items.length === 0 ? 0 : Math.round((changed.length / items.length) * total),
-      // A time of the future would have no change count until then.
-      greatest: step.kind === 'keep' ? before : cursorNotAfter(step.to, clock.now()),
-    }
+    const changed = items.filter(({ checkpoint }) => checkpoint === null || isBeyond(checkpoint as Json))
+    if (!run.isCursorMoved && changed.some(({ checkpoint }) => checkpoint !== null)) return null
+    return items.length === 0 ? 0 : Math.round((changed.length / items.length) * (items[0]?.total ?? 0))
   } catch {
     return null
   }
-}
-
-/** The greatest checkpoint that counted runs have listed since the cursor was last set by hand; null: it is not known. */
-async function greatestBefore(
-  tx: Transaction,
-  logs: Tables['logs'],
-  { id, integrationId, stream }: LogRow,
-): Promise<Json> {
-  const ofStream = sql`integration_id = ${integrationId} and stream = ${stream}`
-  const [row] = await tx.execute<{ noted: Json }>(sql`
-    select noted from (
-      select id, metadata -> 'greatest_checkpoint' as noted from ${logs}
-      where ${ofStream} and operation = 'sync' and id < ${id}
-      order by id desc limit ${RUNS_ASKED}
-    ) recent
-    where noted is not null
-      and id > coalesce((select max(id) from ${logs} where ${ofStream} and operation = 'cursor'), 0)
-    order by id desc limit 1`)
-  return row?.noted ?? null
 }
 
 /** Of the calls that the integration's limit allows. @param demand of the stream whose run ends */
