@@ -109,12 +109,18 @@ async function forgetSwitchedOff(db: Database, { syncStarts, integrations }: Tab
 /** More of them are looked at once these have begun. */
 const MAX_REMEMBERED = 5_000
 
-/** The longest due first; whether the newest run of each is open. */
+/**
+ * The longest due first; whether the newest run of each is open. Two look-ups, since each has an index: this runs each second. A
+ * provider has `sync()` or streams, so the newest run of an integration with a start of its own is its own.
+ */
 async function dueStarts(db: Database, { syncStarts, integrations, logs }: Tables) {
   const rows = await db.execute<{ id: string; provider: string; stream: string; askedAt: string; isOpen: boolean }>(sql`
-    select i.id, i.provider, s.stream, least(s.again_at, s.later_at)::text as "askedAt", coalesce((
-      select l.status = 'processing' from ${logs} l
-      where l.integration_id = i.id and l.operation = 'sync' and coalesce(l.stream, ${OWN}) = s.stream order by l.id desc limit 1), false) as "isOpen"
+    select i.id, i.provider, s.stream, least(s.again_at, s.later_at)::text as "askedAt", coalesce(case when s.stream = ${OWN}
+      then (select l.status = 'processing' and l.stream is null from ${logs} l
+        where l.integration_id = i.id and l.operation = 'sync' order by l.id desc limit 1)
+      else (select l.status = 'processing' from ${logs} l
+        where l.integration_id = i.id and l.stream = s.stream and l.operation = 'sync' order by l.id desc limit 1)
+      end, false) as "isOpen"
     from ${syncStarts} s join ${integrations} i on i.id = s.integration_id
     where s.again_at is not null or s.later_at <= ${clockNow()}
     order by least(s.again_at, s.later_at), i.id, s.stream limit ${MAX_REMEMBERED}`)

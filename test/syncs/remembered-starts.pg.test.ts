@@ -1,4 +1,5 @@
 /** Starts that are remembered, over real rows. Rule: docs/behaviour/sync-scheduling.md, "Remembered starts". */
+import { drizzle } from 'drizzle-orm/postgres-js'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { BackendUnreachable } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -195,6 +196,19 @@ describe('later', () => {
 })
 
 describe('the look of a worker', () => {
+  /** What its statement finds, and how many buffers that reads. */
+  async function due() {
+    const asked: { text: string; parameters: unknown[] }[] = []
+    const logQuery = (text: string, parameters: unknown[]): void => void asked.push({ text, parameters })
+    await rememberedStarts({ ...test.framework, db: drizzle(test.sql, { logger: { logQuery } }) })(0)
+    const query = asked.find(({ text }) => text.includes('isOpen'))
+    const parameters = query?.parameters as never[]
+    const rows = await test.sql.unsafe(String(query?.text), parameters)
+    const [plan] = await test.sql.unsafe(`explain (analyze, buffers, format json) ${query?.text}`, parameters)
+    const top = plan?.['QUERY PLAN'][0].Plan
+    return { rows, buffers: top['Shared Hit Blocks'] + top['Shared Read Blocks'] }
+  }
+
   const twoStarts = [
     [expect.any(Number), 'acme', { onlyIfAsked: true }],
     [expect.any(Number), 'acme', { onlyIfAsked: true }],
@@ -257,6 +271,35 @@ describe('the look of a worker', () => {
     await expect(look(60_000)).rejects.toMatchObject({ code: 'backend_unreachable' })
     expect(test.framework.workflows.startSync).toHaveBeenCalledTimes(3)
     expect(await test.sql`select from integration_sync_starts`).toHaveLength(2)
+  })
+
+  it('knows an open run of one stream from those of another', async () => {
+    await makeRun(test, id, {}, { stream: 'archive' })
+    await makeRun(test, id, {}, { stream: 'deals', status: 'success' })
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id, stream: 'archive' })
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id, stream: 'deals' })
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
+    expect((await due()).rows).toMatchObject([
+      { stream: 'archive', isOpen: true },
+      { stream: 'deals', isOpen: false },
+      { stream: '', isOpen: false },
+    ])
+    await makeRun(test, id)
+    expect((await due()).rows).toMatchObject([{ isOpen: true }, { isOpen: false }, { isOpen: true }])
+  })
+
+  it('reads a few rows, however many runs of other streams there are', async () => {
+    await test.sql`
+      insert into integrations (provider, name, credentials)
+      select 'acme', 'one of many', 'sealed' from generate_series(1, 50)`
+    await test.sql`
+      insert into integration_logs (integration_id, operation, direction, status, stream)
+      select i.id, 'sync', 'inbound', 'success', 'stream-' || n % 4
+      from integrations i cross join generate_series(1, 20000) n
+      where i.id = ${id} or (i.name = 'one of many' and n <= 200)`
+    await test.sql`vacuum analyze integration_logs`
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id, stream: 'archive' })
+    expect((await due()).buffers).toBeLessThan(100)
   })
 
   it('leaves one whose provider this process does not know', async () => {
