@@ -302,6 +302,63 @@ describe('the look of a worker', () => {
     expect((await due()).buffers).toBeLessThan(100)
   })
 
+  describe('behind thousands that can not begin', () => {
+    const alreadyRunning = async (...asked: unknown[]) => {
+      started.push(asked)
+      return 'already running' as const
+    }
+    const isTried = () => started.some((asked) => (asked as [number])[0] === id)
+
+    /** Remembered an hour ago. */
+    async function hold(count: number, provider: string): Promise<void> {
+      await test.sql`
+        with held as (
+          insert into integrations (provider, name, credentials)
+          select ${provider}::text, 'held', 'sealed' from generate_series(1, ${count}::int)
+          returning id)
+        insert into integration_sync_starts (integration_id, stream, again_at)
+        select id, '', now() - interval '1 hour' from held`
+    }
+
+    it('tries a later one before they are tried again', async () => {
+      vi.mocked(test.framework.workflows.startSync).mockImplementation(alreadyRunning)
+      await hold(3_100, 'acme')
+      for (let second = 0; second < 40; second += 1) await look(second * 1_000)
+      expect(started).toHaveLength(4_000)
+      await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
+      await look(40_000)
+      expect(isTried()).toBe(true)
+      expect(started).toHaveLength(4_100)
+    })
+
+    it('tries each of them about as often as the others', async () => {
+      vi.mocked(test.framework.workflows.startSync).mockImplementation(alreadyRunning)
+      await hold(250, 'acme')
+      for (let second = 0; second < 10; second += 1) await look(second * 1_000)
+      const tries = new Map<unknown, number>()
+      for (const asked of started) {
+        const [of] = asked as [number]
+        tries.set(of, (tries.get(of) ?? 0) + 1)
+      }
+      expect(tries.size).toBe(250)
+      expect(Math.max(...tries.values()) - Math.min(...tries.values())).toBeLessThanOrEqual(1)
+    })
+
+    it.each([
+      ['another process knows the provider of', 'elsewhere', 1],
+      ['a pause holds', 'acme', 2],
+    ])('looks at a later one behind more than one look reads, which %s', async (_, provider, looks) => {
+      vi.mocked(test.framework.workflows.startSync).mockImplementation(alreadyRunning)
+      await hold(5_050, provider)
+      await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
+      for (let second = 0; second < looks; second += 1) {
+        expect(isTried()).toBe(false)
+        await look(second * 1_000)
+      }
+      expect(isTried()).toBe(true)
+    })
+  })
+
   it('leaves one whose provider this process does not know', async () => {
     const stranger = await makeIntegration(test, 'acme')
     await test.sql`update integrations set provider = 'elsewhere' where id = ${stranger.id}`
