@@ -117,8 +117,9 @@ interface LookedTo {
 }
 
 /**
- * The longest due first; whether the newest run of each is open. Two look-ups, since each has an index: this runs each second. A
- * provider has `sync()` or streams, so the newest run of an integration with a start of its own is its own.
+ * The longest due first; whether the newest run of each is open. This runs each second, so each of the two look-ups
+ * has an index. A provider has `sync()` or streams: the newest run of an integration with a start of its own is its
+ * own.
  *
  * @param providers of this process: the starts of others are other workers'
  * @param after null: from the beginning
@@ -153,11 +154,11 @@ async function dueStarts(
 const MAX_TRIES = 100
 
 /**
- * Looks for remembered starts, again and again, and begins those that can. Harmless in several processes at once: a run's id
- * refuses a second start, and a run that finds nothing remembered does not open.
+ * Looks for remembered starts, again and again, and begins those that can. Harmless in several processes at once: a
+ * run's id refuses a second start, and a run that finds nothing remembered does not open.
  *
- * Those that were tried least come first. A start stays while a pause keeps it from beginning, and thousands of these keep no
- * other one from its first try.
+ * Those that were tried least come first. A start stays while a pause keeps it from beginning, and thousands of these
+ * keep no other one from its first try.
  *
  * @returns one look. @throws BackendUnreachable, what Postgres says
  */

@@ -38,8 +38,8 @@ export interface LastRun {
 }
 
 /**
- * Among these newest runs the integration's own is looked for. A provider has `sync()` or streams, so the first one is it, or
- * none is; only a release that changes between the two leaves both.
+ * Newest runs among which the integration's own is looked for. A provider has `sync()` or streams, so the first one
+ * is it, or none is. Only a release that changes between the two leaves both.
  */
 const OWN_RUNS_DEPTH = 20
 

@@ -13,8 +13,9 @@ const PAGE_SIZE = 200
 const ASKED_AT_ONCE = 10
 
 /**
- * Looks at the newest ones. Of more, each further look goes on with the older ones where the last look ended, and after the
- * oldest it begins with the newest again: a subscription's workflow runs for years, and each one has to be looked at.
+ * Looks at the newest ones. Of more, each further look goes on with the older ones where the last look ended, and
+ * after the oldest it begins with the newest again: a subscription's workflow runs for years, and each one has to be
+ * looked at.
  *
  * @param prefix of the deployment's workflow ids
  * @param limit how many one look describes

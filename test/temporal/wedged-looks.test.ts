@@ -1,4 +1,4 @@
-/** Which running workflows a look at wedged ones takes. Rule: docs/behaviour/webhook-recovery.md, "Wedged workflows". */
+/** Which workflows a look at wedged ones takes. Rule: docs/behaviour/webhook-recovery.md, "Wedged workflows". */
 import type { Client } from '@temporalio/client'
 import { describe, expect, it } from 'vitest'
 import { wedgedLooks } from '../../src/temporal/wedged.ts'
