@@ -13,6 +13,7 @@ import type { BegunListing } from '../syncs/listing/listing-queries.ts'
 import type { FailedTry, Listing } from '../syncs/listing/listing-try.ts'
 import { listBegun } from '../syncs/listing/listing-try.ts'
 import { runSettings } from '../syncs/start.ts'
+import type { SyncBegan } from '../syncs/sync-jobs.ts'
 import { BATCH_ROWS, pendingOf } from '../syncs/sync-jobs.ts'
 import type { SyncRow } from '../syncs/sync-rows.ts'
 
@@ -55,12 +56,11 @@ export async function firstSteps(
   const quickUntil = performance.now() + QUICK_MS
   const leftMs = (): number => quickUntil - performance.now()
   const settings = runSettings(framework)
-  let listed: number | null = null
+  let reached: Omit<SyncBegan, 'syncLogId'> = { phase: 'listing', listed: null }
   const slow = setTimeout(() => {
-    const how = { syncLogId, phase: listed === null ? 'listing' : 'processing', listed } as const
     // The workflow learns it from the result, too.
     framework.workflows
-      .tellSyncBegan({ integrationId, stream: begun.row.stream }, how)
+      .tellSyncBegan({ integrationId, stream: begun.row.stream }, { syncLogId, ...reached })
       .catch((error: unknown) =>
         boundLogger(integrationLogger(framework, begun.row), { sync_log: syncLogId }).debug(
           { event: 'sync.beginning_untold', error: errorLine(error, 300) },
@@ -70,7 +70,10 @@ export async function firstSteps(
   }, QUICK_MS)
   try {
     const listing = await firstListing(framework, begun, cancelled)
-    if (listing.kind === 'listed') listed = listing.listed
+    if (listing.kind === 'listed') {
+      const { listed, unchanged } = listing
+      reached = { phase: 'processing', listed, ...(unchanged === undefined ? {} : { unchanged }) }
+    }
     const goesOn =
       listing.kind === 'listed' && pendingOf(listing) <= BATCH_ROWS && settings.itemTaskQueue === info.taskQueue
     if (!goesOn || leftMs() <= 0 || cancelled.aborted) return { listing }

@@ -140,7 +140,10 @@ export async function progressOfSync(
   { stream }: OfStream = {},
 ): Promise<SyncProgress | null> {
   const row = await requireIntegration(framework, id)
-  return framework.workflows.syncProgress({ integrationId: id, stream: oneStream(framework, row, stream) })
+  const of = { integrationId: id, stream: oneStream(framework, row, stream) }
+  const progress = await framework.workflows.syncProgress(of)
+  // A worker of an earlier release does not say it.
+  return progress && { ...progress, unchanged: progress.unchanged ?? 0 }
 }
 
 /**

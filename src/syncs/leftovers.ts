@@ -97,6 +97,8 @@ async function aliveRun({ db, tables, workflows }: Framework, of: SyncOf): Promi
 /** What an adopted run has behind it and before it. */
 export interface AdoptedRun {
   readonly listed: number
+  /** Records that were as they were handled last; not there: none. */
+  readonly unchanged?: number
   readonly succeeded: number
   /** With those that were skipped since. */
   readonly failed: number
@@ -133,8 +135,10 @@ export async function takeOverRun(
       )
   }
   const counts = await countItems(db, tables, syncLogId)
+  const unchanged = Number(metadata.unchanged ?? 0)
   return {
     listed: Number(metadata.listed ?? 0),
+    ...(unchanged === 0 ? {} : { unchanged }),
     succeeded: counts.success,
     failed: counts.failed + counts.skipped,
     pending: counts.pending,

@@ -6,7 +6,7 @@
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
-import { clockNow } from '../db/schema/columns.ts'
+import { clockNow, jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, isIntegrationsError } from '../framework/errors.ts'
@@ -106,18 +106,47 @@ async function forgetSwitchedOff(db: Database, { syncStarts, integrations }: Tab
     returning off.id, off.provider`)
 }
 
-/** More of them are looked at once these have begun. */
+/** Of one look; where there are more, the next look goes on behind them. */
 const MAX_REMEMBERED = 5_000
 
-/** The longest due first; whether the newest run of each is open. */
-async function dueStarts(db: Database, { syncStarts, integrations, logs }: Tables) {
+/** The last row of a look. */
+interface LookedTo {
+  readonly askedAt: string
+  readonly id: number
+  readonly stream: string | null
+}
+
+/**
+ * The longest due first; whether the newest run of each is open. This runs each second, so each of the two look-ups
+ * has an index. A provider has `sync()` or streams: the newest run of an integration with a start of its own is its
+ * own.
+ *
+ * @param providers of this process: the starts of others are other workers'
+ * @param after null: from the beginning
+ */
+async function dueStarts(
+  db: Database,
+  { syncStarts, integrations, logs }: Tables,
+  providers: readonly string[],
+  after: LookedTo | null,
+) {
+  const asked = sql`least(s.again_at, s.later_at)`
+  const isBehind =
+    after === null
+      ? sql`true`
+      : sql`(${asked}, i.id, s.stream) > (${after.askedAt}::timestamptz, ${after.id}::bigint, ${after.stream ?? OWN})`
   const rows = await db.execute<{ id: string; provider: string; stream: string; askedAt: string; isOpen: boolean }>(sql`
-    select i.id, i.provider, s.stream, least(s.again_at, s.later_at)::text as "askedAt", coalesce((
-      select l.status = 'processing' from ${logs} l
-      where l.integration_id = i.id and l.operation = 'sync' and coalesce(l.stream, ${OWN}) = s.stream order by l.id desc limit 1), false) as "isOpen"
+    select i.id, i.provider, s.stream, ${asked}::text as "askedAt",
+      coalesce(case when s.stream = ${OWN}
+      then (select l.status = 'processing' and l.stream is null from ${logs} l
+        where l.integration_id = i.id and l.operation = 'sync' order by l.id desc limit 1)
+      else (select l.status = 'processing' from ${logs} l
+        where l.integration_id = i.id and l.stream = s.stream and l.operation = 'sync' order by l.id desc limit 1)
+      end, false) as "isOpen"
     from ${syncStarts} s join ${integrations} i on i.id = s.integration_id
-    where s.again_at is not null or s.later_at <= ${clockNow()}
-    order by least(s.again_at, s.later_at), i.id, s.stream limit ${MAX_REMEMBERED}`)
+    where (s.again_at is not null or s.later_at <= ${clockNow()}) and ${isBehind}
+      and i.provider in (select jsonb_array_elements_text(${jsonText(providers)}::jsonb))
+    order by ${asked}, i.id, s.stream limit ${MAX_REMEMBERED}`)
   return rows.map(({ id, provider, stream, ...of }) => ({ id: Number(id), provider, stream: stream || null, of }))
 }
 
@@ -125,35 +154,40 @@ async function dueStarts(db: Database, { syncStarts, integrations, logs }: Table
 const MAX_TRIES = 100
 
 /**
- * Looks for remembered starts, again and again, and begins those that can. Harmless in several processes at once: a run's id
- * refuses a second start, and a run that finds nothing remembered does not open.
+ * Looks for remembered starts, again and again, and begins those that can. Harmless in several processes at once: a
+ * run's id refuses a second start, and a run that finds nothing remembered does not open.
+ *
+ * Those that were tried least come first. A start stays while a pause keeps it from beginning, and thousands of these
+ * keep no other one from its first try.
  *
  * @returns one look. @throws BackendUnreachable, what Postgres says
  */
 export function rememberedStarts(framework: Framework): (now: number) => Promise<void> {
   const { db, tables, providers, workflows } = framework
+  /** As of the last time that all were looked at. */
   let tried = new Map<string, Tries>()
+  let seen = new Map<string, Tries>()
+  let after: LookedTo | null = null
   return async (now) => {
     for (const { id, provider } of await forgetSwitchedOff(db, tables))
       integrationLogger(framework, { id: Number(id), provider }).info(
         { event: 'sync.start_forgotten' },
         'a sync that was asked for is forgotten: its integration was switched off',
       )
-    const seen = new Map<string, Tries>()
-    let tries = 0
-    for (const row of await dueStarts(db, tables)) {
+    const found = await dueStarts(db, tables, providers.keys(), after)
+    const looks = found.flatMap((row) => {
       const provider = providers.find(row.provider)
-      if (provider === null || syncSource(provider, row.stream) === null) continue
+      if (provider === null || syncSource(provider, row.stream) === null) return []
       const key = `${row.id}:${row.stream ?? OWN}`
       const before = tried.get(key) ?? null
-      const look = nextTry(before, row.of, now)
-      if (look.tries && tries >= MAX_TRIES) {
-        if (before !== null) seen.set(key, before)
-        continue
-      }
-      seen.set(key, look.next)
-      if (!look.tries) continue
-      tries += 1
+      return [{ row, key, before, ...nextTry(before, row.of, now) }]
+    })
+    for (const { key, tries, next } of looks) if (!tries) seen.set(key, next)
+    const due = looks.filter(({ tries }) => tries).sort((a, b) => a.next.count - b.next.count)
+    // What is left over stands as it stood, and comes first once the others have been tried more often.
+    for (const { key, before } of due.splice(MAX_TRIES)) if (before !== null) seen.set(key, before)
+    for (const { row, key, next } of due) {
+      seen.set(key, next)
       try {
         await workflows.startSync(row.id, row.provider, { onlyIfAsked: true, ...namedStream(row.stream) })
       } catch (error) {
@@ -165,6 +199,10 @@ export function rememberedStarts(framework: Framework): (now: number) => Promise
         )
       }
     }
+    const last = found.length < MAX_REMEMBERED ? undefined : found.at(-1)
+    after = last === undefined ? null : { askedAt: last.of.askedAt, id: last.id, stream: last.stream }
+    if (after !== null) return
     tried = seen
+    seen = new Map()
   }
 }

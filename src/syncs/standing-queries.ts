@@ -37,8 +37,11 @@ export interface LastRun {
   readonly error: string | null
 }
 
-/** Newest runs of an integration that are looked at: each of its streams may have one under way. */
-const RUNS_DEPTH = 20
+/**
+ * Newest runs among which the integration's own is looked for. A provider has `sync()` or streams, so the first one
+ * is it, or none is. Only a release that changes between the two leaves both.
+ */
+const OWN_RUNS_DEPTH = 20
 
 type Row = Pick<SyncStanding, 'failedItems' | 'waitingItems'> & {
   id: string
@@ -57,7 +60,7 @@ export async function syncStandings(
     integrationIds.map((id) => sql`(${id}::bigint)`),
     sql`, `,
   )
-  const { syncItems, logs } = tables
+  const { syncItems, logs, streams } = tables
   const standings = db.execute<Row>(sql`
     select i.id, failed.items as "failedItems", waiting.items as "waitingItems", last_run.run as "lastRun",
            open_run.run as "openRun"
@@ -85,13 +88,23 @@ export async function syncStandings(
       select jsonb_build_object('id', newest.id, 'stream', newest.stream,
                'sinceMs', (extract(epoch from newest.created_at) * 1000)::bigint) as run
       from (
-        select distinct on (lately.stream) lately.*
+        (select lately.*
         from (
           select l.id, l.stream, l.status, l.created_at from ${logs} l
           where l.integration_id = i.id and l.operation = 'sync'
-          order by l.id desc limit ${RUNS_DEPTH}
+          order by l.id desc limit ${OWN_RUNS_DEPTH}
         ) lately
-        order by lately.stream, lately.id desc
+        where lately.stream is null
+        order by lately.id desc limit 1)
+        union all
+        select of_stream.*
+        from ${streams} st
+        cross join lateral (
+          select l.id, l.stream, l.status, l.created_at from ${logs} l
+          where l.integration_id = i.id and l.stream = st.stream and l.operation = 'sync'
+          order by l.id desc limit 1
+        ) of_stream
+        where st.integration_id = i.id
       ) newest
       where newest.status = 'processing'
       order by newest.id limit 1

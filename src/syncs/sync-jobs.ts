@@ -188,6 +188,8 @@ export interface SyncProgress {
   readonly syncLogId: number | null
   /** Null until the listing is complete. */
   readonly listed: number | null
+  /** Listed records that were as they were handled last: no item runs for them. */
+  readonly unchanged: number
   readonly succeeded: number
   readonly failed: number
   /** Items between two attempts. */
@@ -209,7 +211,10 @@ export interface SyncProgress {
 }
 
 /** How far the activity that opens a run has got, where that takes its time: the signal `began`. */
-export type SyncBegan = Pick<SyncProgress, 'syncLogId' | 'phase' | 'listed'>
+export type SyncBegan = Pick<SyncProgress, 'syncLogId' | 'phase' | 'listed'> & {
+  /** Not there: none. */
+  readonly unchanged?: number
+}
 
 /** A run that has ended, with its items. */
 export interface FinalisedRun {

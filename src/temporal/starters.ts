@@ -45,7 +45,7 @@ import type { WorksFor } from './label-rules.ts'
 import type { StartLabels } from './search-attributes.ts'
 import { withSearchAttributes } from './search-attributes.ts'
 import { WakeUps } from './wake-ups.ts'
-import { wedgedWorkflows } from './wedged.ts'
+import { wedgedLooks } from './wedged.ts'
 import type { SharedName } from './workflow-starts.ts'
 import { sharedStart, startTexts } from './workflow-starts.ts'
 
@@ -84,6 +84,7 @@ export function temporalStarters(
   }: StarterOptions = {},
 ): WorkflowStarters {
   const prefix = config.cache_prefix
+  const lookForWedged = wedgedLooks(prefix)
   const syncHandle = (of: SyncOf) => client().workflow.getHandle(workflowId.syncIntegration(prefix, of))
   const backfillHandle = (of: SyncOf) => client().workflow.getHandle(workflowId.backfillSync(prefix, of))
   const webhookQueue = taskQueue(prefix, config.webhook.queue)
@@ -297,7 +298,7 @@ export function temporalStarters(
 
     async replaceWedged(told) {
       const asked = client()
-      for (const { id, runId, type, attempts } of await answered(asked, () => wedgedWorkflows(asked, prefix))) {
+      for (const { id, runId, type, attempts } of await answered(asked, () => lookForWedged(asked))) {
         const reason = `its task failed ${attempts} times`
         // This run alone: another caller may have ended it meanwhile, and a new run may have begun.
         const ended = answered(asked, () => asked.workflow.getHandle(id, runId).terminate(reason))

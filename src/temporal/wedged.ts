@@ -7,23 +7,49 @@ import { sdk } from './connection.ts'
 
 /** Tries of one task; a worker that restarts, or stands still, costs one or two. */
 const MANY_TRIES = 5
-/** The newest ones: of more, many are wedged for the same reason, and the next look finds the others. */
+/** Fits in the 5 s that a question may take. */
 const MAX_LOOKED_AT = 200
+const PAGE_SIZE = 200
 const ASKED_AT_ONCE = 10
 
-/** @param prefix of the deployment's workflow ids */
-export async function wedgedWorkflows(client: Client, prefix: string): Promise<WedgedWorkflow[]> {
+/**
+ * Looks at the newest ones. Of more, each further look goes on with the older ones where the last look ended, and
+ * after the oldest it begins with the newest again: a subscription's workflow runs for years, and each one has to be
+ * looked at.
+ *
+ * @param prefix of the deployment's workflow ids
+ * @param limit how many one look describes
+ */
+export function wedgedLooks(prefix: string, limit = MAX_LOOKED_AT): (client: Client) => Promise<WedgedWorkflow[]> {
   const types = REPLACEABLE_WORKFLOWS.map((type) => `'${WORKFLOW[type]}'`).join(', ')
-  // These two are all integrations': they are looked at, however many newer ones there are.
-  const found = new Set([workflowId.webhookInbox(prefix), workflowId.eventOutbox(prefix)])
-  for await (const { workflowId: id } of client.workflow.list({
-    query: `ExecutionStatus = 'Running' AND WorkflowType IN (${types})`,
-    pageSize: MAX_LOOKED_AT,
-  })) {
-    if (id.startsWith(`${prefix}:`)) found.add(id)
-    if (found.size >= MAX_LOOKED_AT) break
+  const running = `ExecutionStatus = 'Running' AND WorkflowType IN (${types})`
+  /** Null: the next look begins with the newest. */
+  let before: Date | null = null
+  return async (client) => {
+    // These two are all integrations': each look has them.
+    const found = new Set([workflowId.webhookInbox(prefix), workflowId.eventOutbox(prefix)])
+    let listed = 0
+    let next: Date | null = null
+    // Temporal lists the newest start first.
+    for await (const { workflowId: id, startTime } of client.workflow.list({
+      query: before === null ? running : `${running} AND StartTime < '${before.toISOString()}'`,
+      pageSize: PAGE_SIZE,
+    })) {
+      if (!id.startsWith(`${prefix}:`)) continue
+      found.add(id)
+      listed += 1
+      if (listed < limit) continue
+      // A Date has no microseconds: what began in the same millisecond is looked at twice, so that none is left out.
+      next = new Date(startTime.getTime() + 1)
+      break
+    }
+    const wedged = await wedgedAmong(client, [...found])
+    before = next
+    return wedged
   }
-  const ids = [...found]
+}
+
+async function wedgedAmong(client: Client, ids: string[]): Promise<WedgedWorkflow[]> {
   const wedged: WedgedWorkflow[] = []
   const look = async (): Promise<void> => {
     for (let id = ids.pop(); id !== undefined; id = ids.pop()) {

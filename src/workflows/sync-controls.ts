@@ -185,6 +185,7 @@ export interface ProgressState {
   readonly phase: SyncProgress['phase']
   readonly syncLogId: number | null
   readonly listed: number | null
+  readonly unchanged: number
   readonly succeeded: number
   readonly failed: number
   readonly waiting: number
@@ -216,6 +217,7 @@ export class RunProgress {
       phase: 'opening',
       syncLogId: null,
       listed: null,
+      unchanged: 0,
       succeeded: 0,
       failed: 0,
       waiting: 0,
@@ -278,9 +280,9 @@ export class RunProgress {
 
   /** A lower bound: an item that waits may fail again. */
   #secondsLeft(): number | null {
-    const { perSecond, listed, succeeded, failed, waiting, waits, intakeFrom } = this.#state
+    const { perSecond, listed, unchanged, succeeded, failed, waiting, waits, intakeFrom } = this.#state
     if (perSecond === null || listed === null) return null
-    const left = Math.max(0, listed - succeeded - failed)
+    const left = Math.max(0, listed - unchanged - succeeded - failed)
     const notBegun = Math.max(0, left - waiting)
     const until = (at: number): number => Math.max(0, at - Date.now()) / 1_000
     return Math.ceil(
@@ -324,12 +326,13 @@ const STEERING = 'Signal `pause`: nothing new is taken in. Signal `cancel`: it e
 export function showRun({ integrationId, stream }: SyncInput, progress: SyncProgress): void {
   const { phase, isPaused, syncLogId, listed, succeeded, failed, waiting, nextAttemptAt, perSecond, intakeFrom } =
     progress
-  const { listingFailure: failure } = progress
+  const { listingFailure: failure, unchanged } = progress
   showing(
     `Sync of ${stream === undefined ? '' : `${stream} of `}integration ${integrationId}: ${isPaused && phase !== 'held' ? `paused while ${PHASES[phase]}` : PHASES[phase]}`,
     {
       Run: syncLogId,
       Listed: listed,
+      Unchanged: unchanged === 0 ? null : unchanged,
       Succeeded: succeeded,
       Failed: failed,
       "The listing's last failure": failure && `call ${failure.attempt}: ${failure.error}`,

@@ -152,7 +152,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
 
     await sleep(opened.waitSeconds * 1_000, { summary: `then run ${run.syncLogId}, which was left behind, goes on` })
     const left = await steps.takeOverSyncRun({ integrationId, syncLogId: run.syncLogId })
-    progress.note({ listed: left.listed })
+    progress.note({ listed: left.listed, unchanged: left.unchanged ?? 0 })
     return { kind: 'next', stage: { kind: 'items', run, items: itemsToDo(left.pending, left), reducerTries: 0 } }
   }
 
@@ -163,13 +163,13 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
       return { kind: 'next', stage: { kind: 'listing', run, listing: NEW_LISTING, ...call } }
     }
     const { batch, end } = first
-    const { listed } = first.listing
+    const { listed, unchanged = 0 } = first.listing
     const pending = pendingOf(first.listing)
     const items =
       batch === undefined
         ? itemsToDo(pending)
         : afterBatch(itemsToDo(pending), { kind: 'pending', limit: BATCH_ROWS }, batch)
-    progress.note({ listed })
+    progress.note({ listed, unchanged })
     progress.noteItems(items)
     if (end?.kind === 'finalised') return { kind: 'over', outcome: await announced(run, end) }
     return { kind: 'next', stage: { kind: 'items', run, items, reducerTries: 0 } }
@@ -192,7 +192,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
         'ListingFailed',
       )
     }
-    progress.note({ listed: listed.listed, intakeFrom: 0, listingFailure: null })
+    progress.note({ listed: listed.listed, unchanged: listed.unchanged, intakeFrom: 0, listingFailure: null })
     return { kind: 'next', stage: { kind: 'items', run, items: itemsToDo(listed.pending), reducerTries: 0 } }
   }
 

@@ -49,7 +49,7 @@ export interface ListingState {
 export const NEW_LISTING: ListingState = { calls: 0, faults: 0, lostWorkers: 0, idleDeferrals: 0, spentMs: 0 }
 
 export type ListingEnd =
-  | { readonly kind: 'listed'; readonly listed: number; readonly pending: number }
+  | { readonly kind: 'listed'; readonly listed: number; readonly unchanged: number; readonly pending: number }
   /** `remedied`: the reason, with the command that is its remedy where there is one. */
   | { readonly kind: 'given up'; readonly reason: string; readonly remedied: string }
   | { readonly kind: 'long history'; readonly state: ListingState }
@@ -117,7 +117,10 @@ export async function listWhole(
     const { result, spentMs } = called
     called = null
     state = { ...state, calls: state.calls + 1, spentMs: state.spentMs + spentMs }
-    if (result.kind === 'listed') return { kind: 'listed', listed: result.listed, pending: pendingOf(result) }
+    if (result.kind === 'listed') {
+      const { listed, unchanged = 0 } = result
+      return { kind: 'listed', listed, unchanged, pending: pendingOf(result) }
+    }
     if (result.kind === 'deferred') {
       state = { ...state, idleDeferrals: result.isBookmarked ? 0 : state.idleDeferrals + 1 }
       if (state.idleDeferrals > MAX_IDLE_DEFERRALS)

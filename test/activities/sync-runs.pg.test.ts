@@ -284,7 +284,7 @@ describe('taking over a run whose workflow is gone', () => {
     (await itemsOf(test, run.id)).map(({ status, attempts, claim }) => [status, attempts, claim])
 
   it('gives back what its batches held, keeps what is held by the adopter or by a living retry, and counts', async () => {
-    const run = await makeRun(test, integration.id, { adopted_by: 'adopter', listed: 9 })
+    const run = await makeRun(test, integration.id, { adopted_by: 'adopter', listed: 12, unchanged: 3 })
     const held = { status: 'processing' } as const
     await makeItem(test, run, { status: 'success', attempts: 1 })
     await makeItem(test, run, { status: 'failed', attempts: 3 })
@@ -297,7 +297,8 @@ describe('taking over a run whose workflow is gone', () => {
     const retried = await makeItem(test, run, { ...held, attempts: 4, claim: 'retry-abc:1' })
     test.starts.runningItems.add(retried.id)
     const taken = {
-      listed: 9,
+      listed: 12,
+      unchanged: 3,
       succeeded: 1,
       failed: 2,
       pending: 2,

@@ -344,6 +344,7 @@ describe('a run', () => {
     ])
     expect(test.starts.syncs).toContain(id)
     expect(await acts()).toEqual([act('sync')])
+    // Of a worker of an earlier release, which counts no unchanged records.
     progress.mockResolvedValueOnce({
       phase: 'listing',
       isPaused: false,
@@ -359,6 +360,7 @@ describe('a run', () => {
         phase: 'listing',
         is_paused: false,
         sync_log_id: 7,
+        unchanged: 0,
         seconds_left: null,
         last_failure: null,
         listing_failure: null,

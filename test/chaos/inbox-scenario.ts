@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, Connection } from '@temporalio/client'
 import { expect } from 'vitest'
-import { wedgedWorkflows } from '../../src/temporal/wedged.ts'
+import { wedgedLooks } from '../../src/temporal/wedged.ts'
 import type { Happened } from './inbox-faults.ts'
 import { carryOutFaults, drawFaults, isWayToPostgres, told } from './inbox-faults.ts'
 import type { Accounted } from './inbox-runs.ts'
@@ -164,7 +164,7 @@ export async function unhealthyTasks({
       await sleep(POLL_MS)
       failing = await failingTasks(client)
     }
-    const wedged = await wedgedWorkflows(client, integrations.config.cache_prefix)
+    const wedged = await wedgedLooks(integrations.config.cache_prefix)(client)
     return [
       ...failing,
       ...wedged.map((workflow) => `wedged: ${JSON.stringify(workflow)}`),

@@ -83,6 +83,7 @@ const at = (values: Partial<SyncProgress> = {}): SyncProgress => ({
   isPaused: false,
   syncLogId: null,
   listed: 10,
+  unchanged: 0,
   succeeded: 0,
   failed: 0,
   waiting: 0,
@@ -585,7 +586,7 @@ describe('sync-progress', () => {
     const lastFailure = { itemId: 9, attempt: 2, error: 'TypeError: no table' }
     const waits = { waiting: 3, nextAttemptAt: LATER.toISOString(), lastFailure }
     progress.mockResolvedValue(
-      at({ syncLogId: 41, succeeded: 6, isPaused: true, perSecond: 2.5, secondsLeft: 2, ...waits }),
+      at({ syncLogId: 41, unchanged: 2, succeeded: 6, isPaused: true, perSecond: 2.5, secondsLeft: 2, ...waits }),
     )
     const ran = await run(['sync-progress', id, '--json'])
     expect(ran.json()).toEqual({
@@ -596,6 +597,7 @@ describe('sync-progress', () => {
         is_paused: true,
         sync_log_id: 41,
         listed: 10,
+        unchanged: 2,
         succeeded: 6,
         failed: 0,
         waiting: 3,

@@ -27,6 +27,12 @@ async function summaries(filter: Parameters<TestIntegrations['integrations']['ad
   return found
 }
 
+/** Each stream has its row before its first run opens. */
+async function streamsOf(integrationId: number, ...streams: readonly string[]): Promise<void> {
+  const { db, tables } = test.framework
+  await db.insert(tables.streams).values(streams.map((stream) => ({ integrationId, stream })))
+}
+
 async function calls(id: number, count: number, failureClass: string | null, hoursAgo = 1): Promise<void> {
   await test.sql`
     insert into integration_requests (integration_id, endpoint, method, failure_class, created_at)
@@ -70,6 +76,7 @@ describe('a summary', () => {
 
   it('names the run that is under way beside the last one that ended, of several streams the first', async () => {
     const { id } = await makeIntegration(test, 'plain')
+    await streamsOf(id, 'deals')
     const runs = async () => (await summaries({ after: id - 1, limit: 1 }))[0]
     const ended = await makeRun(test, id, {}, { status: 'success' })
     expect(await runs()).toMatchObject({ lastRun: { id: ended.id }, openRun: null })
@@ -83,6 +90,16 @@ describe('a summary', () => {
     expect(await runs()).toMatchObject({ openRun: { id: open.id, stream: null, since } })
     await test.sql`update integration_logs set status = 'success' where id = ${open.id}`
     expect(await runs()).toMatchObject({ lastRun: { id: open.id }, openRun: { stream: 'deals' } })
+  })
+
+  it('names the long run of one stream behind however many runs of a quick one', async () => {
+    const { id } = await makeIntegration(test, 'plain')
+    await streamsOf(id, 'archive', 'deals')
+    const open = await makeRun(test, id, {}, { stream: 'archive' })
+    for (let n = 0; n < 21; n += 1) await makeRun(test, id, {}, { stream: 'deals', status: 'success' })
+    expect((await summaries({ after: id - 1, limit: 1 }))[0]).toMatchObject({
+      openRun: { id: open.id, stream: 'archive' },
+    })
   })
 
   it.each([

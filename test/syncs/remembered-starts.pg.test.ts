@@ -1,4 +1,5 @@
 /** Starts that are remembered, over real rows. Rule: docs/behaviour/sync-scheduling.md, "Remembered starts". */
+import { drizzle } from 'drizzle-orm/postgres-js'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { BackendUnreachable } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -195,6 +196,19 @@ describe('later', () => {
 })
 
 describe('the look of a worker', () => {
+  /** What its statement finds, and how many buffers that reads. */
+  async function due() {
+    const asked: { text: string; parameters: unknown[] }[] = []
+    const logQuery = (text: string, parameters: unknown[]): void => void asked.push({ text, parameters })
+    await rememberedStarts({ ...test.framework, db: drizzle(test.sql, { logger: { logQuery } }) })(0)
+    const query = asked.find(({ text }) => text.includes('isOpen'))
+    const parameters = query?.parameters as never[]
+    const rows = await test.sql.unsafe(String(query?.text), parameters)
+    const [plan] = await test.sql.unsafe(`explain (analyze, buffers, format json) ${query?.text}`, parameters)
+    const top = plan?.['QUERY PLAN'][0].Plan
+    return { rows, buffers: top['Shared Hit Blocks'] + top['Shared Read Blocks'] }
+  }
+
   const twoStarts = [
     [expect.any(Number), 'acme', { onlyIfAsked: true }],
     [expect.any(Number), 'acme', { onlyIfAsked: true }],
@@ -257,6 +271,92 @@ describe('the look of a worker', () => {
     await expect(look(60_000)).rejects.toMatchObject({ code: 'backend_unreachable' })
     expect(test.framework.workflows.startSync).toHaveBeenCalledTimes(3)
     expect(await test.sql`select from integration_sync_starts`).toHaveLength(2)
+  })
+
+  it('knows an open run of one stream from those of another', async () => {
+    await makeRun(test, id, {}, { stream: 'archive' })
+    await makeRun(test, id, {}, { stream: 'deals', status: 'success' })
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id, stream: 'archive' })
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id, stream: 'deals' })
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
+    expect((await due()).rows).toMatchObject([
+      { stream: 'archive', isOpen: true },
+      { stream: 'deals', isOpen: false },
+      { stream: '', isOpen: false },
+    ])
+    await makeRun(test, id)
+    expect((await due()).rows).toMatchObject([{ isOpen: true }, { isOpen: false }, { isOpen: true }])
+  })
+
+  it('reads a few rows, however many runs of other streams there are', async () => {
+    await test.sql`
+      insert into integrations (provider, name, credentials)
+      select 'acme', 'one of many', 'sealed' from generate_series(1, 50)`
+    await test.sql`
+      insert into integration_logs (integration_id, operation, direction, status, stream)
+      select i.id, 'sync', 'inbound', 'success', 'stream-' || n % 4
+      from integrations i cross join generate_series(1, 20000) n
+      where i.id = ${id} or (i.name = 'one of many' and n <= 200)`
+    await test.sql`vacuum analyze integration_logs`
+    await rememberStart(test.framework.db, test.framework.tables, { integrationId: id, stream: 'archive' })
+    expect((await due()).buffers).toBeLessThan(100)
+  })
+
+  describe('behind thousands that can not begin', () => {
+    const alreadyRunning = async (...asked: unknown[]) => {
+      started.push(asked)
+      return 'already running' as const
+    }
+    const isTried = () => started.some((asked) => (asked as [number])[0] === id)
+
+    /** Remembered an hour ago. */
+    async function hold(count: number, provider: string): Promise<void> {
+      await test.sql`
+        with held as (
+          insert into integrations (provider, name, credentials)
+          select ${provider}::text, 'held', 'sealed' from generate_series(1, ${count}::int)
+          returning id)
+        insert into integration_sync_starts (integration_id, stream, again_at)
+        select id, '', now() - interval '1 hour' from held`
+    }
+
+    it('tries a later one before they are tried again', async () => {
+      vi.mocked(test.framework.workflows.startSync).mockImplementation(alreadyRunning)
+      await hold(3_100, 'acme')
+      for (let second = 0; second < 40; second += 1) await look(second * 1_000)
+      expect(started).toHaveLength(4_000)
+      await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
+      await look(40_000)
+      expect(isTried()).toBe(true)
+      expect(started).toHaveLength(4_100)
+    })
+
+    it('tries each of them about as often as the others', async () => {
+      vi.mocked(test.framework.workflows.startSync).mockImplementation(alreadyRunning)
+      await hold(250, 'acme')
+      for (let second = 0; second < 10; second += 1) await look(second * 1_000)
+      const tries = new Map<unknown, number>()
+      for (const asked of started) {
+        const [of] = asked as [number]
+        tries.set(of, (tries.get(of) ?? 0) + 1)
+      }
+      expect(tries.size).toBe(250)
+      expect(Math.max(...tries.values()) - Math.min(...tries.values())).toBeLessThanOrEqual(1)
+    })
+
+    it.each([
+      ['another process knows the provider of', 'elsewhere', 1],
+      ['a pause holds', 'acme', 2],
+    ])('looks at a later one behind more than one look reads, which %s', async (_, provider, looks) => {
+      vi.mocked(test.framework.workflows.startSync).mockImplementation(alreadyRunning)
+      await hold(5_050, provider)
+      await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
+      for (let second = 0; second < looks; second += 1) {
+        expect(isTried()).toBe(false)
+        await look(second * 1_000)
+      }
+      expect(isTried()).toBe(true)
+    })
   })
 
   it('leaves one whose provider this process does not know', async () => {

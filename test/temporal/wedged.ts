@@ -8,7 +8,7 @@ import type { Config } from '../../src/config/schema.ts'
 import { prometheusMetrics } from '../../src/observability/prometheus.ts'
 import { lazyClient } from '../../src/temporal/connection.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
-import { wedgedWorkflows } from '../../src/temporal/wedged.ts'
+import { wedgedLooks } from '../../src/temporal/wedged.ts'
 import type { ReplacedWorkflow } from '../../src/webhooks/webhook-jobs.ts'
 import { taskQueue, WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { readMetrics, sumsBy } from '../observability/prometheus-text.ts'
@@ -72,7 +72,7 @@ it.concurrent('a workflow whose task fails is named with its tries, terminated, 
     })
     const wedged = await worker.runUntil(
       vi.waitFor(async () => {
-        const found = await wedgedWorkflows(client, prefix)
+        const found = await wedgedLooks(prefix)(client)
         expect(found).toHaveLength(2)
         return found
       }, UNTIL_WEDGED),

@@ -95,7 +95,8 @@ describe('the order of a run', () => {
         expect(await handle.result()).toMatchObject({ kind: 'finalised', succeeded: BATCH + 1 })
         expect(await handle.query(syncProgress)).toMatchObject({
           syncLogId: 69,
-          listed: 2 * BATCH,
+          listed: 5 * BATCH,
+          unchanged: 3 * BATCH,
           succeeded: 2 * BATCH,
         })
       },
@@ -108,7 +109,8 @@ describe('the order of a run', () => {
           takenAt = await (sync.scene as Scene).now()
           sync.waiting.add(5)
           const waiting = [{ id: 5, seconds: 600 }]
-          return { listed: 2 * BATCH, succeeded: BATCH - 1, failed: 0, pending: BATCH, waiting }
+          const counts = { listed: 5 * BATCH, unchanged: 3 * BATCH, succeeded: BATCH - 1, failed: 0, pending: BATCH }
+          return { ...counts, waiting }
         },
       },
     )
@@ -224,7 +226,7 @@ describe('the order of a run', () => {
     sync.isListenedTo = true
     const listSyncItems = async () => {
       await look()
-      return sync.listSyncItems()
+      return { kind: 'listed', listed: 1_000, unchanged: 998, duplicatesDropped: 0 } as const
     }
     const announceSyncRun = look
     await withRun(
@@ -241,16 +243,18 @@ describe('the order of a run', () => {
       ...{ intakeFrom: null, nextAttemptAt: null, lastFailure: null, listingFailure: null },
     }
     const untold = { perSecond: null, secondsLeft: null }
+    // No item runs for an unchanged record: two are left to do.
+    const listed = { listed: 1_000, unchanged: 998 }
     // It has three digits: 2 / 3,600 is rounded up.
     const twoInAnHour = expect.toSatisfy((rate: number) => rate <= 0.000556 && rate > 2 / 3_900)
     expect(seen).toEqual([
-      { ...base, ...untold, phase: 'listing', listed: null, succeeded: 0, waiting: 0 },
-      { ...base, ...untold, phase: 'processing', listed: 2, succeeded: 0, waiting: 0 },
+      { ...base, ...untold, phase: 'listing', listed: null, unchanged: 0, succeeded: 0, waiting: 0 },
+      { ...base, ...untold, ...listed, phase: 'processing', succeeded: 0, waiting: 0 },
       // The rate is that of the last batch that ended: the first item took no time, the second one an hour.
       {
         ...base,
+        ...listed,
         phase: 'processing',
-        listed: 2,
         succeeded: 1,
         waiting: 0,
         perSecond: expect.toSatisfy((rate: number) => rate > 1 / 300),
@@ -258,8 +262,8 @@ describe('the order of a run', () => {
       },
       {
         ...base,
+        ...listed,
         phase: 'finalising',
-        listed: 2,
         succeeded: 2,
         waiting: 0,
         perSecond: twoInAnHour,
@@ -267,8 +271,8 @@ describe('the order of a run', () => {
       },
       {
         ...base,
+        ...listed,
         phase: 'done',
-        listed: 2,
         succeeded: 2,
         waiting: 0,
         perSecond: twoInAnHour,

@@ -9,13 +9,15 @@ const BAR_WIDTH = 20
 
 /** @param bar draws how much is done, too */
 export function progressText(progress: SyncProgress, { bar }: { readonly bar: boolean }): string {
-  const { phase, isPaused, listed, succeeded, failed, waiting, nextAttemptAt, perSecond, secondsLeft, intakeFrom } =
+  const { phase, isPaused, unchanged, succeeded, failed, waiting, nextAttemptAt, perSecond, secondsLeft, intakeFrom } =
     progress
   const done = succeeded + failed
-  const isMoving = !isPaused && listed !== null && done < listed
+  const items = progress.listed === null ? null : progress.listed - unchanged
+  const isMoving = !isPaused && items !== null && done < items
   return [
     isPaused && phase !== 'held' && 'paused',
-    listed === null ? BEFORE_THE_ITEMS[phase] : counted(done, listed, bar),
+    items === null ? BEFORE_THE_ITEMS[phase] : counted(done, items, bar),
+    unchanged > 0 && `${unchanged} unchanged`,
     phase === 'finalising' && 'finalising',
     failed > 0 && `${failed} failed`,
     waiting > 0 && `${waiting} waiting${nextAttemptAt === null ? '' : `, next at ${nextAttemptAt.slice(11, 19)}Z`}`,
@@ -49,11 +51,11 @@ const BEFORE_THE_ITEMS: Readonly<Record<SyncProgress['phase'], string>> = {
   done: 'done',
 }
 
-function counted(done: number, listed: number, bar: boolean): string {
-  const part = listed === 0 ? 1 : Math.min(1, done / listed)
+function counted(done: number, items: number, bar: boolean): string {
+  const part = items === 0 ? 1 : Math.min(1, done / items)
   const filled = Math.floor(part * BAR_WIDTH)
   const drawn = bar ? `[${'#'.repeat(filled)}${'-'.repeat(BAR_WIDTH - filled)}] ` : ''
-  return `${drawn}${Math.floor(part * 100)} %  ${done} of ${listed}`
+  return `${drawn}${Math.floor(part * 100)} %  ${done} of ${items}`
 }
 
 function span(seconds: number): string {

@@ -20,7 +20,7 @@ const Progress = z.object({
       is_paused: z.boolean(),
       sync_log_id: rowId.nullable(),
       listed: count.nullable(),
-      ...all(count, 'succeeded', 'failed', 'waiting'),
+      ...all(count, 'unchanged', 'succeeded', 'failed', 'waiting'),
       ...all(moment.nullable(), 'next_attempt_at', 'intake_from'),
       last_failure: z.object({ item_id: rowId, attempt: count, error: z.string() }).nullable(),
       listing_failure: z

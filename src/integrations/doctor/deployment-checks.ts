@@ -184,7 +184,7 @@ const temporalWedged: Check = {
     return capped(
       wedged.map(({ id, attempts }) =>
         fault(
-          `The task of the workflow ${id} has been tried ${attempts} times and fails: it does not go on. Recovery replaces it within five minutes; its last event says why.`,
+          `The task of the workflow ${id} has been tried ${attempts} times and fails: it does not go on. Recovery, which looks each five minutes, replaces it; its last event says why.`,
           temporal.commands.terminate(id),
         ),
       ),

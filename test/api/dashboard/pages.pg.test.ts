@@ -404,7 +404,7 @@ it('serves its pages below a path of the base URL', async () => {
 })
 
 const progress = (syncLogId: number, isPaused: boolean) => ({
-  ...{ phase: 'processing', isPaused, syncLogId, listed: 200, succeeded: 50, failed: 1 },
+  ...{ phase: 'processing', isPaused, syncLogId, listed: 5_200, unchanged: 5_000, succeeded: 50, failed: 1 },
   ...{
     waiting: 0,
     nextAttemptAt: null,

@@ -570,6 +570,7 @@ describe('runs', () => {
       isPaused: true,
       syncLogId: null,
       listed: null,
+      unchanged: 0,
       succeeded: 0,
       failed: 0,
       waiting: 0,

@@ -19,6 +19,7 @@ interface Progress {
   readonly is_paused: boolean
   readonly sync_log_id: number | null
   readonly listed: number | null
+  readonly unchanged: number
   readonly succeeded: number
   readonly failed: number
   readonly waiting: number
@@ -182,9 +183,11 @@ async function progressOf({ integrations, context, reader, id }: Asking, words: 
 function progressBar(root: string, seen: Progress): Markup {
   const done = seen.succeeded + seen.failed
   const { last_failure: failure, listing_failure: listing } = seen
-  return html`<p><progress aria-label="Items done"${seen.listed === null ? '' : html` max="${Math.max(seen.listed, 1)}" value="${done}"`}></progress> ${done}${seen.listed === null ? ' so far' : ` of ${seen.listed}`}</p>
+  const items = seen.listed === null ? null : seen.listed - seen.unchanged
+  return html`<p><progress aria-label="Items done"${items === null ? '' : html` max="${Math.max(items, 1)}" value="${done}"`}></progress> ${done}${items === null ? ' so far' : ` of ${items}`}</p>
 ${facts({
   Phase: html`${badge(seen.phase)}${seen.is_paused ? html` ${badge('paused')}` : ''}`,
+  Unchanged: seen.unchanged === 0 ? undefined : seen.unchanged,
   Succeeded: seen.succeeded,
   Failed: seen.failed,
   Waiting: seen.waiting,
