@@ -1,6 +1,7 @@
 /** How the syncs of integrations stand: what is left to do of their items, how their last run ended, and who has paused them. */
 import { sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
+import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { PauseAct, SchedulePause, SyncPause } from './pause-rules.ts'
@@ -153,10 +154,10 @@ export async function pauseActs(
         else (select l.created_at from ${logs} l
           where l.integration_id = i.id and l.stream = act.stream and l.operation = 'sync' order by l.id desc limit 1)
         end, false) as "hasRunSince",
-      array(select asked.stream from jsonb_array_elements_text(${JSON.stringify(streams)}::jsonb) as asked (stream)
+      coalesce((select jsonb_agg(asked.stream) from jsonb_array_elements_text(${jsonText(streams)}::jsonb) as asked (stream)
         where act.created_at < (select l.created_at from ${logs} l
           where l.integration_id = i.id and l.stream = asked.stream and l.operation = 'sync' order by l.id desc limit 1)
-      ) as "streamsRunSince"
+      ), '[]') as "streamsRunSince"
     from (values ${ids}) as i (id)
     cross join lateral (
       select distinct on (stream) *
