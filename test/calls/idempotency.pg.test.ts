@@ -550,7 +550,12 @@ describe('a provider that knows keys itself', () => {
 
   it.each([
     ['goes on', () => {}, 'answered', 2],
-    ['sends nothing for a caller that has given up', (caller: AbortController) => caller.abort(new Error('no')), 'no', 1],
+    [
+      'sends nothing for a caller that has given up',
+      (caller: AbortController) => caller.abort(new Error('no')),
+      'no',
+      1,
+    ],
   ])('a wait for its row is no part of an attempt’s time: the call %s', async (_, meanwhile, ends, made) => {
     const caller = new AbortController()
     const held = occasion()
@@ -720,15 +725,6 @@ describe('a provider that knows keys itself', () => {
       expect(clocked.lines).toContainEqual(
         expect.objectContaining({ level: 'warn', message: expect.stringMatching('who holds') }),
       )
-    })
-      const hold = await heldRow(own)
-      const attempts = { attempts: 2, timeoutMs: 500, signal: caller.signal }
-      const ended = write(call, attempts, own).catch(messageOf)
-      await hold.release(800, () => meanwhile(caller))
-      expect(await ended).toBe(ends)
-      expect(call).toHaveBeenCalledTimes(ends === 'answered' ? 2 : 1)
-      const [row] = await test.sql`select consecutive_failures from integrations where id = ${own.id}`
-      expect(row).toEqual({ consecutive_failures: 0 })
     })
   })
 })

@@ -1,7 +1,8 @@
 /** What a sync of a repository asks for, and what it hands in: each rule with the requests that it costs. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { behindComments } from '../../../src/adapters/github/comments.ts'
-import { GitHubClient, GitHubIssueSynced, type GitHubRawComment } from '../../../src/adapters/github/index.ts'
+import type { GitHubRawComment } from '../../../src/adapters/github/index.ts'
+import { GitHubClient, GitHubIssueSynced } from '../../../src/adapters/github/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { FakeSyncSession } from '../../../src/testing/index.ts'
 import type { PlayedRepository } from './played-repository.ts'

@@ -31,7 +31,7 @@ afterEach(() => {
 afterAll(() => dashboard.close())
 
 /** The routes, with a short time between two looks. */
-function apiOf({ stopping = new AbortController().signal, longestMs = 60_000, isAway = () => false } = {}) {
+function apiOf({ stopping = new AbortController().signal, longestMs = 60_000, isAway = (): boolean => false } = {}) {
   const operatorApi = operatorRoutes(test.integrations, () => new Response())
   const asked: string[] = []
   const render = (request: Request, env: unknown) => {

@@ -92,7 +92,11 @@ describe('a line', () => {
     await asleep()
     const unserved = ['c0', 'c1', 'c2', 'c3'].map((owner) =>
       line
-        .enter(INTEGRATION, owner, { stream: 'contacts', signal: controller.signal, longestWaitMs: () => longestWaitMs })
+        .enter(INTEGRATION, owner, {
+          stream: 'contacts',
+          signal: controller.signal,
+          longestWaitMs: () => longestWaitMs,
+        })
         .catch(() => null),
     )
     const others = ['d1', 'd2'].map((owner) => enter(owner, undefined, 'deals').then(() => served.push(owner)))
