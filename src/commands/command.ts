@@ -102,8 +102,9 @@ export interface CommandContext extends HostlessContext {
    * @param integrationId null: on none
    * @param target default: the integration
    * @param detail one line that says more, without secrets
+   * @returns whether it could be written. Never throws
    */
-  note(integrationId: number | null, action: string, target?: string, detail?: string): Promise<void>
+  note(integrationId: number | null, action: string, target?: string, detail?: string): Promise<boolean>
 }
 
 /** Whose records an operation is about: what a limited token may do. */

@@ -63,8 +63,8 @@ export async function fewIntegrations(db: Database, tables: Tables, of: OfIntegr
   return rows.length > FEW ? null : rows.map(({ id }) => id)
 }
 
-/** Rows of one moment may have ids in another order: they are written side by side. */
-const OUT_OF_ORDER_MS = 60_000
+/** Rows that are written side by side may have ids in another order than their times: some hundreds of them, at most. */
+const OUT_OF_ORDER = 10_000
 
 /**
  * An id below which no row of this moment or later is, by the index of integration and time. A search along the ids ends there; it
@@ -76,14 +76,14 @@ export async function firstIdSince(
   rows: Tables['webhooks'] | Tables['syncItems'],
   since: Date,
 ): Promise<number | null> {
-  const from = new Date(since.getTime() - OUT_OF_ORDER_MS).toISOString()
+  const from = since.toISOString()
   const [row] = await db.execute<{ id: string | null }>(sql`
     select min(first.id) as id from ${integrations} cross join lateral (
       select ${rows.id} as id from ${rows}
       where ${rows.integrationId} = ${integrations.id} and ${rows.createdAt} >= ${from}::timestamptz
       order by ${rows.createdAt}, ${rows.id} limit 1
     ) first`)
-  return row?.id == null ? null : Number(row.id)
+  return row?.id == null ? null : Math.max(1, Number(row.id) - OUT_OF_ORDER)
 }
 
 /** Numbers as one parameter, whatever their number. */

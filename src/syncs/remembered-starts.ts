@@ -150,15 +150,17 @@ async function dueStarts(
   return rows.map(({ id, provider, stream, ...of }) => ({ id: Number(id), provider, stream: stream || null, of }))
 }
 
-/** As many a second as a dispatch starts. */
 const MAX_TRIES = 100
+/** By the process's clock; 0: it has not been tried. */
+const dueAt = ({ before, next }: { readonly before: Tries | null; readonly next: Tries }): number =>
+  next.count === 1 ? 0 : (before?.nextAt ?? 0)
 
 /**
  * Looks for remembered starts, again and again, and begins those that can. Harmless in several processes at once: a
  * run's id refuses a second start, and a run that finds nothing remembered does not open.
  *
- * Those that were tried least come first. A start stays while a pause keeps it from beginning, and thousands of these
- * keep no other one from its first try.
+ * A first try comes first, then what has been due for longest. A start stays while a pause keeps it from beginning, and
+ * thousands of these keep no other one from its turn.
  *
  * @returns one look. @throws BackendUnreachable, what Postgres says
  */
@@ -183,8 +185,8 @@ export function rememberedStarts(framework: Framework): (now: number) => Promise
       return [{ row, key, before, ...nextTry(before, row.of, now) }]
     })
     for (const { key, tries, next } of looks) if (!tries) seen.set(key, next)
-    const due = looks.filter(({ tries }) => tries).sort((a, b) => a.next.count - b.next.count)
-    // What is left over stands as it stood, and comes first once the others have been tried more often.
+    const due = looks.filter(({ tries }) => tries).sort((a, b) => dueAt(a) - dueAt(b))
+    // What is left over stands as it stood, and comes the sooner in the next look.
     for (const { key, before } of due.splice(MAX_TRIES)) if (before !== null) seen.set(key, before)
     for (const { row, key, next } of due) {
       seen.set(key, next)

@@ -29,8 +29,8 @@ import { sharedStart, taskQueuesOf } from './workflow-starts.ts'
 const ANSWER_TIMEOUT_MS = 15_000
 /** Of many questions, one after the other. */
 const APPLY_TIMEOUT_MS = 60_000
-/** One look at wedged workflows: a command looks only once, and these many fit in its time. */
-const MAX_WEDGED_LOOKED_AT = 2_000
+/** The newest workflows, each asked whether it is wedged. An open home page asks every 15 s, and Temporal Cloud counts requests. */
+const MAX_WEDGED_LOOKED_AT = 500
 /**
  * A worker's poll lasts a minute at most (the server's `matching.longPollExpirationInterval`), then it polls again; the rest
  * is for clocks that differ. The server itself remembers a poller for five minutes.
@@ -52,7 +52,6 @@ export function temporalInspection(
   isDevelopment = false,
 ): TemporalInspection {
   const prefix = config.cache_prefix
-  const lookForWedged = wedgedLooks(prefix, MAX_WEDGED_LOOKED_AT)
 
   async function ask<T>(question: (client: Client) => Promise<T>, timeoutMs = ANSWER_TIMEOUT_MS): Promise<T> {
     try {
@@ -152,7 +151,7 @@ export function temporalInspection(
       }
       return queues
     },
-    wedged: () => ask((asked) => lookForWedged(asked), APPLY_TIMEOUT_MS),
+    wedged: () => ask((asked) => wedgedLooks(prefix, MAX_WEDGED_LOOKED_AT)(asked), APPLY_TIMEOUT_MS),
     isInboxRunning: () => isRunning(workflowId.webhookInbox(prefix)),
     isOutboxRunning: () => isRunning(workflowId.eventOutbox(prefix)),
     isIncidentFollowed: (integrationId) => isRunning(workflowId.incident(prefix, integrationId)),

@@ -78,11 +78,12 @@ async function* webhooksOf(
   filter: WebhookFilter,
   range: Pick<ListWebhooks, 'after' | 'limit'>,
 ): AsyncGenerator<WebhookSummary> {
-  if (!isSearched(filter)) {
+  const isOfOne = (filter.integration ?? filter.delivery) !== undefined
+  const since = filter.since ?? (isSearched(filter) ? searchedSince(filter.until, clock.now()) : undefined)
+  if (isOfOne || since === undefined) {
     yield* newestFirst((page) => pageOfWebhooks(db, tables, filter, page), range)
     return
   }
-  const since = filter.since ?? searchedSince(filter.until, clock.now())
   const from = await firstIdSince(db, tables, tables.webhooks, since)
   if (from === null) return
   yield* newestFirst((page) => pageOfWebhooks(db, tables, { ...filter, since }, page, from), range)

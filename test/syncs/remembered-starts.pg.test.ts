@@ -342,6 +342,17 @@ describe('the look of a worker', () => {
       expect(Math.max(...tries.values()) - Math.min(...tries.values())).toBeLessThanOrEqual(1)
     })
 
+    it('gives its turn to one that has been held for longer than they', async () => {
+      await rememberStart(test.framework.db, test.framework.tables, { integrationId: id })
+      vi.mocked(test.framework.workflows.startSync).mockImplementation(alreadyRunning)
+      for (let minute = 0; minute < 20; minute += 1) await look(minute * 60_000)
+      await hold(3_100, 'acme')
+      for (let second = 0; second < 31; second += 1) await look(1_200_000 + second * 1_000)
+      started.length = 0
+      for (let second = 31; second < 62; second += 1) await look(1_200_000 + second * 1_000)
+      expect(isTried()).toBe(true)
+    })
+
     it.each([
       ['another process knows the provider of', 'elsewhere', 1],
       ['a pause holds', 'acme', 2],

@@ -20,7 +20,7 @@ const STUCK_SECONDS = 60
 /** The last runs of each integration, and of each of its streams, that are looked at. */
 const RUNS_DEPTH = 20
 /** Runs that are asked side by side whether they are paused: one without a worker answers after 5 s. */
-const ASKED_AT_ONCE = 10
+const ASKED_AT_ONCE = 50
 
 const syncStuck: Check = {
   name: 'sync.stuck',

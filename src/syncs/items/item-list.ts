@@ -129,11 +129,12 @@ async function* syncItemsOf(
   filter: SyncItemFilter,
   range: Pick<ListSyncItems, 'after' | 'limit'>,
 ): AsyncGenerator<SyncItemSummary> {
-  if (!isSearched(filter)) {
+  const isOfOne = (filter.integrationId ?? filter.syncLogId) !== undefined
+  const since = filter.since ?? (isSearched(filter) ? searchedSince(filter.until, clock.now()) : undefined)
+  if (isOfOne || since === undefined) {
     yield* newestFirst((page) => pageOfSyncItems(db, tables, filter, page), range)
     return
   }
-  const since = filter.since ?? searchedSince(filter.until, clock.now())
   const from = await firstIdSince(db, tables, tables.syncItems, since)
   if (from === null) return
   yield* newestFirst((page) => pageOfSyncItems(db, tables, { ...filter, since }, page, from), range)

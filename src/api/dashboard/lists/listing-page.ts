@@ -62,11 +62,16 @@ async function listingPage<Row>(
     // What was stored until a moment does not grow.
     isLive: after === undefined && given.until === undefined,
     main: html`${filterForm(root, section, key, given)}
+${isOfADay(filter) ? html`<p>Of the last 24 hours. A time, or an integration, in the filter shows others.</p>` : NOTHING}
 ${
   data.length > 0
     ? buttons(
         reader,
-        acts.flatMap((act) => (fits(act.operation, filter) ? [{ ...act, words: shared(act.operation, filter) }] : [])),
+        acts.flatMap((act) =>
+          fits(act.operation, filter) && !isOfADay(filter)
+            ? [{ ...act, words: shared(act.operation, filter) }]
+            : [],
+        ),
       )
     : NOTHING
 }
@@ -79,6 +84,10 @@ ${tableOf({
 <p>${after === undefined ? '' : html`<a href="${root}/${section}?${new URLSearchParams(filter).toString()}">Newest</a> `}${next === null ? '' : html`<a rel="next" href="${root}/${section}?${older.toString()}">Older</a>`}</p>`,
   })
 }
+
+/** Whether the list looks through a day only, as docs/behaviour/webhook-replay.md says: an act on all that fit would take older ones. */
+const isOfADay = ({ event, stream, since, integration, delivery, run, status }: Readonly<Record<string, string>>) =>
+  (event ?? stream) !== undefined && (since ?? integration ?? delivery ?? run) === undefined && status !== 'failed'
 
 /** Whether an act means all that the filter finds: one that knows less of it would take more. */
 function fits(key: string, filter: Readonly<Record<string, string>>): boolean {

@@ -3,6 +3,7 @@ import type { Context } from 'hono'
 import { html } from 'hono/html'
 import { snakeCase } from '../../../commands/command.ts'
 import type { Integrations } from '../../../create-integrations.ts'
+import { isIntegrationsError } from '../../../framework/errors.ts'
 import { queryGiven } from '../../body.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import { ask, operationOf } from '../acts/operation-door.ts'
@@ -26,7 +27,7 @@ export async function searchPage(integrations: Integrations, context: Context<Ac
     dashboardPage(integrations, context, { title, section: null, status, main: html`${main}${payloadForm(root)}` })
   if (text.trim() === '') return page('Search', MAY_BE_SEARCHED)
   try {
-    const told = await explained(integrations, context, text)
+    const told = await explainedAsMeant(integrations, context, text)
     if (told.outcome === 'ambiguous')
       return page(
         'Several records have it',
@@ -48,6 +49,16 @@ export async function searchPage(integrations: Integrations, context: Context<Ac
     const problem = await problemOf(integrations, context, error)
     const said = problem.code === 'record_not_found' ? nothingHasIt(root, text.trim()) : problemPanel(problem)
     return page('Nothing found', html`${said}${MAY_BE_SEARCHED}`, problem.status)
+  }
+}
+
+/** An id may end in a blank, but a pasted text more often does. */
+async function explainedAsMeant(integrations: Integrations, context: Context<AccessEnvironment>, text: string) {
+  try {
+    return await explained(integrations, context, text)
+  } catch (error) {
+    if (text === text.trim() || !isIntegrationsError(error, 'record_not_found')) throw error
+    return await explained(integrations, context, text.trim())
   }
 }
 

@@ -41,7 +41,8 @@ interface Mending {
  * id.
  */
 const syncIfItMends: Mending['acts'] = (words, _, remedy) =>
-  remedy?.startsWith('integrations sync ') === true
+  // Under `npm start` a command is `npm run cli -- …`.
+  remedy !== null && /^(integrations|npm run cli --) sync /.test(remedy)
     ? [{ operation: 'post /integrations/:id/sync', label: 'Sync now', words }]
     : []
 
