@@ -1,1 +1,1 @@
-CREATE INDEX "__prefix___audit_pauses_idx" ON "__schema__"."__prefix___audit" USING btree ("integration_id","id") WHERE split_part("__schema__"."__prefix___audit"."action", ' ', 1) in ('pause', 'resume', 'cancel', 'cursor');
+CREATE INDEX "__prefix___audit_pauses_idx" ON "__schema__"."__prefix___audit" USING btree ("integration_id","id") WHERE split_part("__schema__"."__prefix___audit"."action", ' ', 1) in ('pause', 'resume', 'cancel', 'cursor', 'erase');

@@ -29,6 +29,9 @@ const LEASE_MARGIN_MS = 1_000
 const AWAY_MS = 5_000
 /** A turn younger than this needs no renewal before the call. */
 const FRESH_MS = 250
+/** A renewal that took longer is made again: the attempt would outlast the turn. */
+const LONGEST_RENEWAL_MS = LEASE_MARGIN_MS / 2
+const MAX_RENEWALS = 3
 
 interface LedgerKey {
   readonly integrationId: number
@@ -159,16 +162,23 @@ class Turn {
 
   /** Before each attempt: the wait for capacity and between attempts is no part of the turn. @throws IdempotencyConflict */
   async renew(): Promise<void> {
-    if (performance.now() - this.#takenAt < FRESH_MS) return
-    let refusal: IdempotencyConflict | null
-    try {
-      refusal = await this.#refusal()
-    } catch (error) {
-      this.#warn(error, 'cannot tell who holds the idempotency key; call refused')
-      // Not what the driver threw: the caller is told what became of its key.
-      refusal = conflict(this.#key, this.#entry)
+    for (let made = 0; ; made += 1) {
+      const ageMs = performance.now() - this.#takenAt
+      if (ageMs < (made === 0 ? FRESH_MS : LONGEST_RENEWAL_MS)) return
+      if (made === MAX_RENEWALS) throw conflict(this.#key, this.#entry)
+      const before = this.#takenAt
+      let refusal: IdempotencyConflict | null
+      try {
+        refusal = await this.#refusal()
+      } catch (error) {
+        this.#warn(error, 'cannot tell who holds the idempotency key; call refused')
+        // Not what the driver threw: the caller is told what became of its key.
+        refusal = conflict(this.#key, this.#entry)
+      }
+      if (refusal !== null) throw refusal
+      // An operator has freed the key: there is no turn to hold.
+      if (this.#takenAt === before) return
     }
-    if (refusal !== null) throw refusal
   }
 
   /** Null: it is still, or again, this caller's turn. */

@@ -13,7 +13,7 @@ import type { Ticket } from './admission/call-state.ts'
 import type { Attempt } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
 import { errorChain, firstStatus } from './failure-class-rules.ts'
-import { namesLongWait } from './retry.ts'
+import { longWaitMs } from './retry.ts'
 import type { BodyRules } from './stored-body.ts'
 import { bodyRules, cacheableText, storedBody } from './stored-body.ts'
 
@@ -135,15 +135,17 @@ function isCut({ answer: { retryAfterSeconds } }: Attempt, waitMs: number): bool
 }
 
 /**
- * The reset of an exhausted quota. Where something remains, the reset counts only if the provider itself wants a
- * throttled call to wait that long: GitHub's secondary limit. What a call reports is not trusted to be of its type.
+ * The reset of an exhausted quota. Where something remains, it is what the provider itself wants a throttled call to wait, if
+ * that is too long to be slept through, and the reset at the latest: GitHub's secondary limit. What a call reports is not
+ * trusted to be of its type.
  */
 function quietUntil(call: PlannedCall, attempt: Attempt): number | null {
   const { rateLimitRemaining, rateLimitResetAt, retryAfterSeconds } = attempt.answer
   const at = rateLimitResetAt instanceof Date ? rateLimitResetAt.getTime() : Number.NaN
   if (Number.isNaN(at)) return null
-  const isExhausted = typeof rateLimitRemaining === 'number' && rateLimitRemaining <= 0
-  return isExhausted || (retryAfterSeconds === null && namesLongWait(call, attempt)) ? at : null
+  if (typeof rateLimitRemaining === 'number' && rateLimitRemaining <= 0) return at
+  const waitMs = retryAfterSeconds === null ? longWaitMs(call, attempt) : null
+  return waitMs === null ? null : Math.min(at, call.framework.clock.now().getTime() + waitMs)
 }
 
 function named(text: string): string {

@@ -110,8 +110,9 @@ async function makeKeyedAttempts(call: PlannedCall, key: string, unkeyed: Around
   const reservation = await reserve(call, key)
   const ending = await makeAttempts(call, {
     async before() {
+      await reservation.mayCall()
       await unkeyed.before()
-      // Last: the turn lasts as long as an attempt and a second.
+      // Once more, if the note took long: the turn lasts as long as an attempt and a second.
       await reservation.mayCall()
     },
     onDoubt: () => reservation.doubt(),
@@ -139,6 +140,7 @@ async function makeAttempts(call: PlannedCall, { before, onDoubt }: AroundAttemp
       ticket = beside
     }
     try {
+      signal?.throwIfAborted()
       await before()
       // A call that was given up meanwhile is not made.
       signal?.throwIfAborted()

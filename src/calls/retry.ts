@@ -75,13 +75,14 @@ function namedWaitMs({ providerDelayMs }: Opinion, answer: Answer, maxDelaySecon
 }
 
 /**
- * Whether the provider's `retryDelayMs()` names a wait after a throttle that no attempt sleeps through. Other calls must
- * not be sent meanwhile (docs/behaviour/requests.md, "Admission").
+ * The wait after a throttle that the provider's `retryDelayMs()` names, if no attempt sleeps through it; else null. Other
+ * calls must not be sent meanwhile (docs/behaviour/requests.md, "Admission").
  */
-export function namesLongWait(call: PlannedCall, { number, outcome }: Attempt): boolean {
-  if (outcome.kind !== 'failed' || outcome.failureClass !== 'throttle') return false
+export function longWaitMs(call: PlannedCall, { number, outcome }: Attempt): number | null {
+  if (outcome.kind !== 'failed' || outcome.failureClass !== 'throttle') return null
   const { providerDelayMs } = providerOpinion(call, outcome.error, number)
-  return providerDelayMs !== null && providerDelayMs > call.framework.config.retry.retry_after_max_seconds * 1_000
+  const longestMs = call.framework.config.retry.retry_after_max_seconds * 1_000
+  return providerDelayMs !== null && providerDelayMs > longestMs ? providerDelayMs : null
 }
 
 type Opinion = Pick<RetryInput, 'providerSaysRetryable' | 'providerDelayMs'>

@@ -10,7 +10,7 @@ export interface SyncPause {
 export const pauseText = (pause: SyncPause | null): string | null =>
   pause === null ? null : `by ${pause.by} since ${pause.since.toISOString()}`
 
-/** A `pause`, or what ends one: `resume`, `cancel`, `cursor set`, `cursor reset`. Of one stream, or of all (null). */
+/** A `pause`, or what ends one: `resume`, `cancel`, `cursor set`, `cursor reset`, `erase`. Of one stream, or of all (null). */
 export interface PauseAct {
   readonly verb: string
   readonly stream: string | null

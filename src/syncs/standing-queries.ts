@@ -165,7 +165,7 @@ export async function pauseActs(
         select a.id, split_part(a.action, ' ', 1) as verb, substring(a.action from ' --stream (.+)$') as stream, a.actor,
           a.created_at
         from ${audit} a
-        where a.integration_id = i.id and split_part(a.action, ' ', 1) in ('pause', 'resume', 'cancel', 'cursor')
+        where a.integration_id = i.id and split_part(a.action, ' ', 1) in ('pause', 'resume', 'cancel', 'cursor', 'erase')
       ) acts
       order by stream, id desc
     ) act

@@ -560,7 +560,12 @@ describe('a provider that knows keys itself', () => {
     const caller = new AbortController()
     const held = occasion()
     const call = vi.fn(async () => {
-      if (call.mock.calls.length > 1) return 'answered'
+      if (call.mock.calls.length > 1) {
+        // The turn lasts as long as this attempt, however long it took to renew it.
+        await setTimeout(700)
+        await conflictOf(write(answers('{}'), {}, knowing))
+        return 'answered'
+      }
       void test.sql.begin(async (sql) => {
         await sql`select from integration_idempotency_keys where integration_id = ${knowing.id} for update`
         held.happen()

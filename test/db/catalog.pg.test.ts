@@ -400,7 +400,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   ],
   _audit: [
     'integration_id, id',
-    "integration_id, id where split_part(action, ' ', 1) = any (array['pause', 'resume', 'cancel', 'cursor'])",
+    "integration_id, id where split_part(action, ' ', 1) = any (array['pause', 'resume', 'cancel', 'cursor', 'erase'])",
     'target, id',
     'created_at',
   ],

@@ -16,6 +16,7 @@ describe('a sync', () => {
     ['a pause, then its end', [act('resume'), act('pause')], null, false],
     ['a pause, then a cancelled run', [act('cancel'), act('pause')], null, false],
     ['a pause, then a cursor set by force', [act('cursor'), act('pause')], null, false],
+    ['a pause, then an erasure by force', [act('erase'), act('pause')], 'deals', false],
     ['a pause of all', [act('pause')], 'deals', true],
     ['a pause of all, and a run of the stream', [act('pause', true, ['deals'])], 'deals', false],
     ['a pause of all, and a run of another stream', [act('pause', true, ['people'])], 'deals', true],

@@ -32,7 +32,7 @@ export const auditTable = (table: TableFactory, name: Name) =>
       // Who has paused a sync, behind however many other acts.
       index(name('_audit_pauses_idx'))
         .on(column.integrationId, column.id)
-        .where(sql`split_part(${column.action}, ' ', 1) in ('pause', 'resume', 'cancel', 'cursor')`),
+        .where(sql`split_part(${column.action}, ' ', 1) in ('pause', 'resume', 'cancel', 'cursor', 'erase')`),
       // The acts on a record.
       index(name('_audit_target_idx')).on(column.target, column.id),
       // Pruning.
