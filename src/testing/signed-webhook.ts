@@ -7,6 +7,7 @@ import { createHmac, randomUUID } from 'node:crypto'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import type { HandlesWebhooks } from '../providers/contracts.ts'
 import type { SignatureScheme } from '../providers/signatures/scheme-rules.ts'
+import type { SignedDeliveryParts } from '../providers/signatures/sign-delivery.ts'
 import { signDelivery } from '../providers/signatures/sign-delivery.ts'
 
 export interface SignedWebhookOptions {
@@ -49,28 +50,37 @@ export function signedWebhook(
   options: SignedWebhookOptions,
 ): Request {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
-  const { secret, at = new Date(), event = null, deliveryId = randomUUID() } = options
-  const sign = typeof signer === 'function' ? signer : providerSigner(signer)
-  const signed = sign({ body: text, secret, at, event, deliveryId })
-  return new Request('http://localhost/', {
+  const { secret, at = new Date(), event = null, deliveryId = randomUUID(), headers: given = {} } = options
+  const delivery = { body: text, secret, at, event, deliveryId }
+  const signed =
+    typeof signer === 'function'
+      ? { url: '/', headers: { ...JSON_TYPE, ...signer(delivery) }, body: text }
+      : signedByProvider(signer, delivery, given)
+  const headers = new Headers(signed.headers)
+  for (const [name, value] of Object.entries(given)) headers.set(name, value)
+  return new Request(`http://localhost${signed.url}`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json', ...signed, ...options.headers },
-    body: text,
+    headers,
+    body: signed.body as string | Uint8Array<ArrayBuffer>,
   })
 }
 
-/** With the headers that the provider sends beside the signature. */
-function providerSigner(provider: SigningProvider): WebhookSigner {
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+/** With the headers that the provider sends beside the signature, which may stand in the address or in the body. */
+function signedByProvider(
+  provider: SigningProvider,
+  { body, secret, at, event, deliveryId }: DeliveryToSign,
+  given: Readonly<Record<string, string>>,
+): Pick<SignedDeliveryParts, 'url' | 'headers' | 'body'> {
   const { signature } = provider
   if (signature === undefined)
     throw new InvalidArgumentException(
       'provider',
       'one with `signature` is allowed; for one with a check of its own give a function ({body, secret, at, event, deliveryId}) => headers',
     )
-  return ({ body, secret, at, event, deliveryId }) => {
-    const headers = provider.testWebhookHeaders?.({ event, deliveryId }) ?? {}
-    return { ...headers, ...signDelivery(signature, { headers, body }, { key: secret, at, deliveryId }).headers }
-  }
+  const headers = { ...JSON_TYPE, ...provider.testWebhookHeaders?.({ event, deliveryId }), ...given }
+  return signDelivery(signature, { headers, body }, { key: secret, at, deliveryId })
 }
 
 /** HMAC-SHA256 of the raw body in one header. */
@@ -130,7 +140,7 @@ export function signerOf(scheme: SignatureScheme): WebhookSigner {
     if (changed.length > 0)
       throw new InvalidArgumentException(
         'scheme',
-        `one whose signature and time stand in headers is allowed; this one is written into ${changed.join(' and ')}: sign a Request of your own for kit.deliver()`,
+        `one whose signature and time stand in headers is allowed; this one is written into ${changed.join(' and ')}: give signedWebhook() the provider, or sign a Request of your own`,
       )
     return { ...signed.headers }
   }

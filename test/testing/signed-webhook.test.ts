@@ -16,6 +16,16 @@ import {
 import { verdictOf, verifies } from '../support/signatures.ts'
 
 const UUID = '72d3162e-cc78-11e3-81ab-4c9367dc0958'
+const HMAC = { scheme: 'hmac', hash: 'sha256', encoding: 'hex' } as const
+const KEY = { secret: 's' }
+
+/** With its query, at the time at which it was signed. */
+async function sent(request: Request) {
+  const rawBody = new Uint8Array(await request.arrayBuffer())
+  const { method, headers } = request
+  const query = new URL(request.url).search.slice(1)
+  return webhookRequest({ method, path: '/', query, headers, rawBody, receivedAt: new Date(), toleranceSeconds: 300 })
+}
 
 async function received(request: Request) {
   const rawBody = new Uint8Array(await request.arrayBuffer())
@@ -51,6 +61,30 @@ describe('a signed delivery', () => {
     expect(verifies(provider.signature, request, [secret])).toBe(true)
     expect(verifies(provider.signature, request, ['whsec_other'])).toBe(false)
     expect(provider.webhookDeliveryId(request)).toBe(provider instanceof GitHubProvider ? UUID : 'evt_1')
+  })
+
+  it.each<[string, SignatureScheme]>([
+    ['a token in the query', { scheme: 'token', query: 'token' }],
+    ['an HMAC in the query', { ...HMAC, query: 'sig' }],
+    ['an HMAC in the JSON', { ...HMAC, json: 'sig', signed: [signedPart.json('id')] }],
+    ['a time in the JSON', { ...HMAC, header: 'x-sig', timestamp: { json: 'at' } }],
+    ['a JWT that is the body', { scheme: 'jwt', body: true, algorithms: ['HS256'] }],
+  ])('of a provider that signs by %s has it there', async (_, signature) => {
+    const request = await sent(signedWebhook({ signature }, { id: 'e1' }, KEY))
+    expect(await verdictOf(signature, request, ['s'])).toMatchObject({ kind: 'verified' })
+  })
+
+  it('of a provider that signs by a field of a form is signed with the headers that were given', async () => {
+    const signature = { ...HMAC, form: 'sig', signed: [{ part: 'value', of: { form: 'id' } }] } as const
+    const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
+    const request = await sent(signedWebhook({ signature }, 'id=e1', { ...KEY, headers }))
+    expect(request.headers.get('content-type')).toBe('application/x-www-form-urlencoded')
+    expect(verifies(signature, request, ['s'])).toBe(true)
+  })
+
+  it('has a header that was given in place of the one that the provider signs with', () => {
+    const options = { ...KEY, headers: { 'X-Sig': 'forged' } }
+    expect(signedWebhook({ signature: { ...HMAC, header: 'x-sig' } }, {}, options).headers.get('x-sig')).toBe('forged')
   })
 
   it('of a provider with a check of its own needs a function that signs', () => {
@@ -106,7 +140,6 @@ describe('a signed delivery', () => {
 })
 
 describe('a signer of a scheme', () => {
-  const HMAC = { scheme: 'hmac', hash: 'sha256', encoding: 'hex' } as const
   const sign = (scheme: SignatureScheme, body: unknown = { a: 1 }) =>
     signedWebhook(signerOf(scheme), body, { secret: 's' })
 
