@@ -204,8 +204,13 @@ export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrat
     async sync({ id, provider }, stream) {
       const named = streamMeant(provider, framework.providers.get(provider), stream)
       const of = { integrationId: id, ...(named === null ? {} : { stream: named }) }
-      const syncLogId = await runSync(framework, clock, of)
-      await framework.workflows.cancelSync(of)
+      let syncLogId: number
+      try {
+        syncLogId = await runSync(framework, clock, of)
+      } finally {
+        // A run that is given up is over as well: its integration may start again.
+        await framework.workflows.cancelSync(of)
+      }
       const result = events.of('SyncCompleted').findLast(({ integration }) => integration.id === id)
         ?.result as SyncResult
       const { syncItems } = framework.tables

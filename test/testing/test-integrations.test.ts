@@ -201,6 +201,17 @@ describe('jobs', () => {
     expect(await kit.integrations.syncs.dispatch()).toMatchObject({ due: 0, started: 0 })
   })
 
+  it('dispatch an integration again whose run was given up', async () => {
+    await kit.integrations.update(integration.id, { syncIntervalMinutes: 5 })
+    await kit.integrations.syncs.dispatch()
+    lists = () => Promise.reject(new Error('page 2 is missing'))
+    await expect(kit.sync(integration)).rejects.toMatchObject({ code: 'sync_did_not_end' })
+    expect(kit.started.startedSyncs).toEqual([])
+    kit.clock.advance({ days: 1 })
+    expect(await kit.integrations.syncs.dispatch()).toMatchObject({ started: 1, alreadyRunning: 0 })
+    expect(kit.started.startedSyncs).toEqual([integration.id])
+  })
+
   it('evaluate failures, prune, reconcile and refresh tokens', async () => {
     await kit.sql`insert into integration_requests (integration_id, endpoint, method, failure_class, created_at)
       select ${integration.id}, 'x', 'GET', 'upstream', now() from generate_series(1, 20)`
