@@ -26,6 +26,8 @@ export interface FakeSyncSessionOptions {
   readonly stream?: string | undefined
   /** The model that the stream declares: what `fullListing()` speaks for unless it names one. */
   readonly model?: string | undefined
+  /** The registered models that `fullListing()` may name, by name. Default: any name. */
+  readonly models?: ReadonlyMap<string, unknown>
   readonly signal?: AbortSignal
   /** A bookmark that an earlier try left: what `resumeFrom()` gives. Default null. */
   readonly resumeFrom?: Json
@@ -80,7 +82,7 @@ export class FakeSyncSession extends StoringSession {
       resume: kept?.bookmark ?? (resumeFrom === null ? null : given),
       softCap: SOFT_CAP,
       isWindow: false,
-      models: null,
+      models: options.models ?? null,
       store: async (_items, bookmark) => {
         if (bookmark !== null) this.#bookmarks.push(bookmark)
       },

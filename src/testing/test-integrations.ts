@@ -98,7 +98,8 @@ export interface TestIntegrations {
    */
   sync(integration: Integration, stream?: string): Promise<TestSync>
   /**
-   * A session that stores nothing, with the item classes that are registered. Default: the integration's cursor; a stream's is null.
+   * A session that stores nothing, with the item classes and models that are registered. Default: the integration's cursor; a
+   * stream's is null.
    */
   syncSession(integration: Integration, cursor?: Json, of?: { readonly stream?: string }): FakeSyncSession
   /** From now on these answer in the provider's place, and a call that none of them matches throws. */
@@ -225,11 +226,11 @@ export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrat
       const provider = framework.providers.find(integration.provider)
       const named = provider === null || !canSync(provider) ? null : streamMeant(integration.provider, provider, stream)
       const source = provider === null ? null : syncSource(provider, named)
-      const { listeners, logger } = framework
+      const { listeners, logger, models } = framework
       const reducing = source === null ? {} : reducerOf(source)
       const { model } = (provider === null ? null : declaredStream(provider, named)) ?? {}
       const of = { integration, stream: named ?? undefined, model }
-      return new FakeSyncSession(cursor, { ...of, listeners, logger, ...reducing })
+      return new FakeSyncSession(cursor, { ...of, listeners, logger, models, ...reducing })
     },
     fakeRequests: (replies, scope) => fakes.add(replies, scope),
     async close() {

@@ -471,6 +471,17 @@ describe('a sync', () => {
     expect(() => kit.syncSession(ofCrm, null, { stream: 'invoices' })).toThrow('contacts, deals')
   })
 
+  it('that is listed without being run names registered models alone, as in a run', async () => {
+    const session = kit.syncSession(integration)
+    expect(() => session.fullListing('contcat')).toThrow(
+      expect.objectContaining({ code: 'invalid_argument', argument: 'internalType' }),
+    )
+    session.fullListing('contact')
+    session.assertFullListing('contact')
+    const next = await session.nextTry()
+    expect(() => next.fullListing('contcat')).toThrow('the name of a registered model is allowed (contact)')
+  })
+
   it('can be listed without being run', async () => {
     lists = dispatches(1, 2)
     const session = kit.syncSession(integration, 'from here')
