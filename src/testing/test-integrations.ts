@@ -12,7 +12,7 @@ import type { Hono } from 'hono'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { createApi } from '../api/app.ts'
-import { methodNamed } from '../calls/call.ts'
+import { methodNamed, planCall } from '../calls/call.ts'
 import type { Integrations, IntegrationsOptions } from '../create-integrations.ts'
 import { createIntegrations, partsOf } from '../create-integrations.ts'
 import { migrate } from '../db/apply-migrations.ts'
@@ -260,7 +260,11 @@ export function clientOf(socket: () => Promise<unknown>): Sql {
 
 function requestDoor(fakes: FakeRequests, real: RequestDoor | null): RequestDoor {
   return async (framework, outbound) => {
-    if (fakes.isActive) return (await fakes.answer(outbound)) as never
+    if (fakes.isActive) {
+      // A call that is refused before it is sent is refused here, too.
+      planCall(framework, outbound)
+      return (await fakes.answer(outbound)) as never
+    }
     if (real !== null) return real(framework, outbound)
     throw new UnexpectedRequest(
       methodNamed(outbound.method),

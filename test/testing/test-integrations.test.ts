@@ -5,7 +5,7 @@ import { integer, pgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { mappedTable, NonRetryable, NotYet, RateLimitExceededException } from '../../src/index.ts'
 import type { HandlesWebhooks, HasScheduledSync, SyncStream } from '../../src/providers/contracts.ts'
-import type { Integration } from '../../src/providers/integration.ts'
+import type { Integration, RequestOptions } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
 import type { TestIntegrations } from '../../src/testing/index.ts'
 import {
@@ -509,6 +509,21 @@ describe('a request', () => {
     expect(await integration.request('things/1', 'GET', call)).toBe('one')
     await expect(integration.request('things/1', 'PUT', call)).rejects.toMatchObject({ code: 'unexpected_request' })
     fakes.assertRequestCount('things/*', 2)
+    fakes.stop()
+  })
+
+  it.each<[string, RequestOptions]>([
+    ['idempotencyKey', { idempotencyKey: ' ' }],
+    ['attempts', { attempts: 0 }],
+    ['cacheFor', { idempotencyKey: 'k', cacheFor: 60 }],
+    ['writes', { writes: { record: 'thing:1' } }],
+  ])('with a wrong option (%s) is refused under fakes, too, as in production', async (argument, options) => {
+    const fakes = kit.fakeRequests({ 'POST things': { n: 1 } })
+    await expect(integration.request('things', 'POST', call, options)).rejects.toMatchObject({
+      code: 'invalid_argument',
+      argument,
+    })
+    fakes.assertNotRequested('POST things')
     fakes.stop()
   })
 
