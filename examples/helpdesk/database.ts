@@ -14,7 +14,7 @@ export async function prepareDatabase(databaseUrl: string): Promise<void> {
 }
 
 async function onServer(url: string, work: (sql: postgres.Sql) => PromiseLike<unknown>): Promise<void> {
-  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => {} })
   try {
     await work(sql)
   } finally {

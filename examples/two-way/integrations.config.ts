@@ -22,8 +22,11 @@ const integrations = createIntegrations({
   egress: { allow: allowedHosts(baseUrl, { isDevelopment: process.env.INTEGRATIONS_DEV === '1' }) },
 })
 
-/** A pool of the host's own: a handler holds one of its connections while it calls the other side. */
-const sql = postgres(process.env.DATABASE_URL ?? '', { max: 20, onnotice: () => {} })
+/**
+ * A pool of the host's own: a handler holds one of its connections while it calls the other side. Without fetch_types a connection
+ * that is cut at its start can't end the process.
+ */
+const sql = postgres(process.env.DATABASE_URL ?? '', { max: 20, fetch_types: false, onnotice: () => {} })
 
 register(integrations, { sql, deskline, requester: process.env.MIRROR_REQUESTER ?? 'issues@example.com' })
 

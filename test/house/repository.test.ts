@@ -117,6 +117,11 @@ describe('the repository', () => {
     expect(linesWith(tests, /\b(it|test|describe)(\.\w+)*\.(only|skip|todo|skipIf|runIf|fails)\b/)).toEqual([])
   })
 
+  it('shows hosts no pool that asks for array types: a connection that is lost meanwhile ends their process', () => {
+    const shown = files.filter(({ path }) => /^(docs|examples)[/].*[.](md|ts)$/.test(path))
+    expect(linesWith(shown, /\bpostgres\((?!.*\bfetch_types: false\b)/)).toEqual([])
+  })
+
   it('has a source file behind every entry, and ships the compiled twin of it', () => {
     const { exports } = JSON.parse(file('package.json')) as { exports: Record<string, string | Record<string, string>> }
     for (const [name, entry] of Object.entries(exports)) {
