@@ -62,6 +62,10 @@ const template = z.strictObject({
 })
 const selector = z.strictObject({ matchLabels: z.strictObject({ app: z.string() }) })
 const head = { metadata: z.strictObject({ name: z.string() }) }
+/** With the label that an upgrade selects it by. */
+const labelled = {
+  metadata: z.strictObject({ name: z.string(), labels: z.strictObject({ app: z.string() }) }),
+}
 /** A key that is written wrong is refused, as by `kubectl apply --validate=strict`. */
 const object = z.discriminatedUnion('kind', [
   z.strictObject({
@@ -79,13 +83,13 @@ const object = z.discriminatedUnion('kind', [
   z.strictObject({
     apiVersion: z.literal('batch/v1'),
     kind: z.literal('Job'),
-    ...head,
+    ...labelled,
     spec: z.strictObject({ backoffLimit: z.number(), ttlSecondsAfterFinished: z.number(), template }),
   }),
   z.strictObject({
     apiVersion: z.literal('apps/v1'),
     kind: z.literal('Deployment'),
-    ...head,
+    ...labelled,
     spec: z.strictObject({
       replicas: z.number().min(2),
       selector,
@@ -195,6 +199,21 @@ describe('examples/kubernetes', () => {
       Number(drain !== undefined && 'value' in drain ? drain.value : Number.NaN) + 25,
     )
     expect(containerOf('integrations-worker').terminationGracePeriodSeconds).toBeGreaterThanOrEqual(60)
+  })
+
+  it('is upgraded in the order of docs/upgrading.md: tables, workers, APIs', () => {
+    for (const each of objects)
+      if (each.kind === 'Deployment' || each.kind === 'Job')
+        expect(each.metadata.labels).toEqual({ app: each.metadata.name })
+    const commands = [...read('examples/kubernetes/README.md').matchAll(/^kubectl .*$/gm)].map(([line]) => line)
+    expect(commands).toEqual([
+      'kubectl delete job integrations-migrate --ignore-not-found',
+      "kubectl apply -k examples/kubernetes -l 'app notin (integrations-worker, integrations-api)'",
+      'kubectl wait --for=condition=complete --timeout=15m job/integrations-migrate',
+      'kubectl apply -k examples/kubernetes -l app=integrations-worker',
+      'kubectl rollout status deployment/integrations-worker',
+      'kubectl apply -k examples/kubernetes',
+    ])
   })
 
   it('selects pods that there are', () => {
