@@ -20,7 +20,7 @@ const HMAC = { scheme: 'hmac', hash: 'sha256', encoding: 'hex' } as const
 const KEY = { secret: 's' }
 
 /** With its query, at the time at which it was signed. */
-async function sent(request: Request) {
+async function asSent(request: Request) {
   const rawBody = new Uint8Array(await request.arrayBuffer())
   const { method, headers } = request
   const query = new URL(request.url).search.slice(1)
@@ -70,14 +70,14 @@ describe('a signed delivery', () => {
     ['a time in the JSON', { ...HMAC, header: 'x-sig', timestamp: { json: 'at' } }],
     ['a JWT that is the body', { scheme: 'jwt', body: true, algorithms: ['HS256'] }],
   ])('of a provider that signs by %s has it there', async (_, signature) => {
-    const request = await sent(signedWebhook({ signature }, { id: 'e1' }, KEY))
+    const request = await asSent(signedWebhook({ signature }, { id: 'e1' }, KEY))
     expect(await verdictOf(signature, request, ['s'])).toMatchObject({ kind: 'verified' })
   })
 
   it('of a provider that signs by a field of a form is signed with the headers that were given', async () => {
     const signature = { ...HMAC, form: 'sig', signed: [{ part: 'value', of: { form: 'id' } }] } as const
     const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
-    const request = await sent(signedWebhook({ signature }, 'id=e1', { ...KEY, headers }))
+    const request = await asSent(signedWebhook({ signature }, 'id=e1', { ...KEY, headers }))
     expect(request.headers.get('content-type')).toBe('application/x-www-form-urlencoded')
     expect(verifies(signature, request, ['s'])).toBe(true)
   })
