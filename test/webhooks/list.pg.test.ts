@@ -144,7 +144,10 @@ describe('a list by event type, of all integrations', () => {
     const from = (since: string) => firstIdSince(db, tables, tables.webhooks, new Date(since))
     expect(await from('2040-06-01T00:00:00Z')).toBe(40_000)
     expect(await from('2041-01-01T00:00:00Z')).toBeNull()
-    expect((await listed({ since: new Date('2040-06-01T00:00:00Z') })).map((row) => row.id)).toEqual([first.id, late.id])
+    expect((await listed({ since: new Date('2040-06-01T00:00:00Z') })).map((row) => row.id)).toEqual([
+      first.id,
+      late.id,
+    ])
     await test.integrations.delete(id)
   })
 })

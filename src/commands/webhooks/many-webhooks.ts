@@ -58,8 +58,8 @@ export async function notedCounts<Result>(
       for (const { integrationId: id } of changed) counts.set(id, (counts.get(id) ?? 0) + 1)
     })
   } finally {
+    // Postgres is away: hundreds of lines would each wait for it, and the reason is told only after them.
     for (const [id, count] of [...counts].sort(([a], [b]) => a - b))
-      // Postgres is away: hundreds of lines would each wait for it, and the reason is told only after them.
       if (!(await note(id, `${action} ${webhooks(count)}`))) break
   }
 }

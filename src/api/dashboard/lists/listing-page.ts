@@ -68,9 +68,7 @@ ${
     ? buttons(
         reader,
         acts.flatMap((act) =>
-          fits(act.operation, filter) && !isOfADay(filter)
-            ? [{ ...act, words: shared(act.operation, filter) }]
-            : [],
+          fits(act.operation, filter) && !isOfADay(filter) ? [{ ...act, words: shared(act.operation, filter) }] : [],
         ),
       )
     : NOTHING
