@@ -82,7 +82,8 @@ export async function importModule(path: string): Promise<Record<string, unknown
     if (!isUnreadable(error)) throw error
   }
   try {
-    return await createJiti(import.meta.url).import<Record<string, unknown>>(path)
+    // Its cache would be `/tmp/jiti`: another user of the machine could make it first, with code that we would run.
+    return await createJiti(import.meta.url, { fsCache: false }).import<Record<string, unknown>>(path)
   } catch (error) {
     throw missingPackage(path, error) ?? error
   }

@@ -7,7 +7,7 @@ import type { ChildProcess } from 'node:child_process'
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import type { AddressInfo, Server, Socket } from 'node:net'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -211,6 +211,15 @@ describe("the host's module", () => {
     expect(code).toBe(1)
     // It was read and has run.
     expect(err).toContain('expected a default export made by createIntegrations(), received object')
+  })
+
+  it('leaves no copy of itself in the folder for temporary files, where others could replace it', async () => {
+    const TMPDIR = await mkdtemp(join(root, 'temporary-'))
+    // Of any Node: none finds a `.js` that is not there, so that jiti is asked.
+    const host = "import { id } from './ticket.js'\nexport default { id }"
+    const { err } = await ends('api', { host, beside: { 'ticket.ts': 'export const id = 1' }, env: { TMPDIR } })
+    expect(err).toContain('received object')
+    expect(await readdir(TMPDIR)).toEqual([])
   })
 
   it('registers a provider that is none', async () => {
