@@ -12,7 +12,7 @@ import { freePort } from '../src/bin/free-port.ts'
 import { loadHost } from '../src/bin/host.ts'
 import type { Integrations } from '../src/create-integrations.ts'
 import { shellWord } from '../src/framework/shell-word.ts'
-import { withheld } from './environment.ts'
+import { inPlaceOfTheShells, withheld } from './environment.ts'
 import { ownersOnly } from './local-process.ts'
 import type { RunLock } from './lock.ts'
 import type { Checklist } from './narrator.ts'
@@ -146,9 +146,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           }),
         }),
     ...(temporal.uiUrl === null ? {} : { [TEMPORAL_UI]: temporal.uiUrl }),
+    ...inPlaceOfTheShells(process.env, temporal.pid !== null),
     DATABASE_URL: postgres.url,
     TEMPORAL_ADDRESS: temporal.address,
-    TEMPORAL_NAMESPACE: 'default',
     INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile(folder),
     INTEGRATIONS_CONFIG: HOST_CONFIG,
     INTEGRATIONS_DEV: '1',
