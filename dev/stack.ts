@@ -104,7 +104,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       database: 'durable_integrations',
       log: (line) => {
         // While it recovers it turns us away with a FATAL of its own; that is no news.
-        if (/FATAL|PANIC|initdb/.test(line) && !line.includes('the database system is')) progress(line)
+        if (/FATAL|PANIC|initdb|its data is kept in|is gone, and the data/.test(line) && !line.includes('the database system is')) progress(line)
       },
     })
     supervisor.own('Postgres', () => server.stop())
