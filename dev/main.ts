@@ -148,7 +148,7 @@ function urlsOf(stack: Stack): Record<string, string> {
     'Temporal server': stack.temporalAddress,
     ...(stack.temporalBinary === null
       ? {}
-      : { 'Temporal CLI': `${stack.temporalBinary} --address ${stack.temporalAddress}` }),
+      : { 'Temporal CLI': `${shellWord(stack.temporalBinary)} --address ${stack.temporalAddress}` }),
     Webhooks: `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`,
     'Sandbox provider': stack.sandboxUrl,
     Postgres: stack.psql,
