@@ -170,12 +170,12 @@ describe('the embedded Postgres', () => {
     expect((await readdir(dataFolder)).filter((name) => name.startsWith('cluster'))).toEqual(['cluster'])
   })
 
-  it("says where a root's data lies whose folder is closed to others; removing the folder removes it, too", async () => {
+  it("says where a root's data lies whose folder is closed to others, and removes it with the folder", async () => {
     // `dataFolder` itself is its maker's alone.
     const closed = join(dataFolder, 'postgres')
     const lines: string[] = []
     await (await start({ dataFolder: closed, log: (line) => lines.push(line) })).stop()
-    // Who is not root runs Postgres himself, which then gets there.
+    // Any other user runs Postgres himself, so that it gets there.
     const isRoot = process.getuid?.() === 0
     const place = isRoot ? readFileSync(join(closed, 'location'), 'utf8') : closed
     const said = lines.filter((line) => line.includes('its data is kept in'))
