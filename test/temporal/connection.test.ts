@@ -32,12 +32,10 @@ it('a client connects to the server itself, whatever proxy the environment names
   vi.stubEnv('grpc_proxy', `http://${proxy.address}`)
   for (const name of ['no_grpc_proxy', 'no_proxy']) vi.stubEnv(name, '')
   const client = lazyClient({ address: server.address })
-  const call = client
-    .withDeadline(Date.now() + 10_000, () => client.workflowService.describeNamespace({ namespace: 'x' }))
-    .catch(() => {})
+  // It fails: nothing there speaks gRPC.
+  client.workflowService.describeNamespace({ namespace: 'x' }).catch(() => {})
   const asked = await Promise.race([server.asked.then(() => 'the server'), proxy.asked.then(() => 'the proxy')])
   await closeClient(client)
-  await call
   for (const { close } of [server, proxy]) close()
   expect(asked).toBe('the server')
 })
