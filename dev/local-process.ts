@@ -31,18 +31,40 @@ export async function connectTo(address: string): Promise<void> {
 export function cacheFolder(env: NodeJS.ProcessEnv = process.env): string {
   if (env.XDG_CACHE_HOME) return join(env.XDG_CACHE_HOME, 'durable-integrations')
   const home = env.HOME || homedir()
+  if (isWritable(home)) return join(home, '.cache', 'durable-integrations')
+  // A user without a home (nobody, a service account). Under /tmp somebody else could have made the folder.
+  const self = process.getuid?.()
+  const folder = join(tmpdir(), `durable-integrations-${self ?? 'cache'}`)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  if (self !== undefined && lstatSync(folder).uid !== self) {
+    throw new Error(`${folder} belongs to another user. Set XDG_CACHE_HOME to a folder of your own.`)
+  }
+  return folder
+}
+
+/** In which `go` builds a program that this machine runs. */
+export function goEnvironment(env: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
+  const folder = cacheFolder(env)
+  return {
+    ...env,
+    // No C compiler is needed, the binary is static.
+    CGO_ENABLED: '0',
+    // The sources may ask for a newer Go, which Go 1.21 and later fetch. Go's own images say `local`: no other than their own.
+    GOTOOLCHAIN: 'auto',
+    // Without them Go keeps modules and objects below HOME. https://pkg.go.dev/cmd/go#hdr-Environment_variables
+    ...(isWritable(env.HOME)
+      ? {}
+      : { GOPATH: env.GOPATH || join(folder, 'go'), GOCACHE: env.GOCACHE || join(folder, 'go-build') }),
+  }
+}
+
+function isWritable(folder: string | undefined): boolean {
+  if (!folder) return false
   try {
-    accessSync(home, constants.W_OK)
-    return join(home, '.cache', 'durable-integrations')
+    accessSync(folder, constants.W_OK)
+    return true
   } catch {
-    // A user without a home (nobody, a service account). Under /tmp somebody else could have made the folder.
-    const self = process.getuid?.()
-    const folder = join(tmpdir(), `durable-integrations-${self ?? 'cache'}`)
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
-    if (self !== undefined && lstatSync(folder).uid !== self) {
-      throw new Error(`${folder} belongs to another user. Set XDG_CACHE_HOME to a folder of your own.`)
-    }
-    return folder
+    return false
   }
 }
 

@@ -12,6 +12,7 @@ import { shellWord } from '../src/framework/shell-word.ts'
 import { runDemo, summaryTable } from './demo.ts'
 import { acquireRunLock } from './lock.ts'
 import { createChecklist, createNarrator } from './narrator.ts'
+import { removeDataFolder } from './postgres-folder.ts'
 import { createSupervisor, stopOnSignals } from './processes.ts'
 import type { Stack } from './stack.ts'
 import { startStack } from './stack.ts'
@@ -66,9 +67,11 @@ async function main(): Promise<number> {
   })
   try {
     // Each demo begins with nothing, so that its numbers are those of this run.
-    if (isDemo)
-      for (const name of ['postgres', 'temporal.db', 'temporal.db-shm', 'temporal.db-wal', 'encryption-keys'])
-        rmSync(join(folder, name), { recursive: true, force: true })
+    if (isDemo) {
+      removeDataFolder(join(folder, 'postgres'))
+      for (const name of ['temporal.db', 'temporal.db-shm', 'temporal.db-wal', 'encryption-keys'])
+        rmSync(join(folder, name), { force: true })
+    }
     print(isDemo ? 'Durable Integrations: demo' : 'Durable Integrations: starting')
     const narrator = createNarrator(print)
     let isUp = false
@@ -145,7 +148,7 @@ function urlsOf(stack: Stack): Record<string, string> {
     'Temporal server': stack.temporalAddress,
     ...(stack.temporalBinary === null
       ? {}
-      : { 'Temporal CLI': `${stack.temporalBinary} --address ${stack.temporalAddress}` }),
+      : { 'Temporal CLI': `${shellWord(stack.temporalBinary)} --address ${stack.temporalAddress}` }),
     Webhooks: `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`,
     'Sandbox provider': stack.sandboxUrl,
     Postgres: stack.psql,

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { ProcessIdentity } from './processes.ts'
 import { identifyProcess, isRunning } from './processes.ts'
 
@@ -11,6 +11,8 @@ import { identifyProcess, isRunning } from './processes.ts'
 const UNPRIVILEGED_USERS = ['postgres', '_postgres', 'nobody']
 /** Every user may traverse these; a root whose clone lies under a closed folder keeps the cluster there. */
 const OPEN_FOLDERS = ['/var/lib/durable-integrations', join(tmpdir(), 'durable-integrations-root')]
+/** Of a folder in one of them. */
+const CLUSTER_NAME = /^postgres-[0-9a-f]{12}$/
 
 type Log = (line: string) => void
 
@@ -89,6 +91,14 @@ export function clusterFolder(dataFolder: string, runAs: RunAs, log: Log): strin
   writeFileSync(locationFile, elsewhere)
   log(`${dataFolder} is closed to the user that Postgres runs as; its data is kept in ${elsewhere}`)
   return elsewhere
+}
+
+/** Removes a data folder of a server that does not run, and its cluster, also where that lies elsewhere. */
+export function removeDataFolder(dataFolder: string): void {
+  const elsewhere = readText(join(dataFolder, 'location'))
+  // Only what `clusterFolder()` has named: this is root's `rm -r`, of what a file says.
+  if (elsewhere !== null && CLUSTER_NAME.test(basename(elsewhere))) rmSync(elsewhere, { recursive: true, force: true })
+  rmSync(dataFolder, { recursive: true, force: true })
 }
 
 export function openFolder(runAs: RunAs): string {

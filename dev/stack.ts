@@ -12,7 +12,7 @@ import { freePort } from '../src/bin/free-port.ts'
 import { loadHost } from '../src/bin/host.ts'
 import type { Integrations } from '../src/create-integrations.ts'
 import { shellWord } from '../src/framework/shell-word.ts'
-import { withheld } from './environment.ts'
+import { inPlaceOfTheShells, withheld } from './environment.ts'
 import { ownersOnly } from './local-process.ts'
 import type { RunLock } from './lock.ts'
 import type { Checklist } from './narrator.ts'
@@ -31,6 +31,8 @@ const REPLAY_WINDOW = 'INTEGRATIONS__WEBHOOK__REPLAY_WINDOW'
 const HOST_CONFIG = join(ROOT, 'examples/host/integrations.config.ts')
 const SANDBOX_TOKEN = 'sandbox-token'
 const SYNC_INTERVAL_MINUTES = 1
+/** Faults, and where a data folder closed to others keeps its data: postgres-folder.ts. */
+const NEWS_OF_POSTGRES = /FATAL|PANIC|initdb|its data is kept in|is gone, and the data/
 /** A process that ends by itself (or by your hand) is started again after this time. */
 const RESTART_AFTER_MS = 1_000
 const READY_TIMEOUT_MS = 90_000
@@ -104,7 +106,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       database: 'durable_integrations',
       log: (line) => {
         // While it recovers it turns us away with a FATAL of its own; that is no news.
-        if (/FATAL|PANIC|initdb/.test(line) && !line.includes('the database system is')) progress(line)
+        if (NEWS_OF_POSTGRES.test(line) && !line.includes('the database system is')) progress(line)
       },
     })
     supervisor.own('Postgres', () => server.stop())
@@ -146,9 +148,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           }),
         }),
     ...(temporal.uiUrl === null ? {} : { [TEMPORAL_UI]: temporal.uiUrl }),
+    ...inPlaceOfTheShells(process.env, temporal.pid !== null),
     DATABASE_URL: postgres.url,
     TEMPORAL_ADDRESS: temporal.address,
-    TEMPORAL_NAMESPACE: 'default',
     INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile(folder),
     INTEGRATIONS_CONFIG: HOST_CONFIG,
     INTEGRATIONS_DEV: '1',

@@ -6,7 +6,7 @@ import { accessSync, constants } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { cacheFolder, connectTo, inNewFolder, oneAtATime, REACHABLE_MS, run } from './local-process.ts'
+import { cacheFolder, connectTo, goEnvironment, inNewFolder, oneAtATime, REACHABLE_MS, run } from './local-process.ts'
 
 /** Newer tags carry `replace` lines, which `go install module@version` refuses. */
 const GO_PACKAGE = 'github.com/temporalio/cli/cmd/temporal@v1.5.1'
@@ -17,7 +17,7 @@ const GO_PACKAGE = 'github.com/temporalio/cli/cmd/temporal@v1.5.1'
 const GO_LEANER = ['-tags', 'disable_grpc_modules,grpcnotrace', '-ldflags', '-s -w']
 /** By `go list -deps`, Go's own packages as well. Those that were compiled before are not compiled again. */
 const GO_PACKAGES = 1_174
-const OLDEST_GO = '1.21'
+const OLDEST_GO = '1.21' // fetches the newer one that the sources ask for: `go 1.25.0` in go.mod
 const BUILD_MINUTES = 3 // on two cores, rounded up: README.md and docs/trying-it.md say the same; the code of SQLite is one package, which one core compiles
 const PROGRESS_MS = 15_000
 /** The first server whose matching knows fair queues (matching.enableFairness). */
@@ -126,8 +126,7 @@ async function buildCli(
     )
     try {
       const built = await run('go', ['install', '-v', ...GO_LEANER, GO_PACKAGE], {
-        // CGO off: no C compiler is needed, the binary is static.
-        env: { ...env, GOBIN: folder, CGO_ENABLED: '0' },
+        env: { ...goEnvironment(env), GOBIN: folder },
         cwd: folder,
         seconds: 1800,
         // One line a package, and `go: downloading …` for each module.

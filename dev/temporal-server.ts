@@ -222,7 +222,12 @@ async function answers(address: string, namespace: string, failed: Promise<Error
   let last: unknown
   while (performance.now() < deadline && !hasFailed) {
     try {
-      const connection = await Connection.connect({ address, connectTimeout: '2s' })
+      const connection = await Connection.connect({
+        address,
+        connectTimeout: '2s',
+        // It is on this machine, where no proxy of the environment is asked.
+        channelArgs: { 'grpc.enable_http_proxy': 0 },
+      })
       try {
         await connection.withDeadline(Date.now() + 2000, () =>
           connection.workflowService.describeNamespace({ namespace }),

@@ -34,10 +34,13 @@ export interface Traffic {
 }
 
 export async function keepTrafficGoing(stack: Stack, { signal, isSteady, report }: Traffic): Promise<void> {
-  await stack.integrations.syncs.start(stack.integrationId)
-  await sendWebhooks(stack, { limit: FIRST_WEBHOOKS, ratePerSecond: FIRST_RATE_PER_SECOND, fresh: true })
-  for (let round = 1; !signal.aborted; round += 1)
+  for (let round = 0; !signal.aborted; round += 1)
     try {
+      if (round === 0) {
+        await stack.integrations.syncs.start(stack.integrationId)
+        await sendWebhooks(stack, { limit: FIRST_WEBHOOKS, ratePerSecond: FIRST_RATE_PER_SECOND, fresh: true })
+        continue
+      }
       await sleep(WEBHOOK_EVERY_MS, undefined, { signal })
       await sendWebhooks(stack, { limit: 1, offset: (round * STRIDE) % PAYLOADS, fresh: true })
       if (round % ROUNDS_PER_CHANGE === 0)

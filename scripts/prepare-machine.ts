@@ -34,6 +34,8 @@ interface Requirement {
 
 /** The line `go` in scripts/compose/go.mod, which is that of compose-go; stripe-mock takes an older one. */
 export const OLDEST_GO = [1, 24] as const
+/** It fetches the newer Go that the server's sources ask for. */
+const OLDEST_GO_FOR_TEMPORAL = [1, 21] as const
 /** `ensurepip` is what Debian has in a package of its own. */
 const PYTHON_CHECK = `import ensurepip, sys, venv; sys.exit(sys.version_info < (${OLDEST_PYTHON.join(', ')}))`
 
@@ -49,9 +51,9 @@ const REQUIREMENTS: readonly Requirement[] = [
   {
     name: 'a Temporal dev server',
     neededFor: 'every test with workflows, schedules or signals',
-    isMet: async () => (await presentTemporalBinary()) !== null || canRun('go', 'version') || canReachDownloads(),
+    isMet: async () => (await presentTemporalBinary()) !== null || hasGo(OLDEST_GO_FOR_TEMPORAL) || canReachDownloads(),
     debianPackages: [],
-    remedy: 'Install the Temporal CLI (https://docs.temporal.io/cli) or Go 1.21 or later, which builds it.',
+    remedy: `Install the Temporal CLI (https://docs.temporal.io/cli) or Go ${OLDEST_GO_FOR_TEMPORAL.join('.')} or later, which builds it.`,
   },
   {
     name: 'the time-skipping Temporal server, or a JDK and Maven to fetch and run it',
@@ -77,7 +79,7 @@ const REQUIREMENTS: readonly Requirement[] = [
       'the tests of the Stripe adapter, of docker-compose.yml and of linearizability: it builds stripe-mock, the reader of Compose files and the judge of histories, and, for the long tests, what runs the tests of the alerts',
     isMet: () =>
       [presentStripeMock, presentComposeResolver, presentPorcupine].every((present) => present() !== null) ||
-      isGoRecent(),
+      hasGo(OLDEST_GO),
     debianPackages: [{ name: 'golang-go', oldest: OLDEST_GO }],
     remedy: 'Install it from https://go.dev/doc/install.',
   },
@@ -157,10 +159,10 @@ function isNative(path: string): boolean {
   return !existsSync(join(dirname(path), 'lib'))
 }
 
-function isGoRecent(): boolean {
+function hasGo(oldest: readonly number[]): boolean {
   const { stdout } = spawnSync('go', ['env', 'GOVERSION'], { encoding: 'utf8' })
   const version = /^go(\d+(?:\.\d+)*)/.exec(stdout ?? '')?.[1]
-  return version !== undefined && isAtLeast(version.split('.').map(Number), OLDEST_GO)
+  return version !== undefined && isAtLeast(version.split('.').map(Number), oldest)
 }
 
 function canRun(command: string, ...args: string[]): boolean {

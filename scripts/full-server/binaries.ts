@@ -6,7 +6,7 @@
  */
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
-import { cacheFolder, inNewFolder, oneAtATime, run } from '../../dev/local-process.ts'
+import { cacheFolder, goEnvironment, inNewFolder, oneAtATime, run } from '../../dev/local-process.ts'
 
 /** Knows fair queues (matching.enableFairness). It is the one inside the dev server that `npm start` builds. */
 const VERSION = 'v1.29.1'
@@ -36,8 +36,7 @@ async function findOrBuild(goPackage: string, made: string, name: string, log: L
     log(`building ${goPackage}@${VERSION} with Go (some 2 minutes, once)`)
     await inNewFolder(path, async (folder) => {
       const built = await run('go', ['install', `${goPackage}@${VERSION}`], {
-        // CGO off: no C compiler is needed.
-        env: { ...process.env, GOBIN: folder, CGO_ENABLED: '0' },
+        env: { ...goEnvironment(), GOBIN: folder },
         cwd: folder,
         seconds: BUILD_SECONDS,
       })

@@ -171,7 +171,12 @@ async function serves(address: string, namespace: string): Promise<string | null
   let last = ''
   for (const giveUpAt = performance.now() + START_SECONDS * 1_000; performance.now() < giveUpAt; await sleep(POLL_MS))
     try {
-      const connection = await Connection.connect({ address, connectTimeout: '2s' })
+      const connection = await Connection.connect({
+        address,
+        connectTimeout: '2s',
+        // It is on this machine, where no proxy of the environment is asked.
+        channelArgs: { 'grpc.enable_http_proxy': 0 },
+      })
       try {
         await connection.withDeadline(Date.now() + 5_000, async () => {
           await register(connection, namespace)

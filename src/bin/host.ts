@@ -55,20 +55,35 @@ function isFile(path: string): boolean {
 
 /**
  * What Node says of a module that it does not read as it is: of TypeScript at all, of an import of `./acme.js` where `acme.ts` is
- * meant (as TypeScript has it), of what it can't strip. It says so before anything has run.
+ * meant (as TypeScript has it), of a folder, of what it can't strip. It says so before anything has run.
  * https://nodejs.org/api/errors.html
  */
-const UNREADABLE = ['ERR_UNKNOWN_FILE_EXTENSION', 'ERR_MODULE_NOT_FOUND', 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX']
+const UNREADABLE = [
+  'ERR_UNKNOWN_FILE_EXTENSION',
+  'ERR_MODULE_NOT_FOUND',
+  'ERR_UNSUPPORTED_DIR_IMPORT',
+  'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX',
+]
+
+/**
+ * A type that is imported without the word `type`, and `import` in a package of `"type": "commonjs"`, are syntax errors without a
+ * code to a Node that strips types. One that the module itself throws comes again from jiti.
+ * https://nodejs.org/api/typescript.html#importing-types-without-type-keyword
+ */
+function isUnreadable(error: unknown): boolean {
+  return error instanceof SyntaxError || UNREADABLE.includes((error as NodeJS.ErrnoException).code ?? '')
+}
 
 /** Natively where Node (or a loader such as tsx) reads the file; else by jiti, which reads TypeScript on any Node. */
 export async function importModule(path: string): Promise<Record<string, unknown>> {
   try {
     return (await import(pathToFileURL(path).href)) as Record<string, unknown>
   } catch (error) {
-    if (!UNREADABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    if (!isUnreadable(error)) throw error
   }
   try {
-    return await createJiti(import.meta.url).import<Record<string, unknown>>(path)
+    // Its cache would be `/tmp/jiti`: another user of the machine could make it first, with code that we would run.
+    return await createJiti(import.meta.url, { fsCache: false }).import<Record<string, unknown>>(path)
   } catch (error) {
     throw missingPackage(path, error) ?? error
   }

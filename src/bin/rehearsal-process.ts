@@ -4,7 +4,6 @@ import { loadHost } from './host.ts'
 import { network } from './network-off.ts'
 import type { Told } from './play-host.ts'
 
-const abort = new AbortController()
 process.on('disconnect', () => process.exit(1))
 process.on('message', ({ input }: { input: RehearsalInput }) => {
   rehearse(input).then(
@@ -32,7 +31,8 @@ async function rehearse(input: RehearsalInput): Promise<void> {
   let toldAt = 0
   const recording = await integrations.admin.rehearsal.play(input, {
     refused: () => network.take(),
-    signal: abort.signal,
+    // Never aborted: a rehearsal that is stopped ends with this process.
+    signal: new AbortController().signal,
     progress(done, all) {
       if (performance.now() - toldAt < PROGRESS_MS) return
       toldAt = performance.now()

@@ -28,11 +28,13 @@ export interface TemporalAddress {
 const CONNECT_TIMEOUT_MS = 5_000
 /** A process that ends waits for the SDK's timer of a retry. */
 const MAX_CALL_RETRY_MS = 1_000
-/**
- * A channel that failed to connect answers every call with that failure until its next try: by gRPC's default 2 minutes
- * later after a long outage (https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md).
- */
-const CHANNEL_ARGS = { 'grpc.max_reconnect_backoff_ms': 2_000 }
+const CHANNEL_ARGS = {
+  // A channel that failed to connect answers every call with that failure until its next try: by gRPC's default 2 minutes
+  // later after a long outage (https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md).
+  'grpc.max_reconnect_backoff_ms': 2_000,
+  // `https_proxy` and its like would be asked for any address, also for one on this machine. A worker's connection knows no proxy.
+  'grpc.enable_http_proxy': 0,
+}
 
 /**
  * What is not given comes from the environment: key and TLS here, where the files are read once; address and namespace in

@@ -48,7 +48,7 @@ export class EmbeddedDatabaseMissing extends IntegrationsError {
   constructor(options: { cause: unknown }) {
     super(
       'The testing kit needs the package @electric-sql/pglite (Postgres in this process), which could not be loaded. ' +
-        'Install it: npm install --save-dev @electric-sql/pglite',
+        'Install it: npm install --save-dev @electric-sql/pglite@0.5',
       options,
     )
   }

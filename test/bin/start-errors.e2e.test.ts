@@ -7,7 +7,7 @@ import type { ChildProcess } from 'node:child_process'
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import type { AddressInfo, Server, Socket } from 'node:net'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -75,6 +75,8 @@ interface Start {
   args?: string[]
   /** Text of the host's module in place of the good one; null for none at all. */
   host?: string | null
+  /** Files beside the host's module: name → text. */
+  beside?: Record<string, string>
 }
 
 function goodEnvironment(): Record<string, string | undefined> {
@@ -88,11 +90,12 @@ function goodEnvironment(): Record<string, string | undefined> {
   }
 }
 
-async function start(program: Program, { env = {}, args = [], host }: Start): Promise<ChildProcess> {
+async function start(program: Program, { env = {}, args = [], host, beside = {} }: Start): Promise<ChildProcess> {
   let cwd = root
   if (host !== undefined) {
     cwd = await mkdtemp(join(root, 'host-'))
     if (host !== null) await writeFile(join(cwd, 'integrations.config.ts'), host)
+    for (const [name, text] of Object.entries(beside)) await writeFile(join(cwd, name), text)
   }
   const command = join(INSTALLED, 'node_modules', 'durable-integrations', 'dist', 'bin', `${program}.js`)
   const given = Object.entries({ ...goodEnvironment(), ...env }).filter(([, value]) => value !== undefined)
@@ -189,6 +192,34 @@ describe("the host's module", () => {
     await expect(loadHost(file)).rejects.toMatchObject({
       problems: [{ key: file, expected: 'a default export made by createIntegrations()', received }],
     })
+  })
+
+  // Read by Node 20, which has jiti read all TypeScript: a later Node must not refuse what it reads itself.
+  it.each([
+    [
+      'a type imported without `type`',
+      "import { Ticket } from './ticket.ts'\nexport default { id: 1 } satisfies Ticket",
+      { 'ticket.ts': 'export interface Ticket { id: number }' },
+    ],
+    [
+      'a package of CommonJS',
+      "import { id } from './ticket.ts'\nexport default { id }",
+      { 'package.json': '{ "type": "commonjs" }', 'ticket.ts': 'export const id = 1' },
+    ],
+  ])('is read in spite of %s', async (_, host, beside) => {
+    const { code, err } = await ends('api', { host, beside })
+    expect(code).toBe(1)
+    // It was read and has run.
+    expect(err).toContain('expected a default export made by createIntegrations(), received object')
+  })
+
+  it('leaves no copy of itself in the folder for temporary files, where others could replace it', async () => {
+    const TMPDIR = await mkdtemp(join(root, 'temporary-'))
+    // Of any Node: none finds a `.js` that is not there, so that jiti is asked.
+    const host = "import { id } from './ticket.js'\nexport default { id }"
+    const { err } = await ends('api', { host, beside: { 'ticket.ts': 'export const id = 1' }, env: { TMPDIR } })
+    expect(err).toContain('received object')
+    expect(await readdir(TMPDIR)).toEqual([])
   })
 
   it('registers a provider that is none', async () => {

@@ -50,7 +50,7 @@ describe('make-provider', () => {
     const path = relative('.', join(folder, 'acme-crm.js'))
     for (const line of [
       `  ${join(folder, 'acme-crm.ts')}`,
-      '  npm install durable-integrations zod && npm install --save-dev vitest@4.0 @electric-sql/pglite',
+      '  npm install durable-integrations zod && npm install --save-dev vitest@4.0 @electric-sql/pglite@0.5',
       `  npx vitest run ${join(folder, 'acme-crm.test.ts')}`,
       `  import { AcmeCrmProvider } from '${path}'`,
       "  providers: { 'acme-crm': new AcmeCrmProvider({ id: process.env.ACME_CRM_CLIENT_ID ?? '', secret: process.env.ACME_CRM_CLIENT_SECRET }) },",
@@ -196,7 +196,7 @@ describe('what it says to install', () => {
 
   it.each([
     [['zod', '@electric-sql/pglite'], '  npm install durable-integrations && npm install --save-dev vitest@4.0'],
-    [['durable-integrations', 'zod'], '  npm install --save-dev vitest@4.0 @electric-sql/pglite'],
+    [['durable-integrations', 'zod'], '  npm install --save-dev vitest@4.0 @electric-sql/pglite@0.5'],
     [['vitest', '@electric-sql/pglite'], '  npm install durable-integrations zod'],
   ])('leaves out what is installed: %j', async (names, line) => {
     for (const name of names) await install(name)

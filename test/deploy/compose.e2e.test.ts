@@ -49,7 +49,29 @@ describe('docker-compose.yml', () => {
     expect(Object.keys(file.services).sort()).toEqual(
       ['postgres', 'temporal', 'temporal-namespace', 'temporal-schema', 'temporal-ui', GUARD, ...OURS].sort(),
     )
-    expect(file.secrets['encryption-keys']?.file).toMatch(/\/\.data\/encryption-keys$/)
+    expect(file.secrets['encryption-keys']?.file).toMatch(/\/\.keys\/encryption-keys$/)
+  })
+
+  // The key of `npm start` lies in .data, and that folder is deleted to begin with nothing.
+  it.each(['docs/deploying.md', '.env.example'])('takes the key file that %s makes once', async (page) => {
+    const folder = await mkdtemp(join(tmpdir(), 'key-file-'))
+    try {
+      const text = readFileSync(join(ROOT, page), 'utf8')
+      const [, makesFolder, makesKey] = /(mkdir -p \.keys)(?:; |\n)(.* > \.keys\/encryption-keys)$/m.exec(text) ?? []
+      const made = async (): Promise<string> => {
+        const { code, output } = await run('/bin/sh', ['-c', `${makesFolder}\n${makesKey}`], {
+          cwd: folder,
+          seconds: 30,
+        })
+        expect({ code, output }).toEqual({ code: 0, output: '' })
+        return readFileSync(join(folder, '.keys/encryption-keys'), 'utf8')
+      }
+      const first = await made()
+      expect(first).toMatch(/^k1:[\w+/]{43}=\n$/)
+      expect(await made()).toBe(first)
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
   })
 
   it.each([

@@ -91,8 +91,8 @@ it.each(STOCK)(
     const env = environmentOf(stockNode(join(folder, 'stock'), node, npm))
     const lines = new Set(PAGES_THAT_INSTALL.flatMap((page) => readPage(page).match(INSTALL_LINE) ?? []))
     expect([...lines].toSorted()).toEqual([
-      'npm install --save-dev vitest@4.0 @electric-sql/pglite',
-      'npm install --save-dev vitest@4.0 tsx @electric-sql/pglite',
+      'npm install --save-dev vitest@4.0 @electric-sql/pglite@0.5',
+      'npm install --save-dev vitest@4.0 tsx @electric-sql/pglite@0.5',
     ])
     for (const [index, line] of [...lines].entries()) {
       const cwd = join(folder, `project-${index}`)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { withheld } from '../../dev/environment.ts'
+import { inPlaceOfTheShells, withheld } from '../../dev/environment.ts'
 
 describe('what the processes of npm start get of its environment', () => {
   it('is what they read and what any process needs', () => {
@@ -22,5 +22,46 @@ describe('what the processes of npm start get of its environment', () => {
     ]
     const environment = Object.fromEntries([...needed, ...ours, ...others].map((name) => [name, 'x']))
     expect(withheld(environment)).toEqual(Object.fromEntries(others.map((name) => [name, undefined])))
+  })
+})
+
+describe('what they get in place of what the shell has for another deployment', () => {
+  const shell = {
+    TEMPORAL_ADDRESS: 'temporal.example:7233',
+    TEMPORAL_NAMESPACE: 'acme.a1b2c',
+    TEMPORAL_API_KEY: 'a-key',
+    TEMPORAL_TLS: 'true',
+    INTEGRATIONS_ENCRYPTION_KEYS: 'k1:x',
+    NODE_ENV: 'production',
+  }
+
+  it('says how to get into a server of its own, and nothing of the way into another one', () => {
+    expect(inPlaceOfTheShells(shell, true)).toMatchObject({
+      TEMPORAL_NAMESPACE: 'default',
+      TEMPORAL_API_KEY: '',
+      TEMPORAL_TLS: '',
+      TEMPORAL_TLS_CLIENT_CERT_PATH: '',
+    })
+  })
+
+  it('leaves the way into a server that was there, and its namespace', () => {
+    expect({ ...shell, ...inPlaceOfTheShells(shell, false) }).toMatchObject({
+      TEMPORAL_NAMESPACE: 'acme.a1b2c',
+      TEMPORAL_API_KEY: 'a-key',
+      TEMPORAL_TLS: 'true',
+    })
+    expect(inPlaceOfTheShells({ TEMPORAL_NAMESPACE: '' }, false).TEMPORAL_NAMESPACE).toBe('default')
+  })
+
+  it('has no second key, and is not production', () => {
+    expect(inPlaceOfTheShells(shell, true)).toMatchObject({ INTEGRATIONS_ENCRYPTION_KEYS: '', NODE_ENV: 'development' })
+    expect(inPlaceOfTheShells({ NODE_ENV: 'test' }, true).NODE_ENV).toBe('test')
+  })
+
+  it('names its tables and cache keys, also where they are the usual ones', () => {
+    expect(inPlaceOfTheShells({ INTEGRATIONS__TABLE_PREFIX: 'acme' }, true)).toMatchObject({
+      INTEGRATIONS__TABLE_PREFIX: 'acme',
+      INTEGRATIONS__CACHE_PREFIX: '',
+    })
   })
 })

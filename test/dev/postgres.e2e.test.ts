@@ -8,6 +8,7 @@ import postgres from 'postgres'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { LocalPostgres, LocalPostgresOptions } from '../../dev/postgres.ts'
 import { startLocalPostgres } from '../../dev/postgres.ts'
+import { removeDataFolder } from '../../dev/postgres-folder.ts'
 import type { ManagedProcess } from '../../dev/processes.ts'
 import { commandLineOf, isRunning, startProcess } from '../../dev/processes.ts'
 
@@ -167,6 +168,21 @@ describe('the embedded Postgres', () => {
     await mkdir(join(dataFolder, 'cluster.new-killed', 'data'), { recursive: true })
     await start()
     expect((await readdir(dataFolder)).filter((name) => name.startsWith('cluster'))).toEqual(['cluster'])
+  })
+
+  it("says where a root's data lies whose folder is closed to others, and removes it with the folder", async () => {
+    // `dataFolder` itself is its maker's alone.
+    const closed = join(dataFolder, 'postgres')
+    const lines: string[] = []
+    await (await start({ dataFolder: closed, log: (line) => lines.push(line) })).stop()
+    // Any other user runs Postgres himself, so that it gets there.
+    const isRoot = process.getuid?.() === 0
+    const place = isRoot ? readFileSync(join(closed, 'location'), 'utf8') : closed
+    const said = lines.filter((line) => line.includes('its data is kept in'))
+    expect(said).toEqual(isRoot ? [expect.stringMatching(new RegExp(`${place}$`))] : [])
+    expect(existsSync(join(place, 'cluster'))).toBe(true)
+    removeDataFolder(closed)
+    expect([existsSync(place), existsSync(closed)]).toEqual([false, false])
   })
 
   it('says what to do when the password is lost', async () => {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
 
@@ -21,5 +21,20 @@ describe('docs/dependencies.md', () => {
     expect(Object.values(packageJson.peerDependenciesMeta)).toSatisfy((all: { optional: boolean }[]) =>
       all.every(({ optional }) => optional),
     )
+  })
+
+  // With the next major of a peer npm would end with ERESOLVE.
+  it('has each page that installs a peer name the version that its range begins with', () => {
+    const root = new URL('../../', import.meta.url)
+    const docs = readdirSync(new URL('docs/', root), { recursive: true, encoding: 'utf8' })
+    const pages = ['README.md', ...docs.filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)]
+    const words = pages.flatMap((path) => {
+      const installed = readFileSync(new URL(path, root), 'utf8').match(/\bnpm\s+install [^`\n]*/g) ?? []
+      return installed.flatMap((line) => line.split(/\s+/))
+    })
+    const peers = Object.entries(packageJson.peerDependencies)
+    const named = words.filter((word) => peers.some(([name]) => word === name || word.startsWith(`${name}@`)))
+    const versions = peers.map(([name, range]) => `${name}@${/^\^(0\.\d+|\d+)/.exec(range)?.[1]}`)
+    expect([...new Set(named)].sort()).toEqual(versions.sort())
   })
 })

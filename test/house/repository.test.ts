@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
 /** What git ignores, and git itself. */
-const NOT_OURS = new Set(['node_modules', 'dist', '.data', '.git', 'coverage', '.env'])
+const NOT_OURS = new Set(['node_modules', 'dist', '.data', '.keys', '.git', 'coverage', '.env'])
 
 const BINARY = new Set(['.png', '.jpg', '.gif', '.ico', '.woff2', '.gz', '.bin'])
 

@@ -3,7 +3,10 @@ import { createServer } from 'node:net'
 import { afterEach, expect, it, vi } from 'vitest'
 import { closeClient, lazyClient } from '../../src/temporal/connection.ts'
 
-afterEach(() => vi.restoreAllMocks())
+afterEach(() => {
+  vi.restoreAllMocks()
+  vi.unstubAllEnvs()
+})
 
 it.each(['is still waited for', 'was aborted'])(
   'a client is closed for good although a call that %s waits to be tried again',
@@ -23,6 +26,27 @@ it.each(['is still waited for', 'was aborted'])(
     await failure
   },
 )
+
+it('a client connects to the server itself, whatever proxy the environment names', async () => {
+  const [server, proxy] = [await listening(), await listening()]
+  vi.stubEnv('grpc_proxy', `http://${proxy.address}`)
+  for (const name of ['no_grpc_proxy', 'no_proxy']) vi.stubEnv(name, '')
+  const client = lazyClient({ address: server.address })
+  // It fails: nothing there speaks gRPC.
+  client.workflowService.describeNamespace({ namespace: 'x' }).catch(() => {})
+  const asked = await Promise.race([server.asked.then(() => 'the server'), proxy.asked.then(() => 'the proxy')])
+  await closeClient(client)
+  for (const { close } of [server, proxy]) close()
+  expect(asked).toBe('the server')
+})
+
+/** Ends each connection as soon as it is made. */
+async function listening(): Promise<{ address: string; asked: Promise<unknown>; close(): void }> {
+  const server = createServer((socket) => void socket.destroy()).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  return { address: `127.0.0.1:${port}`, asked: once(server, 'connection'), close: () => void server.close() }
+}
 
 /** The SDK's next try, which it gives to a timer: here the test runs it. */
 function heldRetry(): Promise<() => void> {

@@ -214,6 +214,21 @@ describe('finding a Temporal server', () => {
     expect(lines.at(-1)).toMatch(/^the Temporal server was not downloaded: .*temporal\.download/s)
   })
 
+  it('lets Go fetch a newer Go, and keep what it fetches where a user without a home may write', async () => {
+    const [path, cache] = [await temporaryFolder(), await temporaryFolder()]
+    const script = `#!/bin/sh
+      if [ "$1" = version ]; then echo go version go1.21.0 test/test; exit; fi
+      if [ "$1" = env ]; then exit 1; fi
+      echo "$GOTOOLCHAIN $GOPATH $GOCACHE" > ${path}/said
+      echo '#!/bin/sh' > "$GOBIN/temporal"
+    `
+    await writeFile(join(path, 'go'), script, { mode: 0o755 })
+    const env = { PATH: path, XDG_CACHE_HOME: cache, HTTPS_PROXY: 'http://127.0.0.1:9', GOTOOLCHAIN: 'local' }
+    await findTemporalBinary({ env })
+    const kept = join(cache, 'durable-integrations')
+    expect(readFileSync(join(path, 'said'), 'utf8')).toBe(`auto ${kept}/go ${kept}/go-build\n`)
+  })
+
   it('says how long a build takes, and how far it is', async () => {
     const [path, cache] = [await temporaryFolder(), await temporaryFolder()]
     // In place of three minutes of a compiler: it ends when the test has seen how far it is.

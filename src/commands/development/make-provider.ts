@@ -163,7 +163,7 @@ function nextSteps(names: ProviderNames, parts: ReadonlySet<Part>, [provider = '
 
 const NEEDED = ['durable-integrations', 'zod']
 /** Not vitest 4.1: npm 10, which Node 20 and 22 bring, fails on its peers ("Cannot read properties of null"). */
-const NEEDED_BY_TESTS = ['vitest@4.0', '@electric-sql/pglite']
+const NEEDED_BY_TESTS = ['vitest@4.0', '@electric-sql/pglite@0.5']
 
 /** A line that installs what Node does not find from this file; none where it finds everything. */
 function installLine(file: string): string[] {

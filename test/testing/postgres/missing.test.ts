@@ -10,6 +10,6 @@ it('says what to install when the optional package is missing', async () => {
   const started = startPostgres({ clock: new ManualClock(), prefix: 'integration', schema: 'public' }, async () => {})
   await expect(started).rejects.toMatchObject({
     code: 'embedded_database_missing',
-    message: expect.stringContaining('npm install --save-dev @electric-sql/pglite'),
+    message: expect.stringContaining('npm install --save-dev @electric-sql/pglite@0.5'),
   })
 })
