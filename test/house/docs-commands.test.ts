@@ -37,6 +37,7 @@ const FOREIGN = new Set([
     'mkdir',
     'openssl',
     'pass',
+    'test',
   ],
   ...[
     'printf',
