@@ -1,6 +1,6 @@
 /** Pauses that last, as lines of a life. Rule: docs/behaviour/explain.md, "The life of a record". */
 import type { Framework } from '../framework/context.ts'
-import { streamsOf } from '../providers/streams.ts'
+import { declaredStreams } from '../syncs/due.ts'
 import { pauseOf, schedulePauseText } from '../syncs/pause-rules.ts'
 import { findSchedulePause, pauseActs } from '../syncs/standing-queries.ts'
 import type { LifeLine } from './life-lines.ts'
@@ -9,11 +9,10 @@ import { line, short } from './life-lines.ts'
 /** Of all syncs of an integration, of its streams, and of the Schedule that starts them. */
 export async function pausesOfIntegration(
   framework: Framework,
-  { id, provider: name }: { readonly id: number; readonly provider: string },
+  { id, provider }: { readonly id: number; readonly provider: string },
 ): Promise<LifeLine[]> {
-  const { db, tables, providers } = framework
-  const provider = providers.find(name)
-  const streams = (provider === null ? [] : streamsOf(provider)).filter((stream) => stream !== null)
+  const { db, tables } = framework
+  const streams = declaredStreams(framework).flatMap((each) => (each.provider === provider ? [each.stream] : []))
   const [acts, schedule] = await Promise.all([pauseActs(db, tables, [id], streams), findSchedulePause(framework)])
   const own = acts.get(id) ?? []
   const whole = pauseOf(own)
