@@ -22,7 +22,8 @@ export function withheld(environment: NodeJS.ProcessEnv): Record<string, undefin
  */
 export function inPlaceOfTheShells(shell: NodeJS.ProcessEnv, startsTemporal: boolean): Record<string, string> {
   const { NODE_ENV, TEMPORAL_NAMESPACE, INTEGRATIONS__TABLE_PREFIX, INTEGRATIONS__CACHE_PREFIX } = shell
-  const ofTemporal = [...OURS].filter((name) => name.startsWith('TEMPORAL_'))
+  // Only those that it has: to the `temporal` CLI an empty TEMPORAL_TLS_… still asks for TLS.
+  const ofTemporal = [...OURS].filter((name) => name.startsWith('TEMPORAL_') && shell[name] !== undefined)
   return {
     // Our key is in a file; both is a fault.
     INTEGRATIONS_ENCRYPTION_KEYS: '',

@@ -67,11 +67,12 @@ const UNREADABLE = [
 
 /**
  * A type that is imported without the word `type`, and `import` in a package of `"type": "commonjs"`, are syntax errors without a
- * code to a Node that strips types. One that the module itself throws comes again from jiti.
+ * code to a Node that strips types. Of an error that the module itself has thrown, the first line of the stack names no file.
  * https://nodejs.org/api/typescript.html#importing-types-without-type-keyword
  */
 function isUnreadable(error: unknown): boolean {
-  return error instanceof SyntaxError || UNREADABLE.includes((error as NodeJS.ErrnoException).code ?? '')
+  if (UNREADABLE.includes((error as NodeJS.ErrnoException).code ?? '')) return true
+  return error instanceof SyntaxError && /^(file:)?\/.*\.[cm]?ts:\d+$/.test(error.stack?.split('\n')[0] ?? '')
 }
 
 /** Natively where Node (or a loader such as tsx) reads the file; else by jiti, which reads TypeScript on any Node. */

@@ -136,8 +136,8 @@ function isCut({ answer: { retryAfterSeconds } }: Attempt, waitMs: number): bool
 
 /**
  * The reset of an exhausted quota. Where something remains, it is what the provider itself wants a throttled call to wait, if
- * that is too long to be slept through, and the reset at the latest: GitHub's secondary limit. What a call reports is not
- * trusted to be of its type.
+ * that is too long to be slept through: GitHub's secondary limit. Without a reset the quota is that of another resource, or
+ * not known. What a call reports is not trusted to be of its type.
  */
 function quietUntil(call: PlannedCall, attempt: Attempt): number | null {
   const { rateLimitRemaining, rateLimitResetAt, retryAfterSeconds } = attempt.answer
@@ -145,7 +145,7 @@ function quietUntil(call: PlannedCall, attempt: Attempt): number | null {
   if (Number.isNaN(at)) return null
   if (typeof rateLimitRemaining === 'number' && rateLimitRemaining <= 0) return at
   const waitMs = retryAfterSeconds === null ? longWaitMs(call, attempt) : null
-  return waitMs === null ? null : Math.min(at, call.framework.clock.now().getTime() + waitMs)
+  return waitMs === null ? null : call.framework.clock.now().getTime() + waitMs
 }
 
 function named(text: string): string {

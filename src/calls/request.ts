@@ -111,6 +111,7 @@ async function makeKeyedAttempts(call: PlannedCall, key: string, unkeyed: Around
   const ending = await makeAttempts(call, {
     async before() {
       await reservation.mayCall()
+      call.signal?.throwIfAborted()
       await unkeyed.before()
       // Once more, if the note took long: the turn lasts as long as an attempt and a second.
       await reservation.mayCall()

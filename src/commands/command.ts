@@ -102,9 +102,8 @@ export interface CommandContext extends HostlessContext {
    * @param integrationId null: on none
    * @param target default: the integration
    * @param detail one line that says more, without secrets
-   * @returns whether it could be written. Never throws
    */
-  note(integrationId: number | null, action: string, target?: string, detail?: string): Promise<boolean>
+  note(integrationId: number | null, action: string, target?: string, detail?: string): Promise<void>
 }
 
 /** Whose records an operation is about: what a limited token may do. */

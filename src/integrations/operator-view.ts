@@ -185,12 +185,11 @@ export function operatorView(framework: Framework) {
      * Writes a change that has been made into the audit, and into the logs of its integration. Never throws.
      *
      * @param integrationId null: it is about none, such as pruning
-     * @returns whether it could be written
      */
-    async note(integrationId: number | null, { token: by, ...act }: OperatorAct): Promise<boolean> {
+    async note(integrationId: number | null, { token: by, ...act }: OperatorAct): Promise<void> {
       try {
         await recordAct(db, tables, integrationId, { by, ...act })
-        if (integrationId === null) return true
+        if (integrationId === null) return
         await insertLog(db, tables, {
           integrationId,
           operation: 'operator',
@@ -199,14 +198,12 @@ export function operatorView(framework: Framework) {
           summary: `${act.action} by ${by}`,
           metadata: { token: by, ...act },
         })
-        return true
       } catch (error) {
         // The change is made, so this is no failure of it: its record goes into the log instead.
         logger.error(
           { token: by, ...act, event: 'operator.change_not_recorded', error: errorLine(error, 500) },
           "The record of an operator's change could not be written.",
         )
-        return false
       }
     },
 

@@ -40,6 +40,7 @@ beforeAll(async () => {
       plain: {},
       idempotent: { supportsIdempotency: true, idempotencyWindowSeconds: 600 } as never,
       insistent: { isRetryable: () => true, retryDelayMs: () => 0 } as never,
+      patient: { isRetryable: () => false, retryDelayMs: () => 900_000 } as never,
       // Counted from its first call: a fixed window might begin anew between two calls.
       once: { defaultRateLimit: () => RateLimit.perHour(1).sliding() } as never,
     },
@@ -125,6 +126,21 @@ describe('the stages', () => {
     }
     expect(await quietSecondsAfter('40')).toBeLessThan(600)
     expect(await quietSecondsAfter('86400')).toBeGreaterThan(2_000)
+  })
+
+  it.each([
+    [
+      'with a reset that is farther',
+      { 'x-ratelimit-remaining': '4000', 'x-ratelimit-reset': String(inSeconds(72_000)) },
+    ],
+    ['with a reset that is nearer', { 'x-ratelimit-remaining': '4000', 'x-ratelimit-reset': String(inSeconds(20)) }],
+  ])('wait as long as the provider itself names, if no attempt sleeps through it, %s', async (_, headers) => {
+    integration = await makeIntegration(test, 'patient')
+    await integration.request('things', 'POST', () => Promise.reject(http(429, headers))).catch(() => {})
+    const { suppressedUntil } = await integration.rateLimit()
+    const seconds = ((suppressedUntil?.getTime() ?? 0) - Date.now()) / 1_000
+    expect(seconds).toBeGreaterThan(880)
+    expect(seconds).toBeLessThan(910)
   })
 
   it('stop before an attempt that a refusal forbids: the refusal is thrown, the attempts before it have rows', async () => {

@@ -40,8 +40,10 @@ describe('what they get in place of what the shell has for another deployment', 
       TEMPORAL_NAMESPACE: 'default',
       TEMPORAL_API_KEY: '',
       TEMPORAL_TLS: '',
-      TEMPORAL_TLS_CLIENT_CERT_PATH: '',
     })
+    expect(Object.keys(inPlaceOfTheShells({}, true)).filter((name) => name.startsWith('TEMPORAL_'))).toEqual([
+      'TEMPORAL_NAMESPACE',
+    ])
   })
 
   it('leaves the way into a server that was there, and its namespace', () => {

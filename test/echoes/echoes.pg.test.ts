@@ -140,8 +140,13 @@ describe('an arrival', () => {
   })
 
   it('is judged by the newest of two writes under way, whichever is answered first', async () => {
-    const isAnswered = occasion()
-    const first = write('X1', { answered: () => isAnswered.happened })
+    const [isUnderWay, isAnswered] = [occasion(), occasion()]
+    const answered = () => {
+      isUnderWay.happen()
+      return isAnswered.happened
+    }
+    const first = write('X1', { answered })
+    await isUnderWay.happened
     await write('X2')
     isAnswered.happen()
     await first

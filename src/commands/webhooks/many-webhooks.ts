@@ -59,8 +59,8 @@ export async function notedCounts<Result>(
     })
   } finally {
     // Postgres is away: hundreds of lines would each wait for it, and the reason is told only after them.
-    for (const [id, count] of [...counts].sort(([a], [b]) => a - b))
-      if (!(await note(id, `${action} ${webhooks(count)}`))) break
+    // At once: where Postgres is away, each waits for it, and the reason is told only after them.
+    await Promise.all([...counts].map(([id, count]) => note(id, `${action} ${webhooks(count)}`)))
   }
 }
 

@@ -98,6 +98,19 @@ describe('every page', () => {
     for (const path of everyPath(plain)) expect(await dashboard.page(path)).toContain('<h1>')
   })
 
+  it.each([
+    ['/webhooks?event=x', true],
+    ['/webhooks?event=x&status=processed', true],
+    ['/webhooks?event=x&status=pending', false],
+    ['/webhooks?event=x&dismissed=true', false],
+    ['/webhooks?event=x&since=2026-01-01T00:00:00Z', false],
+    ['/sync-items?stream=x', true],
+    ['/sync-items?stream=x&waiting=true', false],
+    ['/sync-runs?stream=x', false],
+  ])('says of %s whether it looks through a day only: %s', async (path, isOfADay) => {
+    expect((await dashboard.page(path)).includes('Of 24 hours alone.')).toBe(isOfADay)
+  })
+
   it('leads to pages that are there', async () => {
     const links = new Set<string>()
     for (const path of everyPath(plain))

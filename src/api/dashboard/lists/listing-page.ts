@@ -62,13 +62,15 @@ async function listingPage<Row>(
     // What was stored until a moment does not grow.
     isLive: after === undefined && given.until === undefined,
     main: html`${filterForm(root, section, key, given)}
-${isOfADay(filter) ? html`<p>Of the last 24 hours. A time, or an integration, in the filter shows others.</p>` : NOTHING}
+${isOfADay(section, filter) ? html`<p>Of 24 hours alone. A time, or an integration, in the filter shows others.</p>` : NOTHING}
 ${
   data.length > 0
     ? buttons(
         reader,
         acts.flatMap((act) =>
-          fits(act.operation, filter) && !isOfADay(filter) ? [{ ...act, words: shared(act.operation, filter) }] : [],
+          fits(act.operation, filter) && !isOfADay(section, filter)
+            ? [{ ...act, words: shared(act.operation, filter) }]
+            : [],
         ),
       )
     : NOTHING
@@ -83,9 +85,17 @@ ${tableOf({
   })
 }
 
+/** Words of webhooks and of items that lead to rows of any time. */
+const OF_ANY_TIME = ['since', 'integration', 'delivery', 'run', 'made_up_for']
+const SETTLED = new Set(['processed', 'success', 'skipped'])
+
 /** Whether the list looks through a day only, as docs/behaviour/webhook-replay.md says: an act on all that fit would take older ones. */
-const isOfADay = ({ event, stream, since, integration, delivery, run, status }: Readonly<Record<string, string>>) =>
-  (event ?? stream) !== undefined && (since ?? integration ?? delivery ?? run) === undefined && status !== 'failed'
+function isOfADay(section: Section, filter: Readonly<Record<string, string>>): boolean {
+  const { event, stream, status, waiting, dismissed } = filter
+  const isOfAKind = (section === 'webhooks' || section === 'sync-items') && (event ?? stream) !== undefined
+  const isSettled = (status === undefined || SETTLED.has(status)) && waiting !== 'true' && dismissed !== 'true'
+  return isOfAKind && isSettled && !OF_ANY_TIME.some((word) => filter[word] !== undefined)
+}
 
 /** Whether an act means all that the filter finds: one that knows less of it would take more. */
 function fits(key: string, filter: Readonly<Record<string, string>>): boolean {

@@ -41,8 +41,8 @@ interface Mending {
  * id.
  */
 const syncIfItMends: Mending['acts'] = (words, _, remedy) =>
-  // Under `npm start` a command is `npm run cli -- …`.
-  remedy !== null && /^(integrations|npm run cli --) sync /.test(remedy)
+  // Under `npm start` a command begins with `npm run cli -- …`.
+  remedy !== null && / sync /.test(remedy)
     ? [{ operation: 'post /integrations/:id/sync', label: 'Sync now', words }]
     : []
 
