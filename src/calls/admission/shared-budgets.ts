@@ -136,7 +136,7 @@ class SharedBudget {
   #done = 0
   #inFlight = 0
   #usableUntil = 0
-  /** Quiets of this process that Postgres is being told of, and when it had been told of the last one. */
+  /** Quiets of this process that Postgres does not know yet, and when it knew the last one. */
   readonly #quiets = { untold: 0, toldAt: 0 }
   #calls = { startedAt: 0, now: 0, before: 0 }
   /** Null: none yet, or the last statement has failed. */
