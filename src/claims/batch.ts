@@ -3,14 +3,17 @@
  *
  * Rule: docs/behaviour/sync-items.md, "Batches".
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Logger } from '../framework/logger.ts'
 import { patiently } from '../framework/waiting.ts'
+import { SettlingLane } from './settling.ts'
 
 /** This long after the claim nothing new starts. Rows that have not started go back, so that no row ages in a slow batch. */
 export const START_WINDOW_MS = 30_000
-/** Outcomes are settled when this many are there, or this long after the first of them. */
-const SETTLE_ROWS = 50
+/** Outcomes are settled this long after the first of them at the latest. */
 const SETTLE_AFTER_MS = 100
+/** Handlers that wait for nothing would keep everything else in the process waiting until all of them have run. */
+const WORK_BETWEEN_TURNS_MS = 5
 
 export interface Batch<Row, Prepared, Outcome> {
   readonly rows: readonly Row[]
@@ -34,21 +37,23 @@ export interface Batch<Row, Prepared, Outcome> {
 export async function runBatch<Row, Prepared, Outcome>(batch: Batch<Row, Prepared, Outcome>): Promise<number> {
   const waiting = [...batch.rows]
   const unstarted: Row[] = []
-  const settler = new Settler(batch)
+  const settling = new SettlingLane<Outcome>(batch, SETTLE_AFTER_MS)
+  const turnIfDue = turnsAfter(WORK_BETWEEN_TURNS_MS)
   const mayStart = (): boolean => !batch.signal.aborted && performance.now() < batch.startBy
   const lane = async (): Promise<void> => {
     while (mayStart()) {
+      await turnIfDue()
       const row = waiting.shift()
       if (row === undefined) return
       const prepared = await preparedRow(batch, row)
       // The worker stops, or the database was away for too long: the row has not started, so it goes back.
       const outcome = prepared === null || !mayStart() ? null : await batch.run(row, prepared.value)
       if (outcome === null) unstarted.push(row)
-      else settler.add(outcome)
+      else settling.add(outcome)
     }
   }
   await Promise.all(Array.from({ length: Math.min(batch.concurrency, batch.rows.length) }, lane))
-  await settler.finish()
+  await settling.finish()
   unstarted.push(...waiting)
   if (unstarted.length > 0) await patiently('handing rows back', () => batch.handBack(unstarted), batch)
   return batch.rows.length - unstarted.length
@@ -66,37 +71,16 @@ async function preparedRow<Row, Prepared>(
   }
 }
 
-/** Collects outcomes and writes them in sets, one set at a time. */
-class Settler<Outcome> {
-  #pending: Outcome[] = []
-  #timer: NodeJS.Timeout | undefined
-  #writing: Promise<void> = Promise.resolve()
-  readonly #batch: Pick<Batch<never, never, Outcome>, 'settle' | 'signal' | 'logger'>
-
-  constructor(batch: Pick<Batch<never, never, Outcome>, 'settle' | 'signal' | 'logger'>) {
-    this.#batch = batch
-  }
-
-  add(outcome: Outcome): void {
-    this.#pending.push(outcome)
-    if (this.#pending.length >= SETTLE_ROWS) this.#flush()
-    else this.#timer ??= setTimeout(() => this.#flush(), SETTLE_AFTER_MS)
-  }
-
-  /** Writes what is left and waits for all of it. @throws the last error when the worker stopped before it was written */
-  async finish(): Promise<void> {
-    this.#flush()
-    await this.#writing
-  }
-
-  #flush(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    const outcomes = this.#pending
-    this.#pending = []
-    if (outcomes.length === 0) return
-    this.#writing = this.#writing.then(() => patiently('a settlement', () => this.#batch.settle(outcomes), this.#batch))
-    // finish() reports it; this only keeps a rejection that comes before from counting as unhandled.
-    this.#writing.catch(() => {})
+/** Gives the event loop a turn when this much time has passed since the one before; null: it has not. */
+function turnsAfter(ms: number): () => Promise<void> | null {
+  let due = performance.now() + ms
+  let turn: Promise<void> | null = null
+  return () => {
+    if (turn === null && performance.now() >= due)
+      turn = nextTurn().then(() => {
+        turn = null
+        due = performance.now() + ms
+      })
+    return turn
   }
 }

@@ -1,17 +1,18 @@
-/** Stores the outcomes of a pump. Rule: docs/behaviour/webhooks.md, "Settling". */
+/** Stores the outcomes of a pump or a batch. Rule: docs/behaviour/webhooks.md, "Settling". */
 import type { Logger } from '../framework/logger.ts'
 import { patiently } from '../framework/waiting.ts'
 
 const MAX_ROWS = 200
-/** Outcomes of an integration with a backlog gather for this time, or until there are this many. */
-const GATHER_MS = 20
+/** Outcomes that gather are stored once there are this many. */
 const GATHER_ROWS = 50
+/** Those of an integration with a backlog gather for this time at most. */
+const BACKLOG_GATHERS_MS = 20
 
 export interface SettlingOptions<Outcome> {
   /** Tried until it succeeds, or the signal is aborted. */
   settle(outcomes: readonly Outcome[]): Promise<void>
   /** They are stored, or could not be before the end. */
-  onSettled(outcomes: readonly Outcome[]): void
+  onSettled?(outcomes: readonly Outcome[]): void
   readonly signal: AbortSignal
   readonly logger: Logger
 }
@@ -51,16 +52,17 @@ export class Settling<Outcome> {
 }
 
 interface Lanes<Outcome> {
-  readonly quick: Lane<Outcome>
-  readonly gathering: Lane<Outcome>
+  readonly quick: SettlingLane<Outcome>
+  readonly gathering: SettlingLane<Outcome>
 }
 
 const lanes = <Outcome>(options: SettlingOptions<Outcome>): Lanes<Outcome> => ({
-  quick: new Lane(options, 0),
-  gathering: new Lane(options, GATHER_MS),
+  quick: new SettlingLane(options, 0),
+  gathering: new SettlingLane(options, BACKLOG_GATHERS_MS),
 })
 
-class Lane<Outcome> {
+/** One statement at a time: what ends while it runs goes with the next one. */
+export class SettlingLane<Outcome> {
   #pending: Outcome[] = []
   #writing: Promise<void> | null = null
   #failure: unknown
@@ -68,6 +70,7 @@ class Lane<Outcome> {
   readonly #options: SettlingOptions<Outcome>
   readonly #gatherMs: number
 
+  /** @param gatherMs outcomes gather for so long at most, or not at all: 0 */
   constructor(options: SettlingOptions<Outcome>, gatherMs: number) {
     this.#options = options
     this.#gatherMs = gatherMs
@@ -102,7 +105,7 @@ class Lane<Outcome> {
         // finish() tells it.
         this.#failure ??= error
       }
-      onSettled(outcomes)
+      onSettled?.(outcomes)
     }
     // Not by a `finally()` of its promise, which comes later: what is added until then would lie.
     this.#writing = null

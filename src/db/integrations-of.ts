@@ -2,6 +2,8 @@
 
 import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, sql } from 'drizzle-orm'
+import type { Page } from '../framework/list-filter.ts'
+import { newestFirst } from '../framework/list-filter.ts'
 import type { Database } from './client.ts'
 import type { IntegrationRow, Tables } from './schema/tables.ts'
 
@@ -67,10 +69,22 @@ export async function fewIntegrations(db: Database, tables: Tables, of: OfIntegr
 const OUT_OF_ORDER = 10_000
 
 /**
- * An id below which no row of this moment or later is, by the index of integration and time. A search along the ids ends there; it
- * would go on to the oldest row. Null: there is no such row.
+ * Rows of all integrations, newest first. A search along the ids ends where no row of `since` or later can be: it would go on to the
+ * oldest row. Undefined: there is no such end.
  */
-export async function firstIdSince(
+export async function* newestSince<Row extends { readonly id: number }>(
+  { db, tables }: { readonly db: Database; readonly tables: Tables },
+  rows: Tables['webhooks'] | Tables['syncItems'],
+  since: Date | undefined,
+  range: Parameters<typeof newestFirst>[1],
+  read: (page: Page, from: number | undefined) => PromiseLike<Row[]>,
+): AsyncGenerator<Row> {
+  const from = since === undefined ? undefined : await firstIdSince(db, tables, rows, since)
+  if (from !== null) yield* newestFirst((page) => read(page, from), range)
+}
+
+/** An id below which no row of this moment or later is, by the index of integration and time. Null: there is no such row. */
+async function firstIdSince(
   db: Database,
   { integrations }: Tables,
   rows: Tables['webhooks'] | Tables['syncItems'],

@@ -5,7 +5,7 @@ import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 
 import { storedSecrets } from '../credentials/integration-secrets.ts'
 import type { Database } from '../db/client.ts'
 import type { OfIntegration, OfIntegrations } from '../db/integrations-of.ts'
-import { belongsToThem, firstIdSince, integrationColumns } from '../db/integrations-of.ts'
+import { belongsToThem, integrationColumns, newestSince } from '../db/integrations-of.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { WebhookNotFound } from '../framework/errors.ts'
@@ -17,7 +17,6 @@ import {
   checkIds,
   checkPeriod,
   checkTexts,
-  newestFirst,
   searchedSince,
 } from '../framework/list-filter.ts'
 import { REDACTED, redactBody } from '../framework/redaction.ts'
@@ -73,20 +72,16 @@ export function listWebhooks(framework: Framework, filter: ListWebhooks = {}): A
   return webhooksOf(framework, which, { after, limit })
 }
 
-async function* webhooksOf(
+function webhooksOf(
   { db, tables, clock }: Framework,
   filter: WebhookFilter,
   range: Pick<ListWebhooks, 'after' | 'limit'>,
 ): AsyncGenerator<WebhookSummary> {
   const isOfOne = (filter.integration ?? filter.delivery) !== undefined
   const since = filter.since ?? (isSearched(filter) ? searchedSince(filter.until, clock.now()) : undefined)
-  if (isOfOne || since === undefined) {
-    yield* newestFirst((page) => pageOfWebhooks(db, tables, filter, page), range)
-    return
-  }
-  const from = await firstIdSince(db, tables, tables.webhooks, since)
-  if (from === null) return
-  yield* newestFirst((page) => pageOfWebhooks(db, tables, { ...filter, since }, page, from), range)
+  return newestSince({ db, tables }, tables.webhooks, isOfOne ? undefined : since, range, (page, from) =>
+    pageOfWebhooks(db, tables, { ...filter, since }, page, from),
+  )
 }
 
 /** Whether no index leads to the rows: of an event type, over all integrations, and in any status or one that most rows have. */

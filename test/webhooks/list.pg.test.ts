@@ -1,7 +1,7 @@
 /** Webhooks as they are listed, got by code, and shown to people. */
 import { and, desc } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { firstIdSince } from '../../src/db/integrations-of.ts'
+import { newestSince } from '../../src/db/integrations-of.ts'
 import type { WebhookRow } from '../../src/db/schema/tables.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { selected } from '../../src/webhooks/list.ts'
@@ -141,9 +141,19 @@ describe('a list by event type, of all integrations', () => {
     await made(50_001, '2040-05-31T23:59:59.900Z')
     const [late, first] = [await made(50_000, '2040-06-01T00:00:00.100Z'), await made(50_002, '2040-06-01T00:00:01Z')]
     const { db, tables } = test.framework
-    const from = (since: string) => firstIdSince(db, tables, tables.webhooks, new Date(since))
-    expect(await from('2040-06-01T00:00:00Z')).toBe(40_000)
-    expect(await from('2041-01-01T00:00:00Z')).toBeNull()
+    const ends = async (since?: string) => {
+      const asked: (number | undefined)[] = []
+      const none = (_: unknown, from: number | undefined) => {
+        asked.push(from)
+        return Promise.resolve([])
+      }
+      const moment = since === undefined ? undefined : new Date(since)
+      await newestSince({ db, tables }, tables.webhooks, moment, {}, none).next()
+      return asked
+    }
+    expect(await ends('2040-06-01T00:00:00Z')).toEqual([40_000])
+    expect(await ends('2041-01-01T00:00:00Z')).toEqual([])
+    expect(await ends()).toEqual([undefined])
     expect((await listed({ since: new Date('2040-06-01T00:00:00Z') })).map((row) => row.id)).toEqual([
       first.id,
       late.id,

@@ -4,7 +4,7 @@ import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 
 import { storedSecrets } from '../../credentials/integration-secrets.ts'
 import type { Database } from '../../db/client.ts'
 import type { OfIntegration } from '../../db/integrations-of.ts'
-import { belongsToThem, firstIdSince, integrationColumns } from '../../db/integrations-of.ts'
+import { belongsToThem, integrationColumns, newestSince } from '../../db/integrations-of.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { InvalidArgumentException, SyncItemNotFound } from '../../framework/errors.ts'
@@ -16,7 +16,6 @@ import {
   checkIds,
   checkPeriod,
   checkTexts,
-  newestFirst,
   searchedSince,
 } from '../../framework/list-filter.ts'
 import { REDACTED } from '../../framework/redaction.ts'
@@ -124,20 +123,16 @@ export function listSyncItems(framework: Framework, given: ListSyncItems = {}): 
   return syncItemsOf(framework, filter, { after, limit })
 }
 
-async function* syncItemsOf(
+function syncItemsOf(
   { db, tables, clock }: Framework,
   filter: SyncItemFilter,
   range: Pick<ListSyncItems, 'after' | 'limit'>,
 ): AsyncGenerator<SyncItemSummary> {
   const isOfOne = (filter.integrationId ?? filter.syncLogId) !== undefined
   const since = filter.since ?? (isSearched(filter) ? searchedSince(filter.until, clock.now()) : undefined)
-  if (isOfOne || since === undefined) {
-    yield* newestFirst((page) => pageOfSyncItems(db, tables, filter, page), range)
-    return
-  }
-  const from = await firstIdSince(db, tables, tables.syncItems, since)
-  if (from === null) return
-  yield* newestFirst((page) => pageOfSyncItems(db, tables, { ...filter, since }, page, from), range)
+  return newestSince({ db, tables }, tables.syncItems, isOfOne ? undefined : since, range, (page, from) =>
+    pageOfSyncItems(db, tables, { ...filter, since }, page, from),
+  )
 }
 
 /**
