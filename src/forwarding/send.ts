@@ -1,6 +1,6 @@
 /** One message to the host by HTTP. Rule: docs/behaviour/forwarding.md, "By HTTP". */
 import type { Framework } from '../framework/context.ts'
-import { ForwardFailed, NonRetryable } from '../framework/errors.ts'
+import { ForwardFailed, isIntegrationsError, NonRetryable } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { signStandardWebhook } from '../providers/signatures/standard-webhooks.ts'
 import type { ForwardTarget } from './target.ts'
@@ -45,13 +45,18 @@ export async function send(
     if (signal.aborted) throw signal.reason
     if (timeout.aborted)
       throw new ForwardFailed(host, `gave no answer within ${timeoutSeconds} s`, null, { cause: error })
-    throw new ForwardFailed(host, 'could not be reached', null, { cause: error })
+    throw new ForwardFailed(host, `could not be reached${reasonIn(error)}`, null, { cause: error })
   }
   const { status } = response
   if (response.ok) return { status: 'forwarded', code: status }
   if (status === GONE) throw new NonRetryable(`${host} answered ${status}: it does not take this message any more.`)
   const redirects = status >= 300 && status < 400 ? ', and redirects are not followed' : ''
   throw new ForwardFailed(host, `answered ${status}${redirects}`, retryAfterOf(response, sentAt))
+}
+
+/** Words of our own, such as those of the egress guard: they name no more than a host. Others may quote the URL. */
+function reasonIn(error: unknown): string {
+  return isIntegrationsError(error) ? `: ${error.message.replace(/\.$/, '')}` : ''
 }
 
 /** Each secret signs, so that a host may know the old one or the new one. */

@@ -53,7 +53,10 @@ export interface TestIntegrationsOptions extends Omit<IntegrationsOptions, 'data
    * Scripted, or played by a function.
    */
   readonly transport?: Transport
-  /** Lets `integration.request()` call out when nothing is faked. Default false: it throws UnexpectedRequest. */
+  /**
+   * Lets what nothing fakes call out: `integration.request()`, notifications, the doors of `handledBy`. Default false: each
+   * fails with UnexpectedRequest.
+   */
   readonly allowRequests?: boolean
 }
 
@@ -88,7 +91,7 @@ export interface TestIntegrations {
   deliver(request: Request, to?: Integration): Promise<Response>
   /** Runs the handlers of all webhooks that wait, once each, and the jobs of single ones that were started. */
   processWebhooks(): Promise<ProcessedWebhooks>
-  /** Tells queued listeners, and notification targets over the `transport` or else the network, what waits for them. */
+  /** Tells queued listeners, and notification targets over the `transport`, what waits for them. */
   deliverEvents(): Promise<DeliveredEvents>
   /**
    * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits. What an earlier run
@@ -174,14 +177,15 @@ export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrat
   }
   const fakes = new FakeRequests()
   const real = framework.request
+  const wire = transport ?? (allowRequests ? null : NO_WIRE)
   Object.assign(framework, {
     cache: memoryCache(clock),
     workflows: recordingStarters(starts, jobsInProcess(framework), (input) => retryItem(framework, clock, input)),
     temporal: NO_TEMPORAL,
     egress:
-      transport === undefined
+      wire === null
         ? framework.egress
-        : createEgress(options.egress, { openRoute: (rules) => transportRoute(rules, transport) }),
+        : createEgress(options.egress, { openRoute: (rules) => transportRoute(rules, wire) }),
     request: requestDoor(fakes, allowRequests || transport !== undefined ? real : null),
   } satisfies Partial<Framework>)
   const events = new RecordedEvents(framework.listeners)
@@ -256,6 +260,19 @@ export function clientOf(socket: () => Promise<unknown>): Sql {
     // An option that the driver's types lack: https://github.com/porsager/postgres#connection-details
     ...({ socket } as object),
   })
+}
+
+/** What goes past `integration.request()`, such as a message to a door of `handledBy`, must not leave a test either. */
+const NO_WIRE: Pick<Transport, 'fetch'> = {
+  async fetch(input, init) {
+    // The rest of a URL may be a secret.
+    const { origin } = new URL(input instanceof Request ? input.url : input)
+    throw new UnexpectedRequest(
+      init?.method ?? 'GET',
+      origin,
+      'Give createTestIntegrations() a `transport`, or `allowRequests: true` to call out.',
+    )
+  },
 }
 
 function requestDoor(fakes: FakeRequests, real: RequestDoor | null): RequestDoor {

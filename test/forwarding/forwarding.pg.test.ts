@@ -53,9 +53,10 @@ afterAll(() => {
   server.close()
 })
 
-async function open(handledBy: HandledBy, listed: readonly string[] = []) {
+async function open(handledBy: HandledBy, listed: readonly string[] = [], allowRequests = true) {
   const kit = await createTestIntegrations({
     handledBy,
+    allowRequests,
     egress: { allow: ['127.0.0.1'] },
     providers: {
       acme: {
@@ -165,8 +166,19 @@ describe('a delivery that is forwarded', () => {
     const { kit, integration } = await open(forwards({ url: 'http://10.0.0.1/hooks' }))
     expect(await deliver(kit, integration)).toMatchObject({
       status: 'failed',
-      error: expect.stringContaining('could not be reached'),
+      error: expect.stringContaining('could not be reached: The host "10.0.0.1" is not reached'),
     })
+  })
+
+  it('does not leave a test that gave no wire and allows no requests', async () => {
+    answer = ok
+    const { kit, integration } = await open(forwards(), ['ada'], false)
+    expect(await deliver(kit, integration)).toMatchObject({
+      status: 'failed',
+      error: expect.stringMatching(/Unexpected request POST http:\/\/127\.0\.0\.1:\d+\. .*`transport`.*allowRequests/),
+    })
+    expect((await kit.sync(integration)).items).toMatchObject([{ status: 'failed' }])
+    expect(arrived).toEqual([])
   })
 
   it('goes where the integration says, or nowhere', async () => {
