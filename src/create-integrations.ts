@@ -17,7 +17,7 @@ import { readPromise } from './claims/lease-queries.ts'
 import type { PumpedQueue } from './claims/pump-jobs.ts'
 import { EVENT_OUTBOX, WEBHOOK_INBOX } from './claims/pump-jobs.ts'
 import { InboxPromise } from './claims/pump-promise.ts'
-import { queueProblems } from './config/cross-checks.ts'
+import { unknownProviders } from './config/cross-checks.ts'
 import { attempt } from './config/faults.ts'
 import { collectConfig } from './config/load.ts'
 import { nameModel } from './config/model-names.ts'
@@ -744,8 +744,9 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     trackTransactions,
     migrate: () => migrate(target),
     async ready() {
-      const unknown = queueProblems(
+      const unknown = unknownProviders(
         config,
+        framework.handledBy,
         providers.entries().map(([key]) => key),
       )
       if (unknown.length > 0) throw new InvalidConfiguration(unknown)

@@ -94,12 +94,18 @@ export function providerProblems(
     .map((provider) => ({ key: `providers.${provider}`, expected, received: 'both' }))
 }
 
-/** Names in `sync.queues` must be providers. Judged when a process is ready: until then some may be registered. */
-export function queueProblems({ sync }: Config, providerKeys: readonly string[]): ConfigurationProblem[] {
+/** Keys of `sync.queues` and `handledBy` are providers. Judged when a process is ready: some are registered later. */
+export function unknownProviders(
+  { sync: { queues } }: Config,
+  handledBy: object,
+  providerKeys: readonly string[],
+): ConfigurationProblem[] {
   const expected = `a registered provider (${providerKeys.join(', ') || 'there is none'})`
-  return Object.keys(sync.queues)
-    .filter((name) => !providerKeys.includes(name))
-    .map((provider) => ({ key: `sync.queues.${provider}`, expected, received: shown(provider) }))
+  return Object.entries({ 'sync.queues': queues, handledBy }).flatMap(([key, byProvider]) =>
+    Object.keys(byProvider)
+      .filter((name) => !providerKeys.includes(name))
+      .map((provider) => ({ key: `${key}.${provider}`, expected, received: shown(provider) })),
+  )
 }
 
 export function middlewareProblems(config: Config, { middlewareNames }: Registered): ConfigurationProblem[] {

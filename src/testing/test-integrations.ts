@@ -54,8 +54,8 @@ export interface TestIntegrationsOptions extends Omit<IntegrationsOptions, 'data
    */
   readonly transport?: Transport
   /**
-   * Lets what nothing fakes call out: `integration.request()`, notifications, the doors of `handledBy`. Default false: each
-   * fails with UnexpectedRequest.
+   * Lets what nothing fakes call out: `integration.request()`, notifications, messages to URLs of `handledBy`.
+   * Default false: each fails as an UnexpectedRequest.
    */
   readonly allowRequests?: boolean
 }

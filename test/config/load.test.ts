@@ -512,12 +512,13 @@ describe('keys that depend on each other', () => {
 })
 
 describe('names that must be registered', () => {
-  it('are the providers of sync.queues, once a process is ready: they may be registered after the configuration is read', async () => {
+  it('are the providers of sync.queues and handledBy, once a process is ready: they may be registered after the configuration is read', async () => {
     const integrations = createIntegrations({
       database: 'postgres://nobody@localhost/none',
       encryptionKeys: encryptionKey('test'),
       providers: { stripe: {} },
       config: { sync: { queues: { stripe: 'fast', github: 'slow', githb: 'slow' } }, providers: { acme: {} } },
+      handledBy: { github: {}, acmee: { webhooks: { workflow: 'handle', taskQueue: 'py' } } },
     })
     integrations.register('github', {})
     const refused = await integrations.ready().catch((error: unknown) => error)
@@ -526,6 +527,7 @@ describe('names that must be registered', () => {
       code: 'invalid_configuration',
       problems: [
         { key: 'sync.queues.githb', expected: 'a registered provider (acme, stripe, github)', received: '"githb"' },
+        { key: 'handledBy.acmee', expected: 'a registered provider (acme, stripe, github)', received: '"acmee"' },
       ],
     })
   })
