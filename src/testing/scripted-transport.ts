@@ -59,11 +59,13 @@ export function scriptedTransport(replies: readonly ScriptedReply[]): ScriptedTr
     async fetch(input, init) {
       const request = new Request(input, init)
       request.signal.throwIfAborted()
-      const reply = replies[requests.length]
       const { method, headers } = request
-      const sent = { method, url: new URL(request.url), headers, body: await request.clone().text() }
+      const reply = replies[requests.length]
       if (reply === undefined) throw new RepliesUsedUp(`${method} ${request.url}`, replies.length, 'the transport')
+      const sent = { method, url: new URL(request.url), headers, body: '' }
+      // Takes its reply's place before the body is read: of two requests at once each has its own.
       requests.push(sent)
+      sent.body = await request.clone().text()
       if (reply === 'cut') throw connectionReset()
       if (reply === 'hang') return givenUp(request.signal)
       const answer = typeof reply === 'function' ? await reply(request) : reply

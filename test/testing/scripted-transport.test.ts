@@ -69,6 +69,14 @@ describe('a scripted transport', () => {
     await expect(fetch(URL_OF_A)).rejects.toMatchObject({ code: 'replies_used_up', request: `GET ${URL_OF_A}` })
   })
 
+  it('gives each of two requests at once a reply of its own', async () => {
+    const { fetch, requests, assertDone } = scriptedTransport([{ body: { n: 1 } }, { body: { n: 2 } }])
+    const both = await Promise.all([fetch(URL_OF_A, { method: 'POST', body: 'sent' }), fetch(URL_OF_A)])
+    expect(await Promise.all(both.map((answer) => answer.json()))).toEqual([{ n: 1 }, { n: 2 }])
+    expect(requests.map(({ body }) => body)).toEqual(['sent', ''])
+    assertDone()
+  })
+
   it('says which replies nobody asked for', async () => {
     const { fetch, assertDone } = scriptedTransport([{}, {}])
     await fetch(URL_OF_A)
