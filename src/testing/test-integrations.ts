@@ -13,6 +13,7 @@ import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { createApi } from '../api/app.ts'
 import { methodNamed, planCall } from '../calls/call.ts'
+import { refuseInsideTransaction } from '../calls/idempotency.ts'
 import type { Integrations, IntegrationsOptions } from '../create-integrations.ts'
 import { createIntegrations, partsOf } from '../create-integrations.ts'
 import { migrate } from '../db/apply-migrations.ts'
@@ -279,7 +280,8 @@ function requestDoor(fakes: FakeRequests, real: RequestDoor | null): RequestDoor
   return async (framework, outbound) => {
     if (fakes.isActive) {
       // A call that is refused before it is sent is refused here, too.
-      planCall(framework, outbound)
+      const { idempotencyKey } = planCall(framework, outbound)
+      if (idempotencyKey !== null) refuseInsideTransaction(idempotencyKey)
       return (await fakes.answer(outbound)) as never
     }
     if (real !== null) return real(framework, outbound)

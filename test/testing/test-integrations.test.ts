@@ -527,6 +527,15 @@ describe('a request', () => {
     fakes.stop()
   })
 
+  it('with a key inside a transaction is refused under fakes, too, as in production', async () => {
+    const fakes = kit.fakeRequests({ 'POST things': { n: 1 } })
+    const write = () => integration.request('things', 'POST', call, { idempotencyKey: 'k' })
+    await expect(kit.integrations.transaction(write)).rejects.toMatchObject({ code: 'idempotency_inside_transaction' })
+    fakes.assertNotRequested('POST things')
+    expect(await write()).toEqual({ n: 1 })
+    fakes.stop()
+  })
+
   it('goes through the real pipeline over a scripted transport, its row included', async () => {
     const transport = scriptedTransport([
       { status: 503, headers: { 'retry-after': '0' } },
