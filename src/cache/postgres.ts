@@ -72,6 +72,14 @@ export function postgresCache(db: Database | Transaction, tables: Tables, prefix
     async delete(key) {
       await db.delete(cache).where(and(eq(cache.key, full(key)), isValue))
     },
+    async deleteOf(keyPrefix, { limit, keepLocks }) {
+      const kept = keepLocks ? sql`and owner is null` : sql``
+      const rows = await db.execute(sql`
+        delete from ${cache} where key in (
+          select key from ${cache} where starts_with(key, ${full(keyPrefix)}) ${kept} limit ${limit}
+        ) returning 1`)
+      return rows.length
+    },
     acquire: (key, owner, ttlSeconds) => put(key, { value: null, owner, ttlSeconds }),
     async extend(key, owner, ttlSeconds) {
       const rows = await db

@@ -25,6 +25,8 @@ export interface CacheStore {
   take(key: string): Promise<Json | undefined>
   /** Removes a value; a lock stays. */
   delete(key: string): Promise<void>
+  /** Removes at most `limit` entries whose keys begin so, also locks unless they are to be kept. How many there were. */
+  deleteOf(keyPrefix: string, options: { readonly limit: number; readonly keepLocks: boolean }): Promise<number>
 
   /** Takes a lock that is free or whose time is over. False: it is held, maybe by this owner. */
   acquire(key: string, owner: string, ttlSeconds: number): Promise<boolean>

@@ -3,7 +3,7 @@ import type { SQL } from 'drizzle-orm'
 import { eq, sql } from 'drizzle-orm'
 import { integrationKey } from '../cache/integration-keys.ts'
 import { endLease } from '../calls/admission/call-state.ts'
-import type { Database, Transaction } from '../db/client.ts'
+import type { Database } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import { FAILURE_CLASSES } from '../db/schema/requests-table.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
@@ -175,22 +175,17 @@ function isBehind({ at }: Walk, { id, at: moment }: Position): SQL {
 
 /** Deletes the cache entries of an integration, chunk by chunk. @throws the reason why the command was given up */
 export async function clearCache(
-  { config, db, tables }: Framework,
+  { cache }: Framework,
   id: number,
   { keepLocks = false }: { keepLocks?: boolean } = {},
 ): Promise<number> {
-  const prefix = cachePrefix(config, id)
   let entries = 0
   for (let rows = CHUNK_ROWS; rows === CHUNK_ROWS; entries += rows) {
     throwIfGivenUp()
-    rows = await deleteCacheEntries(db, tables, { prefix, limit: CHUNK_ROWS, keepLocks })
+    rows = await cache.deleteOf(integrationKey(id, ''), { limit: CHUNK_ROWS, keepLocks })
   }
   throwIfGivenUp()
   return entries
-}
-
-function cachePrefix(config: Framework['config'], id: number): string {
-  return `${config.cache_prefix}:${integrationKey(id, '')}`
 }
 
 /**
@@ -243,20 +238,6 @@ async function storedStreams(db: Database, { streams }: Tables, integrationId: n
   return rows.map(({ stream }) => stream)
 }
 
-/** Deletes cache entries whose key begins so, at most `limit`; also locks, unless they are to be kept. */
-async function deleteCacheEntries(
-  db: Database | Transaction,
-  { cache }: Tables,
-  { prefix, limit, keepLocks }: { prefix: string; limit: number; keepLocks: boolean },
-): Promise<number> {
-  const kept = keepLocks ? sql`and owner is null` : sql``
-  const rows = await db.execute(sql`
-    delete from ${cache} where key in (
-      select key from ${cache} where starts_with(key, ${prefix}) ${kept} limit ${limit}
-    ) returning 1`)
-  return rows.length
-}
-
 /**
  * The row itself, with rows that came in meanwhile. The lock comes first: from then on a statement that would add a row for
  * this integration waits, and then fails on its foreign key.
@@ -264,7 +245,7 @@ async function deleteCacheEntries(
  * @returns deleted rows, by table; null when another caller has deleted the integration meanwhile
  */
 async function deleteRemainder(
-  { config, db, tables }: Framework,
+  { cache, db, tables }: Framework,
   integrationId: number,
   who: Pick<AuditedAct, 'by' | 'from'>,
 ): Promise<DeletedRows | null> {
@@ -277,11 +258,8 @@ async function deleteRemainder(
       )
       counts[name] = rows.length
     }
-    counts.cache = await deleteCacheEntries(tx, tables, {
-      prefix: cachePrefix(config, integrationId),
-      limit: 2 ** 31 - 1,
-      keepLocks: false,
-    })
+    const whole = { limit: 2 ** 31 - 1, keepLocks: false }
+    counts.cache = await cache.within(tx).deleteOf(integrationKey(integrationId, ''), whole)
     // While the row is there, which says what is deleted.
     await recordAct(tx, tables, integrationId, { ...who, action: 'delete', target: `integration:${integrationId}` })
     await tx.delete(tables.integrations).where(eq(tables.integrations.id, integrationId))

@@ -68,6 +68,13 @@ export function memoryCache(clock: Clock = systemClock): CacheStore {
     async delete(key) {
       if (living(key)?.owner === null) entries.delete(key)
     },
+    async deleteOf(keyPrefix, { limit, keepLocks }) {
+      const keys = [...entries]
+        .filter(([key, { owner }]) => key.startsWith(keyPrefix) && !(keepLocks && owner !== null))
+        .slice(0, limit)
+      for (const [key] of keys) entries.delete(key)
+      return keys.length
+    },
     async acquire(key, owner, ttlSeconds) {
       if (living(key) !== undefined) return false
       put(key, null, owner, ttlSeconds)

@@ -280,6 +280,21 @@ export function describeCacheStore(open: OpenStore, { propertyRuns = 100 } = {})
     })
   })
 
+  describe('keys that begin the same', () => {
+    it('are removed as many at a time as is said, with their locks or without', async () => {
+      const other = open(`deployment-${made}-other`, clock)
+      await other.set('of:1:a', 'theirs', null)
+      for (const key of ['of:1:a', 'of:1:b', 'of:1:%', 'of:12:a']) await store.set(key, key, null)
+      await store.acquire('of:1:lock', 'a', 60)
+      expect(await store.deleteOf('of:1:', { limit: 2, keepLocks: true })).toBe(2)
+      expect(await store.deleteOf('of:1:', { limit: 2, keepLocks: true })).toBe(1)
+      expect(await store.acquire('of:1:lock', 'b', 60)).toBe(false)
+      expect(await store.deleteOf('of:1:', { limit: 2, keepLocks: false })).toBe(1)
+      expect(await store.acquire('of:1:lock', 'b', 60)).toBe(true)
+      expect([await store.get('of:12:a'), await other.get('of:1:a')]).toEqual(['of:12:a', 'theirs'])
+    })
+  })
+
   describe('work under a lock', () => {
     const lock = { ttlSeconds: 60, waitSeconds: 10 }
 

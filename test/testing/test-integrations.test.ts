@@ -3,6 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
 import { integer, pgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { integrationKey } from '../../src/cache/integration-keys.ts'
+import { partsOf } from '../../src/create-integrations.ts'
 import { mappedTable, NonRetryable, NotYet, RateLimitExceededException } from '../../src/index.ts'
 import type { HandlesWebhooks, HasScheduledSync, SyncStream } from '../../src/providers/contracts.ts'
 import type { Integration, RequestOptions } from '../../src/providers/integration.ts'
@@ -224,6 +226,14 @@ describe('jobs', () => {
     expect(await kit.integrations.webhooks.reconcile()).toMatchObject({ integrations: 0, failed: 0 })
     expect(await kit.integrations.oauth.refresh()).toMatchObject({ checked: 0, failed: 0 })
   })
+})
+
+it.each(['erase', 'delete'] as const)('%s() takes the cached values of the integration along', async (act) => {
+  const { cache } = partsOf(kit.integrations).framework
+  const key = integrationKey(integration.id, 'identity')
+  await cache.set(key, { name: 'Ada' }, null)
+  expect(await kit.integrations[act](integration.id)).toMatchObject({ cache: 1 })
+  expect(await cache.get(key)).toBeUndefined()
 })
 
 it('a delivery by HEAD or GET has no body', async () => {
