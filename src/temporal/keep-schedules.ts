@@ -33,9 +33,12 @@ interface Timetable extends ReturnType<typeof sharedStart> {
   readonly name: string
   readonly timing: Timing
   readonly args: readonly unknown[]
-  /** With `schedules.enabled`; false: it is removed. */
+  /** With `schedules.enabled`. */
   readonly isWanted: boolean
 }
+
+/** Those that are wanted while a registered provider has a use for them. */
+const BY_PROVIDER: ReadonlySet<string> = new Set(['refresh-tokens', 'reconcile'])
 
 /** Every Schedule that this release knows, wanted or not. */
 function timetable(config: Config, { canReconcile, canRefreshTokens, syncsWithinMinute }: ScheduleNeeds): Timetable[] {
@@ -86,17 +89,18 @@ export function wantedSchedules(config: Config, needs: ScheduleNeeds): string[] 
 }
 
 /**
- * Creates what is missing, updates what differs, and removes ours that are not wanted: where the host keeps the timing
- * itself, or no provider has a use for it. Several workers may do it at the same moment.
+ * Creates what is missing, updates what differs, and removes ours that the configuration does not want. Several workers may do
+ * it at the same moment.
  *
- * A Schedule of a name that this release does not know stays: it may be a newer release's, whose workers run beside ours.
+ * A Schedule of a name that this release does not know stays: it may be a newer release's, whose workers run beside ours. So
+ * does one that no provider of this process has a use for: those workers have started, and would not create it again.
  */
 export async function ensureSchedules(client: Client, config: Config, needs: ScheduleNeeds): Promise<void> {
   const wanted = wantedSchedules(config, needs)
   for (const entry of timetable(config, needs)) {
     const id = scheduleId(config.cache_prefix, entry.name)
     if (!wanted.includes(entry.name)) {
-      await removeSchedule(client, id)
+      if (!config.schedules.enabled || !BY_PROVIDER.has(entry.name)) await removeSchedule(client, id)
       continue
     }
     const definition = definitionOf(entry)

@@ -212,8 +212,30 @@ describe('the Schedules', () => {
     await expect(scheduleOf(prefix, 'reconcile').describe()).rejects.toThrow(/not found/i)
     await ensureSchedules(client, config, RECONCILES)
     await scheduleOf(prefix, 'reconcile').describe()
+  })
+
+  it('stay where a worker has no provider for them, which may be an older one that starts again; --apply removes them', async () => {
+    const { prefix, config } = deployment()
+    const names = ['refresh-tokens', 'reconcile']
+    const both = { ...REFRESHES, canReconcile: () => true }
+    await ensureSchedules(client, config, both)
     await ensureSchedules(client, config, DOES_NOT)
-    await expect(scheduleOf(prefix, 'reconcile').describe()).rejects.toThrow(/not found/i)
+    for (const name of names) await scheduleOf(prefix, name).describe()
+    const where = { address: server.address, namespace: 'default' }
+    const isThere = (name: string) =>
+      scheduleOf(prefix, name)
+        .describe()
+        .then(() => true)
+        .catch(() => false)
+    const left = async () => {
+      await temporalInspection(() => client, config, where, DOES_NOT).applySchedules()
+      return Promise.all(names.map(isThere))
+    }
+    // The server lists with a delay.
+    await expect.poll(left, { timeout: 20_000 }).toEqual([false, false])
+    await ensureSchedules(client, config, both)
+    await ensureSchedules(client, { ...config, schedules: { ...config.schedules, enabled: false } }, both)
+    for (const name of names) await expect(scheduleOf(prefix, name).describe()).rejects.toThrow(/not found/i)
   })
 
   it('start the refresh of tokens every 10 minutes, while a provider is registered that has tokens', async () => {
@@ -235,8 +257,6 @@ describe('the Schedules', () => {
     })
     expect(refresh.policies).toMatchObject({ overlap: 'SKIP', catchupWindow: 60_000 })
     expect(scheduleDifferences(config, REFRESHES, 'refresh-tokens', refresh)).toEqual([])
-    await ensureSchedules(client, config, DOES_NOT)
-    await expect(scheduleOf(prefix, 'refresh-tokens').describe()).rejects.toThrow(/not found/i)
   })
 
   it('follow a changed configuration and keep an operator’s pause and note', async () => {
