@@ -97,7 +97,7 @@ export interface WorkflowStarters {
     integrationId: number,
   ): Promise<ProcessWebhookResult | 'already running'>
   /**
-   * Ends workflows whose task fails again and again; another one goes on with their rows.
+   * Ends workflows that do not go on by themselves; another one goes on with their rows.
    *
    * @param told called for each workflow that this call has ended
    * @throws BackendUnreachable
@@ -165,13 +165,15 @@ export interface ItemOwner {
   readonly provider: string
 }
 
-/** A workflow whose task fails again and again. */
+/** A workflow that does not go on by itself. */
 export interface WedgedWorkflow {
   readonly id: string
   readonly runId: string
   readonly type: ReplaceableWorkflow
   /** How often its task has been tried. */
   readonly attempts: number
+  /** Its task queue, if no worker polls it and the configuration does not name it. Null: its task fails again and again. */
+  readonly queue: string | null
 }
 
 /** A Schedule that we keep, as the server has it. */
@@ -207,7 +209,7 @@ export interface TemporalInspection {
   applySearchAttributes(): Promise<AppliedSearchAttributes>
   /** The task queues of this configuration, each with how it is polled. @throws BackendUnreachable */
   pollers(): Promise<readonly PolledQueue[]>
-  /** Workflows that do not go on, since their task fails again and again; rows say what is left to do. @throws BackendUnreachable */
+  /** Workflows that do not go on by themselves; rows say what is left to do. @throws BackendUnreachable */
   wedged(): Promise<readonly WedgedWorkflow[]>
   /** Whether the inbox of webhooks lives. @throws BackendUnreachable */
   isInboxRunning(): Promise<boolean>

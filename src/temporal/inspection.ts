@@ -151,7 +151,7 @@ export function temporalInspection(
       }
       return queues
     },
-    wedged: () => ask((asked) => wedgedLooks(prefix, MAX_WEDGED_LOOKED_AT)(asked), APPLY_TIMEOUT_MS),
+    wedged: () => ask((asked) => wedgedLooks(config, MAX_WEDGED_LOOKED_AT)(asked), APPLY_TIMEOUT_MS),
     isInboxRunning: () => isRunning(workflowId.webhookInbox(prefix)),
     isOutboxRunning: () => isRunning(workflowId.eventOutbox(prefix)),
     isIncidentFollowed: (integrationId) => isRunning(workflowId.incident(prefix, integrationId)),
@@ -246,7 +246,7 @@ export function temporalCommands(
     wakeInbox: () => wake('webhookInbox'),
     askInbox: () => askState(workflowId.webhookInbox(prefix)),
     terminate: (id) =>
-      `temporal workflow terminate ${at} --workflow-id ${shellWord(id)} --reason 'its task failed again and again'`,
+      `temporal workflow terminate ${at} --workflow-id ${shellWord(id)} --reason 'it does not go on'`,
     wakeOutbox: () => wake('eventOutbox'),
     askOutbox: () => askState(workflowId.eventOutbox(prefix)),
     followIncident: (integrationId) =>

@@ -84,7 +84,7 @@ export function temporalStarters(
   }: StarterOptions = {},
 ): WorkflowStarters {
   const prefix = config.cache_prefix
-  const lookForWedged = wedgedLooks(prefix)
+  const lookForWedged = wedgedLooks(config)
   const syncHandle = (of: SyncOf) => client().workflow.getHandle(workflowId.syncIntegration(prefix, of))
   const backfillHandle = (of: SyncOf) => client().workflow.getHandle(workflowId.backfillSync(prefix, of))
   const webhookQueue = taskQueue(prefix, config.webhook.queue)
@@ -298,17 +298,20 @@ export function temporalStarters(
 
     async replaceWedged(told) {
       const asked = client()
-      for (const { id, runId, type, attempts } of await answered(asked, () => lookForWedged(asked))) {
-        const reason = `its task failed ${attempts} times`
+      for (const { id, runId, type, attempts, queue } of await answered(asked, () => lookForWedged(asked))) {
+        const reason =
+          queue === null
+            ? `its task failed ${attempts} times`
+            : `no worker polls its task queue ${queue}, and the configuration does not name it`
         // This run alone: another caller may have ended it meanwhile, and a new run may have begun.
         const ended = answered(asked, () => asked.workflow.getHandle(id, runId).terminate(reason))
         if ((await unlessGone(ended)) === null) continue
         metrics.workflowReplaced(type)
         logger.error(
-          { event: 'workflow.replaced', workflow: id, run_id: runId, attempts },
-          'the task of a workflow failed again and again; it was terminated, and another one goes on with its rows',
+          { event: 'workflow.replaced', workflow: id, run_id: runId, attempts, reason },
+          'a workflow did not go on; it was terminated, and another one goes on with its rows',
         )
-        told({ workflow: id, attempts })
+        told({ workflow: id, attempts, ...(queue === null ? {} : { queue }) })
         if (type === WORKFLOW.webhookInbox) inbox.wake(0)
         if (type === WORKFLOW.eventOutbox) outbox.wake(0)
         // Its id ends with the integration's.

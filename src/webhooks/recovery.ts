@@ -106,7 +106,7 @@ async function replaceWedged({ workflows, logger }: Framework): Promise<Replaced
   } catch (error) {
     logger.warn(
       { event: 'workflow.not_checked', error: errorLine(error, 300) },
-      'workflows whose task fails again and again could not be looked for',
+      'workflows that do not go on could not be looked for',
     )
   }
   return replaced

@@ -27,12 +27,14 @@ export interface RecoverWebhooksResult {
   readonly replaced?: readonly ReplacedWorkflow[]
 }
 
-/** A workflow that recovery ended, since its task failed again and again; another one goes on with its rows. */
+/** A workflow that recovery ended, since it did not go on by itself; another one goes on with its rows. */
 export interface ReplacedWorkflow {
   /** Its id. */
   readonly workflow: string
   /** How often its task had been tried. */
   readonly attempts: number
+  /** Its task queue, where this was why: no worker polled it, and the configuration did not name it. */
+  readonly queue?: string
 }
 
 export interface ReconcileWebhooksInput {

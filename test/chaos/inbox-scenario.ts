@@ -164,7 +164,7 @@ export async function unhealthyTasks({
       await sleep(POLL_MS)
       failing = await failingTasks(client)
     }
-    const wedged = await wedgedLooks(integrations.config.cache_prefix)(client)
+    const wedged = await wedgedLooks(integrations.config)(client)
     return [
       ...failing,
       ...wedged.map((workflow) => `wedged: ${JSON.stringify(workflow)}`),

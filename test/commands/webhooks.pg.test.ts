@@ -441,6 +441,7 @@ describe('recover-webhooks', () => {
     const replaced = [
       { workflow: 'integrations:sync:7', attempts: 5 },
       { workflow: 'integrations:webhook-inbox', attempts: 12 },
+      { workflow: 'integrations:event-outbox', attempts: 1, queue: 'integrations-old' },
     ]
     recovery.mockResolvedValue({ processing: 1, pending: 0, failed: 0, replaced })
     expect((await run(['recover-webhooks', '--json'])).json()).toEqual({
@@ -453,6 +454,7 @@ describe('recover-webhooks', () => {
       [
         'Replaced the workflow integrations:sync:7, whose task had failed 5 times.',
         'Replaced the workflow integrations:webhook-inbox, whose task had failed 12 times.',
+        'Replaced the workflow integrations:event-outbox, whose task queue integrations-old no worker polled.',
         'Took up 1 that were processing for too long.\n',
       ].join('\n'),
     )

@@ -3,13 +3,19 @@ import type { Client } from '@temporalio/client'
 import { describe, expect, it } from 'vitest'
 import { wedgedLooks } from '../../src/temporal/wedged.ts'
 import { WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
+import { loadConfig } from '../support/load-config.ts'
 
 const PREFIX = 'integrations'
+const { config: CONFIG } = loadConfig({ optionProviderKeys: [], middlewareNames: [] })
 const NEWEST_AT = Date.parse('2031-06-01T12:00:00Z')
 const keeper = (integrationId: number): string => workflowId.webhookSubscription(PREFIX, integrationId)
 
 /** A Temporal where the workflow of each integration began a second before that of the next lower one. */
-function temporalOf(keepers: number, wedged: readonly number[]) {
+function temporalOf(
+  keepers: number,
+  wedged: readonly number[],
+  { queueOf = () => 'default', polled = [] }: { queueOf?: (id: string) => string; polled?: readonly string[] } = {},
+) {
   const described: string[] = []
   const all = Array.from({ length: keepers }, (_, at) => ({
     workflowId: keeper(at + 1),
@@ -24,17 +30,25 @@ function temporalOf(keepers: number, wedged: readonly number[]) {
       async describe() {
         described.push(id)
         const attempt = wedged.some((of) => keeper(of) === id) ? 5 : 1
-        return { type: WORKFLOW.webhookSubscription, runId: `run of ${id}`, raw: { pendingWorkflowTask: { attempt } } }
+        const taskQueue = `${PREFIX}-${queueOf(id)}`
+        const raw = { pendingWorkflowTask: { attempt } }
+        return { type: WORKFLOW.webhookSubscription, runId: `run of ${id}`, taskQueue, raw }
       },
     }),
   }
-  return { client: { workflow } as unknown as Client, described }
+  const workflowService = {
+    describeTaskQueue: async ({ taskQueue }: { taskQueue: { name: string } }) => ({
+      pollers: polled.includes(taskQueue.name) ? [{ identity: 'a worker' }] : [],
+    }),
+  }
+  const client = { workflow, workflowService, options: { namespace: 'default' } } as unknown as Client
+  return { client, described }
 }
 
 describe('looks at wedged workflows', () => {
   it('go on with the older ones where the last one ended, and begin again after the oldest', async () => {
     const { client } = temporalOf(250, [3, 250])
-    const look = wedgedLooks(PREFIX)
+    const look = wedgedLooks(CONFIG)
     const found = async () => (await look(client)).map(({ id }) => id)
     expect(await found()).toEqual([keeper(3)])
     expect(await found()).toEqual([keeper(250)])
@@ -43,7 +57,7 @@ describe('looks at wedged workflows', () => {
 
   it('always have the inbox and the outbox', async () => {
     const { client, described } = temporalOf(3, [])
-    const look = wedgedLooks(PREFIX, 2)
+    const look = wedgedLooks(CONFIG, 2)
     const shared = [workflowId.webhookInbox(PREFIX), workflowId.eventOutbox(PREFIX)]
     for (let n = 0; n < 2; n += 1) {
       await look(client)
@@ -51,9 +65,22 @@ describe('looks at wedged workflows', () => {
     }
   })
 
+  it('find those on a task queue that no worker polls, unless the configuration names it', async () => {
+    const queues = new Map([
+      [keeper(1), 'default'],
+      [keeper(2), 'old'],
+      [keeper(3), 'older'],
+    ])
+    const { client } = temporalOf(3, [], {
+      queueOf: (id) => queues.get(id) ?? 'default',
+      polled: [`${PREFIX}-older`],
+    })
+    expect(await wedgedLooks(CONFIG)(client)).toMatchObject([{ id: keeper(2), attempts: 1, queue: `${PREFIX}-old` }])
+  })
+
   it('take a page again that could not be looked at', async () => {
     const { client } = temporalOf(250, [3])
-    const look = wedgedLooks(PREFIX)
+    const look = wedgedLooks(CONFIG)
     const { getHandle } = client.workflow
     client.workflow.getHandle = () => {
       throw new Error('Temporal is away')

@@ -72,7 +72,7 @@ it.concurrent('a workflow whose task fails is named with its tries, terminated, 
     })
     const wedged = await worker.runUntil(
       vi.waitFor(async () => {
-        const found = await wedgedLooks(prefix)(client)
+        const found = await wedgedLooks(config)(client)
         expect(found).toHaveLength(2)
         return found
       }, UNTIL_WEDGED),
@@ -80,9 +80,10 @@ it.concurrent('a workflow whose task fails is named with its tries, terminated, 
     const runIdOf = async (id: string) => (await client.workflow.getHandle(id).describe()).runId
     const runIds = { [inbox]: await runIdOf(inbox), [incident]: await runIdOf(incident) }
     const attempts = expect.any(Number)
+    const reason = expect.stringMatching(/^its task failed \d+ times$/)
     expect(wedged).toEqual([
-      { id: incident, runId: runIds[incident], type: WORKFLOW.incident, attempts },
-      { id: inbox, runId: runIds[inbox], type: WORKFLOW.webhookInbox, attempts },
+      { id: incident, runId: runIds[incident], type: WORKFLOW.incident, attempts, queue: null },
+      { id: inbox, runId: runIds[inbox], type: WORKFLOW.webhookInbox, attempts, queue: null },
     ])
     // A command's recovery meets the Schedule's: both have found them, and one ends each.
     const replaced: ReplacedWorkflow[] = []
@@ -93,8 +94,8 @@ it.concurrent('a workflow whose task fails is named with its tries, terminated, 
       { workflow: inbox, attempts },
     ])
     expect(errors.sort((a, b) => String(a.workflow).localeCompare(String(b.workflow)))).toEqual([
-      { event: 'workflow.replaced', workflow: incident, run_id: runIds[incident], attempts },
-      { event: 'workflow.replaced', workflow: inbox, run_id: runIds[inbox], attempts },
+      { event: 'workflow.replaced', workflow: incident, run_id: runIds[incident], attempts, reason },
+      { event: 'workflow.replaced', workflow: inbox, run_id: runIds[inbox], attempts, reason },
     ])
     expect(sumsBy(readMetrics(await metrics.text(null, [])), 'workflows_replaced_total', 'workflow')).toEqual({
       [WORKFLOW.webhookInbox]: 1,
@@ -112,5 +113,46 @@ it.concurrent('a workflow whose task fails is named with its tries, terminated, 
   } finally {
     await starters.close()
     await connection.close()
+  }
+}, 180_000)
+
+it.concurrent('a workflow on a task queue that the configuration no longer names, and no worker polls, goes on where it does', async () => {
+  const prefix = `test-${randomBytes(4).toString('hex')}`
+  const configOf = (queue: string): Config =>
+    loadConfig({
+      config: { cache_prefix: prefix, webhook: { queue }, sync: { queue } },
+      optionProviderKeys: [],
+      middlewareNames: [],
+    }).config
+  const errors: Record<string, unknown>[] = []
+  const logger = {
+    debug() {},
+    info() {},
+    warn() {},
+    error: (fields: Record<string, unknown>) => void errors.push(fields),
+  }
+  const startersOf = (queue: string) => {
+    const own = lazyClient({ address: server.address })
+    return temporalStarters(() => own, configOf(queue), logger, prometheusMetrics({ byIntegration: false }))
+  }
+  const outbox = workflowId.eventOutbox(prefix)
+  const queueOf = async () => (await client.workflow.getHandle(outbox).describe()).taskQueue
+  const before = startersOf('before')
+  const after = startersOf('after')
+  try {
+    before.wakeOutbox()
+    await vi.waitFor(queueOf, UNTIL_WEDGED)
+    await before.replaceWedged(() => expect.unreachable('its own configuration names the queue'))
+    const replaced: ReplacedWorkflow[] = []
+    await after.replaceWedged((one) => replaced.push(one))
+    const queue = taskQueue(prefix, 'before')
+    expect(replaced).toEqual([{ workflow: outbox, attempts: expect.any(Number), queue }])
+    const reason = expect.stringContaining(queue)
+    expect(errors).toMatchObject([{ event: 'workflow.replaced', workflow: outbox, reason }])
+    await vi.waitFor(async () => expect(await queueOf()).toBe(taskQueue(prefix, 'after')), UNTIL_WEDGED)
+    await client.workflow.getHandle(outbox).terminate()
+  } finally {
+    await before.close()
+    await after.close()
   }
 }, 180_000)

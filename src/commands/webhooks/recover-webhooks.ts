@@ -5,7 +5,7 @@ import { all } from '../shapes.ts'
 
 const Recovered = z.object({
   ...all(z.int(), 'processing', 'pending', 'failed'),
-  replaced: z.array(z.object({ workflow: z.string(), attempts: z.int() })).optional(),
+  replaced: z.array(z.object({ workflow: z.string(), attempts: z.int(), queue: z.string().optional() })).optional(),
 })
 
 /** What the Schedule does every five minutes, now. */
@@ -21,8 +21,10 @@ export const recoverWebhooks = command({
   run: (context) => byWorker(context, context.integrations.webhooks.recover()),
   show({ processing, pending, failed, replaced = [] }) {
     const lines = [
-      ...replaced.map(
-        ({ workflow, attempts }) => `Replaced the workflow ${workflow}, whose task had failed ${attempts} times.`,
+      ...replaced.map(({ workflow, attempts, queue }) =>
+        queue === undefined
+          ? `Replaced the workflow ${workflow}, whose task had failed ${attempts} times.`
+          : `Replaced the workflow ${workflow}, whose task queue ${queue} no worker polled.`,
       ),
       processing > 0 && `Took up ${processing} that were processing for too long.`,
       pending > 0 && `Took up ${pending} that were pending for too long.`,

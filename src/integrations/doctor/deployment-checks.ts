@@ -182,13 +182,16 @@ const temporalWedged: Check = {
   async look({ temporal }) {
     const wedged = await temporal.wedged()
     return capped(
-      wedged.map(({ id, attempts }) =>
-        fault(
-          `The task of the workflow ${id} has been tried ${attempts} times and fails: it does not go on. Recovery, which looks each five minutes, replaces it; its last event says why.`,
+      wedged.map(({ id, attempts, queue }) => {
+        const recovery = 'it does not go on. Recovery, which looks each five minutes, replaces it'
+        return fault(
+          queue === null
+            ? `The task of the workflow ${id} has been tried ${attempts} times and fails: ${recovery}; its last event says why.`
+            : `The workflow ${id} is on the task queue ${queue}, which no worker polls and the configuration does not name: ${recovery}.`,
           temporal.commands.terminate(id),
-        ),
-      ),
-      'No workflow of ours fails again and again.',
+        )
+      }),
+      'No workflow of ours fails again and again, or is on a task queue that is not worked on any more.',
     )
   },
 }

@@ -629,12 +629,22 @@ describe('runs', () => {
   })
 
   it('of ours whose task fails again and again are a fault each, with the line that ends it', async () => {
-    temporal.wedged = [{ id: 'integrations:webhook-inbox', runId: 'r', type: 'webhookInbox', attempts: 7 }]
+    const inbox = { id: 'integrations:webhook-inbox', runId: 'r', type: 'webhookInbox', attempts: 7 } as const
+    temporal.wedged = [{ ...inbox, queue: null }]
     expect(await wrong()).toMatchObject([
       {
         check: 'temporal.wedged',
         status: 'fault',
         message: expect.stringContaining('integrations:webhook-inbox has been tried 7 times'),
+        remedy: expect.stringContaining('temporal workflow terminate'),
+      },
+    ])
+    temporal.wedged = [{ ...inbox, attempts: 1, queue: 'integrations-old' }]
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'temporal.wedged',
+        status: 'fault',
+        message: expect.stringContaining('integrations:webhook-inbox is on the task queue integrations-old, which no'),
         remedy: expect.stringContaining('temporal workflow terminate'),
       },
     ])
