@@ -243,11 +243,13 @@ describe('a group', () => {
       count: 2,
       ids,
       integrations: 2,
+      leftOut: 0,
       more: false,
     })
     expect(test.starts.itemJobs).toEqual([])
     expect(await acts()).toEqual([])
-    expect(await retry(group)).toEqual({ group, kind: 'item', retried: ids, refused: [], stopped: null, more: false })
+    const done = { group, kind: 'item', retried: ids, refused: [], stopped: null, leftOut: 0, more: false }
+    expect(await retry(group)).toEqual(done)
     expect(test.starts.itemJobs.map(({ itemId }) => itemId)).toEqual(ids)
     expect(await acts()).toEqual([
       ...ids.map((id) => `ada retry sync-item:${id}: with its group ${group}`),
@@ -279,13 +281,47 @@ describe('a group', () => {
     await expect(retry(group, { until: ago(2) })).rejects.toMatchObject({ code: 'record_not_found' })
   })
 
-  it('says what was refused, and goes on', async () => {
-    const outdated = await failedItem('x', { externalId: 'tk' })
-    await makeItem(test, await makeRun(test, ours.id), { externalId: 'tk', status: 'success', completedAt: ago(0) })
+  it('of items that failed in several runs is tried with the newest copy of each record', async () => {
+    await failedItem('x', { externalId: 'tk' })
+    await failedItem('x', { externalId: 'other', of: theirs })
+    const newest = await failedItem('x', { externalId: 'tk' })
+    const ofTheirs = await failedItem('x', { externalId: 'tk', of: theirs })
+    // Another error, another class: the newest copy of "other" is in no group of x, and another class is another record.
+    await failedItem('y', { externalId: 'other', of: theirs })
+    await failedItem('y', { externalId: 'tk', eventClass: 'test.other' })
+    const group = groupId('item', 'x')
+    expect((await groupsOf()).find((one) => one.group === group)).toMatchObject({ count: 4 })
+    const chosen = { leftOut: 2, more: false }
+    expect(await test.integrations.admin.previewRetryGroup(group)).toMatchObject({ count: 2, ...chosen })
+    expect(await retry(group)).toMatchObject({ retried: [newest.id, ofTheirs.id], refused: [], ...chosen })
+  })
+
+  it('leaves out items that a later run made up for, or without a payload, before it counts up to the limit', async () => {
+    for (const externalId of ['a', 'b', 'c']) await failedItem('x', { externalId })
+    await failedItem('x', { payload: null })
+    for (const [externalId, status] of [
+      ['a', 'success'],
+      ['b', 'skipped'],
+      ['c', 'pending'],
+    ] as const)
+      await makeItem(test, await makeRun(test, ours.id), { externalId, status, completedAt: ago(0) })
     const item = await failedItem('x')
+    const group = groupId('item', 'x')
+    expect(await retry(group, { limit: 2 })).toMatchObject({
+      retried: [item.id],
+      refused: [],
+      leftOut: 4,
+      more: false,
+    })
+  })
+
+  it('says what was refused, and goes on', async () => {
+    const held = await failedItem('x')
+    const item = await failedItem('x')
+    test.starts.runningItems.add(held.id)
     const { retried, refused } = await retry(groupId('item', 'x'))
     expect(retried).toEqual([item.id])
-    expect(refused).toMatchObject([{ id: outdated.id, code: 'sync_item_outdated' }])
+    expect(refused).toMatchObject([{ id: held.id, code: 'sync_item_not_failed' }])
   })
 
   it('ends when Temporal does not answer, and says how far it came', async () => {
