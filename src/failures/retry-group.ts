@@ -6,7 +6,7 @@ import { errorLine } from '../framework/logger.ts'
 import { noteActs } from '../observability/audit.ts'
 import { newestCopies } from '../syncs/items/item-queries.ts'
 import type { ChangedRow } from '../webhooks/bulk.ts'
-import { replayAmong } from '../webhooks/replay.ts'
+import { replayableAmong, replayAmong } from '../webhooks/replay.ts'
 import type { FailureKind } from './failure-rules.ts'
 import { isGroupId } from './failure-rules.ts'
 import type { FailureFilter, ScannedGroup } from './failures.ts'
@@ -33,7 +33,7 @@ export interface RetryGroupPreview {
   readonly ids: readonly number[]
   /** How many integrations have them. */
   readonly integrations: number
-  /** Items of the group that are not tried: a later run has a newer copy, or their payload is gone. */
+  /** Rows of the group that are not tried: an item with a newer copy in a later run, and any without a payload. */
   readonly leftOut: number
   /** The group has more rows than the limit lets through, those that are left out not counted. */
   readonly more: boolean
@@ -44,7 +44,7 @@ export interface RetriedGroup {
   readonly kind: Exclude<FailureKind, 'request'>
   /** Ids of the items whose retry was started, or of the webhooks that wait again. */
   readonly retried: readonly number[]
-  /** What was not taken, such as an item that another retry holds. */
+  /** What was not taken, such as an item that another retry holds, or a webhook that was dismissed meanwhile. */
   readonly refused: readonly { readonly id: number; readonly code: string; readonly message: string }[]
   /** Why it was broken off before the end; null: it was not. */
   readonly stopped: string | null
@@ -98,6 +98,9 @@ export async function retryGroup(
     if (kind === 'webhook') {
       const ids = rows.map(({ id }) => id)
       await replayAmong(framework, ids, (replayed) => retried.push(...replayed))
+      const waiting = new Set(retried.map(({ id }) => id))
+      for (const id of ids)
+        if (!waiting.has(id)) refused.push({ id, code: 'webhook_not_replayable', message: changedMeanwhile(id) })
     } else
       for (const row of rows)
         try {
@@ -173,11 +176,14 @@ async function rowsOfGroup(framework: Framework, group: string, { limit = DEFAUL
   }
 }
 
+const changedMeanwhile = (webhookId: number): string =>
+  `Webhook ${webhookId} was replayed, dismissed or erased meanwhile, or is being changed.`
+
 async function triable(
-  { db, tables }: Framework,
+  framework: Framework,
   kind: RetryGroupPreview['kind'],
   failures: ScannedGroup['failures'],
 ): Promise<ReadonlySet<number>> {
   const ids = failures.map(([id]) => id)
-  return kind === 'item' ? newestCopies(db, tables, ids) : new Set(ids)
+  return kind === 'item' ? newestCopies(framework.db, framework.tables, ids) : replayableAmong(framework, ids)
 }

@@ -263,14 +263,32 @@ describe('a group', () => {
     const webhook = await failedWebhook('no order 1')
     const erased = await failedWebhook('no order 2', { payload: '', headers: {} })
     const group = groupId('webhook', 'no order <n>')
-    expect(await retry(group)).toMatchObject({ kind: 'webhook', retried: [webhook.id] })
+    const done = { kind: 'webhook', retried: [webhook.id], refused: [], leftOut: 1 }
+    expect(await retry(group)).toMatchObject(done)
     expect(await webhookOf(test, webhook.id)).toMatchObject({ status: 'pending', error: null, replayAttempt: 6 })
     expect((await webhookOf(test, erased.id)).status).toBe('failed')
     expect(test.starts.wakes).toEqual(['arrived'])
     expect(await acts()).toEqual([
       `ada replay webhook:${webhook.id}: with its group ${group}`,
-      `ada retry-group failures:${group}: 1 of 2 webhooks: no order <n>`,
+      `ada retry-group failures:${group}: 1 of 1 webhooks: no order <n>`,
     ])
+  })
+
+  it('of webhooks gets past the erased ones, and says which ones were changed meanwhile', async () => {
+    for (let n = 0; n < 2; n += 1) await failedWebhook('x', { payload: '', headers: {} })
+    const held = await failedWebhook('x')
+    const webhook = await failedWebhook('x')
+    const group = groupId('webhook', 'x')
+    expect(await test.integrations.admin.previewRetryGroup(group)).toMatchObject({ count: 2, leftOut: 2 })
+    await test.sql.begin(async (sql) => {
+      await sql`select 1 from integration_webhooks where id = ${held.id} for update`
+      expect(await retry(group, { limit: 2 })).toMatchObject({
+        retried: [webhook.id],
+        refused: [{ id: held.id, code: 'webhook_not_replayable' }],
+        leftOut: 2,
+        more: false,
+      })
+    })
   })
 
   it('is retried up to a limit, within the filter', async () => {
@@ -286,7 +304,7 @@ describe('a group', () => {
     await failedItem('x', { externalId: 'other', of: theirs })
     const newest = await failedItem('x', { externalId: 'tk' })
     const ofTheirs = await failedItem('x', { externalId: 'tk', of: theirs })
-    // Another error, another class: the newest copy of "other" is in no group of x, and another class is another record.
+    // The newest copy of "other" is in no group of x; an item of another class is another record.
     await failedItem('y', { externalId: 'other', of: theirs })
     await failedItem('y', { externalId: 'tk', eventClass: 'test.other' })
     const group = groupId('item', 'x')
@@ -296,7 +314,7 @@ describe('a group', () => {
     expect(await retry(group)).toMatchObject({ retried: [newest.id, ofTheirs.id], refused: [], ...chosen })
   })
 
-  it('leaves out items that a later run made up for, or without a payload, before it counts up to the limit', async () => {
+  it('leaves out what a later run made up for, or has no payload, before it counts up to the limit', async () => {
     for (const externalId of ['a', 'b', 'c']) await failedItem('x', { externalId })
     await failedItem('x', { payload: null })
     for (const [externalId, status] of [

@@ -75,5 +75,5 @@ export const retry = command({
 
 /** None, where nothing is left out. */
 function leftOutWords(rows: number): string[] {
-  return rows === 0 ? [] : [`Left out: ${rows}. A later run has a newer copy of them, or their payload is gone.`]
+  return rows === 0 ? [] : [`Left out: ${rows}. Their payload is gone, or, of items, a later run has a newer copy.`]
 }
