@@ -95,7 +95,8 @@ export async function replayWebhooks(
 
 /** Those of these webhooks that are failed still, and not erased. */
 export async function replayableAmong({ db, tables }: Framework, ids: readonly number[]): Promise<ReadonlySet<number>> {
-  const rows = await db.select({ id: tables.webhooks.id }).from(tables.webhooks).where(and(...failedAmong(tables, ids)))
+  const areMeant = and(...failedAmong(tables, ids))
+  const rows = await db.select({ id: tables.webhooks.id }).from(tables.webhooks).where(areMeant)
   return new Set(rows.map(({ id }) => id))
 }
 
