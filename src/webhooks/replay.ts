@@ -1,6 +1,7 @@
 /** Running settled webhooks again: one at once, or many through the queue. Rule: docs/behaviour/webhook-replay.md. */
 
-import { and, inArray, sql } from 'drizzle-orm'
+import { and, sql } from 'drizzle-orm'
+import { bigints } from '../db/integrations-of.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, WebhookNotReplayable } from '../framework/errors.ts'
@@ -115,7 +116,7 @@ function failedAmong(tables: Tables, ids: readonly number[]) {
   return [
     ...selected(tables, { status: 'failed' }),
     isNotErased(tables.webhooks),
-    inArray(tables.webhooks.id, [...ids]),
+    sql`${tables.webhooks.id} = any(${bigints(ids)})`,
   ]
 }
 
