@@ -26,7 +26,7 @@ const ARROWS = {
   echoes: ['calls', 'incidents', 'integrations', 'observability', 'providers'],
   events: ['calls', 'claims', 'credentials', 'providers'],
   explain: ['calls', 'events', 'incidents', 'syncs'],
-  failures: ['observability', 'webhooks'],
+  failures: ['observability', 'syncs', 'webhooks'],
   forwarding: ['providers'],
   incidents: ['calls', 'events', 'integrations', 'observability'],
   integrations: [

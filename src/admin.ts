@@ -270,7 +270,7 @@ export interface IntegrationsAdmin {
     test(options?: { readonly target?: number }): Promise<readonly SentNotification[]>
     /** Of the outbox: what waits for a queued listener or a target, and what was given up. */
     status(options?: { readonly limit?: number }): Promise<OutboxStatus>
-    /** Gives what was given up in the last seven days another ten tries. @returns rows */
+    /** Gives what was given up in the last seven days another ten tries. @returns rows @throws StoredEventNotFound */
     retry(options?: { readonly eventId?: number }): Promise<number>
     /** Wakes the outbox if rows wait. @returns whether it did */
     wakePending(): Promise<boolean>

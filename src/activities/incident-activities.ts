@@ -1,6 +1,7 @@
 /** Failure rates, and an incident's life as its workflow sees it. Rules: docs/behaviour/failure-rates.md, docs/behaviour/incidents.md. */
 
 import { closeEndedLoops } from '../echoes/loops.ts'
+import { listeningBriefly } from '../events/listening-until.ts'
 import { wakePendingOutbox } from '../events/outbox.ts'
 import type { Framework } from '../framework/context.ts'
 import { evaluateFailureRates } from '../incidents/anomalies.ts'
@@ -28,7 +29,7 @@ export function incidentActivities(framework: Framework) {
      * workflows of webhook subscriptions whose look is late. Harmless to repeat.
      */
     async rewakeFollowers(): Promise<void> {
-      await closeEndedLoops(framework)
+      await listeningBriefly(() => closeEndedLoops(framework))
       const rewoken = await rewakeIncidents(framework)
       if (rewoken > 0)
         framework.logger.info({ event: 'incident.rewoken', integrations: rewoken }, 'told workflows of incidents again')

@@ -160,8 +160,9 @@ export class Listeners {
   }
 
   /**
-   * Tells the listeners of a framework event, awaited in order, inside an activity until its worker has to end. One that throws
-   * or takes longer is logged and disturbs nothing. It wakes the outbox where consumers are told later: the row is committed by now.
+   * Tells the listeners of a framework event, awaited in order: inside an activity until its worker has to end, inside a
+   * dispatch for 30 s. One that throws or takes longer is logged and disturbs nothing. It wakes the outbox where consumers
+   * are told later: the row is committed by now.
    */
   async emit<Name extends EventName>(name: Name, payload: IntegrationEvents[Name]): Promise<void> {
     if (this.isDurable(name)) this.#later.wake()
@@ -172,7 +173,7 @@ export class Listeners {
       const { name: listener } = registration
       integrationLogger({ logger: this.#logger }, payload.integration).warn(
         { event: 'listener.given_up', name, listener, told_again: heard === 'told again' },
-        'a listener had not ended when its worker had to; it is not waited for',
+        'a listener had not ended in time; it is not waited for',
       )
     }
   }

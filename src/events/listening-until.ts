@@ -1,6 +1,7 @@
 /**
- * How long listeners of framework events are waited for: each one to its end, or, inside an activity, until its worker has to end.
- * They are called all the same. Rule: docs/behaviour/workers.md, "The end of a worker".
+ * How long listeners of framework events are waited for: each one to its end, or, inside an activity, until its worker has to end, or,
+ * inside a dispatch, for 30 s. They are called all the same.
+ * Rules: docs/behaviour/workers.md, "The end of a worker"; docs/behaviour/sync-scheduling.md, "Dispatch".
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -15,11 +16,27 @@ interface Listening {
 /** `told again`: it was given up, and hears of the event once more. */
 export type Hearing = 'ended' | 'given up' | 'told again'
 
+/** Of all that one step of a dispatch tells. The next dispatch waits for it: no sync of any integration begins meanwhile. */
+const DISPATCH_LISTENING_MS = 30_000
+
 const listening = new AsyncLocalStorage<Listening>()
 
 /** Work whose events' listeners are waited for until `enough` is aborted, each for itself. */
 export function listeningUntil<T>(enough: AbortSignal, work: () => Promise<T>): Promise<T> {
   return listening.run({ enough, again: null }, work)
+}
+
+/** Work of a dispatch: its events' listeners are waited for 30 s, all together. */
+export async function listeningBriefly<T>(work: () => Promise<T>): Promise<T> {
+  const timeUp = new AbortController()
+  const timer = setTimeout(() => timeUp.abort(), DISPATCH_LISTENING_MS)
+  const current = listening.getStore()
+  const enough = current === undefined ? timeUp.signal : AbortSignal.any([current.enough, timeUp.signal])
+  try {
+    return await listening.run({ enough, again: null }, work)
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /** Work that tells all of its events again when `givenUp` was aborted, which a listener that is given up does, with the reason. */

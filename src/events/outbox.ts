@@ -1,12 +1,12 @@
 /** The outbox as an operator sees it. Rule: docs/behaviour/events.md, "Looking". */
 
 import type { SQL } from 'drizzle-orm'
-import { sql } from 'drizzle-orm'
+import { eq, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import { hasGivenUp } from '../db/schema/events-table.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { InvalidArgumentException } from '../framework/errors.ts'
+import { InvalidArgumentException, StoredEventNotFound } from '../framework/errors.ts'
 import { givenNowMs } from '../framework/logger.ts'
 import { hasDueEvents, momentOf } from './queries.ts'
 
@@ -42,7 +42,7 @@ export async function outboxStatus(
   return { ...(await countOutbox(db, tables)), givenUp: await listGivenUp(db, tables, limit) }
 }
 
-/** Gives what was given up in the last seven days another ten tries. @returns rows */
+/** Gives what was given up in the last seven days another ten tries. @returns rows @throws StoredEventNotFound */
 export async function retryGivenUp(
   { db, tables, clock, workflows }: Framework,
   { eventId }: { readonly eventId?: number } = {},
@@ -51,7 +51,13 @@ export async function retryGivenUp(
     throw new InvalidArgumentException('eventId', `the id of an event is allowed, ${eventId} was given`)
   const retried = await db.execute(forgetting(tables, { eventId: eventId ?? null, nowMs: givenNowMs({ clock }) }))
   if (retried.length > 0) workflows.wakeOutbox()
+  else if (eventId !== undefined) await requireEvent(db, tables, eventId)
   return retried.length
+}
+
+async function requireEvent(db: Database, { events }: Tables, id: number): Promise<void> {
+  const [row] = await db.select({ id: events.id }).from(events).where(eq(events.id, id))
+  if (row === undefined) throw new StoredEventNotFound(id)
 }
 
 /** Wakes the outbox if rows are due: a process that died had no time to do so. @returns whether rows are due */

@@ -4,8 +4,9 @@ import { InvalidArgumentException, isIntegrationsError, RecordNotFound } from '.
 import { checkIds, checkTexts } from '../framework/list-filter.ts'
 import { errorLine } from '../framework/logger.ts'
 import { noteActs } from '../observability/audit.ts'
+import { newestCopies } from '../syncs/items/item-queries.ts'
 import type { ChangedRow } from '../webhooks/bulk.ts'
-import { replayAmong } from '../webhooks/replay.ts'
+import { replayableAmong, replayAmong } from '../webhooks/replay.ts'
 import type { FailureKind } from './failure-rules.ts'
 import { isGroupId } from './failure-rules.ts'
 import type { FailureFilter, ScannedGroup } from './failures.ts'
@@ -32,7 +33,9 @@ export interface RetryGroupPreview {
   readonly ids: readonly number[]
   /** How many integrations have them. */
   readonly integrations: number
-  /** The group has more rows than the limit lets through. */
+  /** Rows of the group that are not tried: an item with a newer copy in a later run, and any without a payload. */
+  readonly leftOut: number
+  /** The group has more rows than the limit lets through, those that are left out not counted. */
   readonly more: boolean
 }
 
@@ -41,10 +44,12 @@ export interface RetriedGroup {
   readonly kind: Exclude<FailureKind, 'request'>
   /** Ids of the items whose retry was started, or of the webhooks that wait again. */
   readonly retried: readonly number[]
-  /** What was not taken, such as an item that a later run made up for. */
+  /** What was not taken, such as an item that another retry holds, or a webhook that was dismissed meanwhile. */
   readonly refused: readonly { readonly id: number; readonly code: string; readonly message: string }[]
   /** Why it was broken off before the end; null: it was not. */
   readonly stopped: string | null
+  /** As in {@link RetryGroupPreview}. */
+  readonly leftOut: number
   readonly more: boolean
 }
 
@@ -58,7 +63,7 @@ export async function previewRetryGroup(
   group: string,
   given: RetryGroup = {},
 ): Promise<RetryGroupPreview> {
-  const { kind, error, rows, more } = await rowsOfGroup(framework, group, given)
+  const { kind, error, rows, leftOut, more } = await rowsOfGroup(framework, group, given)
   return {
     group,
     kind,
@@ -66,6 +71,7 @@ export async function previewRetryGroup(
     count: rows.length,
     ids: rows.slice(0, PREVIEWED).map(({ id }) => id),
     integrations: new Set(rows.map(({ integrationId }) => integrationId)).size,
+    leftOut,
     more,
   }
 }
@@ -84,7 +90,7 @@ export async function retryGroup(
   startRetry: (itemId: number) => Promise<unknown>,
 ): Promise<RetriedGroup> {
   checkTexts({ by: by ?? '', from })
-  const { kind, error, rows, more } = await rowsOfGroup(framework, group, given)
+  const { kind, error, rows, leftOut, more } = await rowsOfGroup(framework, group, given)
   const retried: ChangedRow[] = []
   const refused: { id: number; code: string; message: string }[] = []
   let stopped: string | null = null
@@ -92,6 +98,9 @@ export async function retryGroup(
     if (kind === 'webhook') {
       const ids = rows.map(({ id }) => id)
       await replayAmong(framework, ids, (replayed) => retried.push(...replayed))
+      const waiting = new Set(retried.map(({ id }) => id))
+      for (const id of ids)
+        if (!waiting.has(id)) refused.push({ id, code: 'webhook_not_replayable', message: changedMeanwhile(id) })
     } else
       for (const row of rows)
         try {
@@ -110,7 +119,7 @@ export async function retryGroup(
     // Also where it was broken off: what was done by then is done.
     await noteRetries(framework, { by, from }, { group, kind, retried, whole: `${rows.length} ${kind}s: ${error}` })
   }
-  return { group, kind, retried: retried.map(({ id }) => id), refused, stopped, more }
+  return { group, kind, retried: retried.map(({ id }) => id), refused, stopped, leftOut, more }
 }
 
 async function noteRetries(
@@ -154,6 +163,27 @@ async function rowsOfGroup(framework: Framework, group: string, { limit = DEFAUL
       'group',
       'groups of items and webhooks are allowed; a request is sent again by the item or the webhook that it is part of',
     )
-  const rows = failures.map(([id, integrationId]): ChangedRow => ({ id, integrationId })).sort((a, b) => a.id - b.id)
-  return { kind, error, rows: rows.slice(0, limit), more: rows.length > limit }
+  // Before the limit: rows that can't be tried stay in the group, and would fill it at each call.
+  const tried = await triable(framework, kind, failures)
+  const rows = failures.flatMap(([id, integrationId]): ChangedRow[] => (tried.has(id) ? [{ id, integrationId }] : []))
+  rows.sort((a, b) => a.id - b.id)
+  return {
+    kind,
+    error,
+    rows: rows.slice(0, limit),
+    leftOut: failures.length - rows.length,
+    more: rows.length > limit,
+  }
+}
+
+const changedMeanwhile = (webhookId: number): string =>
+  `Webhook ${webhookId} was replayed, dismissed or erased meanwhile, or is being changed.`
+
+async function triable(
+  framework: Framework,
+  kind: RetryGroupPreview['kind'],
+  failures: ScannedGroup['failures'],
+): Promise<ReadonlySet<number>> {
+  const ids = failures.map(([id]) => id)
+  return kind === 'item' ? newestCopies(framework.db, framework.tables, ids) : replayableAmong(framework, ids)
 }

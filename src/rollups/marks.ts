@@ -32,7 +32,10 @@ export interface ChartMark {
 
 /** Of each kind the newest: more lines than that are no help. */
 const MOST_OF_A_KIND = 20
-/** Incidents that are looked at for it, newest first: one opens about when its id is drawn. */
+/**
+ * Incidents of one integration, or of all, that are looked at for it, newest first: one opens about when its id is drawn.
+ * Of a provider or an owner, all of the time are: the newest of all may be of others.
+ */
 const INCIDENTS_LOOKED_AT = 1_000
 
 /** Oldest first. @throws InvalidArgumentException */
@@ -50,7 +53,7 @@ export async function chartMarks(
       text: string
       integration: string | null
       incident: string | null
-    }>(statement(framework, filter, within)),
+    }>(statement(framework, filter, { within, since: momentOf(from.getTime()) })),
     releases(framework),
   ])
   const marks = rows.map(
@@ -77,7 +80,11 @@ export async function chartMarks(
   return [...marks, ...deployed].sort((a, b) => a.at.getTime() - b.at.getTime())
 }
 
-function statement(framework: Framework, filter: ChartFilter, within: (at: SQL) => SQL): SQL {
+function statement(
+  framework: Framework,
+  filter: ChartFilter,
+  { within, since }: { readonly within: (at: SQL) => SQL; readonly since: SQL },
+): SQL {
   const { incidents, integrations, audit, cache } = framework.tables
   const { provider, integrationId, owner } = filter
   const [before, after] = aroundCallStateId(framework)
@@ -90,11 +97,13 @@ function statement(framework: Framework, filter: ChartFilter, within: (at: SQL) 
     return conditions.length === 0 ? sql`true` : sql`(${sql.join(conditions, sql` and `)})`
   }
   const newest = (select: SQL, at: SQL): SQL => sql`(${select} order by ${at} desc limit ${MOST_OF_A_KIND})`
+  const ofOne = sql`where integration_id = ${integrationId} order by opened_at desc limit ${INCIDENTS_LOOKED_AT}`
+  const ofAll = sql`order by id desc limit ${INCIDENTS_LOOKED_AT}`
+  const ofTime = sql`where status = 'open' or (status = 'closed' and closed_at >= ${since})`
+  const looked = integrationId !== undefined ? ofOne : provider === undefined && owner === undefined ? ofAll : ofTime
   const known = sql`
     select n.*, i.provider, i.owner_type, i.owner_id from (
-      select id, integration_id, source, reason, opened_at, closed_at from ${incidents}
-      ${integrationId === undefined ? sql`` : sql`where integration_id = ${integrationId}`}
-      order by ${integrationId === undefined ? sql`id` : sql`opened_at`} desc limit ${INCIDENTS_LOOKED_AT}
+      select id, integration_id, source, reason, opened_at, closed_at from ${incidents} ${looked}
     ) n join ${integrations} i on i.id = n.integration_id`
   return sql`
     with known as materialized (select * from (${known}) known where ${ofRow(sql`known`)})

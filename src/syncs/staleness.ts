@@ -3,6 +3,7 @@
 import { announceChanges } from '../calls/call-events.ts'
 import type { Transaction } from '../db/client.ts'
 import { recordOwnedEvents } from '../events/durable-events.ts'
+import { listeningBriefly } from '../events/listening-until.ts'
 import type { Framework } from '../framework/context.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import type { IncidentCause, IncidentEvent } from '../incidents/queries.ts'
@@ -27,7 +28,8 @@ interface Crossed {
 
 /**
  * Sets and clears the markers, opens and closes the incidents and records the durable events: one transaction for each kind
- * of edge. The listeners are told once, after the commit; a process that dies in between leaves the rest of them untold.
+ * of edge. The listeners are told once, after the commit, and waited for 30 s; a process that dies in between leaves the
+ * rest of them untold.
  */
 export async function evaluateStaleSyncs(framework: Framework): Promise<Pick<DispatchResult, 'stale' | 'recovered'>> {
   const providers = [...declaredIntervals(framework)].map(([provider, minutes]) => ({
@@ -41,7 +43,10 @@ export async function evaluateStaleSyncs(framework: Framework): Promise<Pick<Dis
   const rule = { registered, providers, declared, staleAfterIntervals, limit: MAX_EDGES }
   const late = await becomeStale(framework, rule)
   const recovered = await recover(framework, rule)
-  return { stale: await announceLate(framework, late), recovered: await announceRecovered(framework, recovered) }
+  return listeningBriefly(async () => ({
+    stale: await announceLate(framework, late),
+    recovered: await announceRecovered(framework, recovered),
+  }))
 }
 
 type Rule = StalenessRule & { readonly registered: readonly string[]; readonly declared: readonly DeclaredStream[] }

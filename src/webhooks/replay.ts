@@ -1,6 +1,8 @@
 /** Running settled webhooks again: one at once, or many through the queue. Rule: docs/behaviour/webhook-replay.md. */
 
-import { inArray, sql } from 'drizzle-orm'
+import { and, sql } from 'drizzle-orm'
+import { bigints } from '../db/integrations-of.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, WebhookNotReplayable } from '../framework/errors.ts'
 import type { ChangedRow, Meant, OnChangedWebhooks, ReplayPreview } from './bulk.ts'
@@ -92,20 +94,30 @@ export async function replayWebhooks(
   return { replayed, integrations, span: changed.span, more: replayed === meant.limit && (await changed.areMore()) }
 }
 
-/** Replays those among these that are failed still. @param onRows takes the rows that wait again, as they do */
+/** Those of these webhooks that are failed still, and not erased. */
+export async function replayableAmong({ db, tables }: Framework, ids: readonly number[]): Promise<ReadonlySet<number>> {
+  const areMeant = and(...failedAmong(tables, ids))
+  const rows = await db.select({ id: tables.webhooks.id }).from(tables.webhooks).where(areMeant)
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Replays those among them that are so still. @param onRows takes the rows that wait again, as they do */
 export async function replayAmong(
   framework: Framework,
   ids: readonly number[],
   onRows: (rows: readonly ChangedRow[]) => void,
 ): Promise<void> {
-  const { tables } = framework
-  const conditions = [
+  const meant = { conditions: failedAmong(framework.tables, ids), limit: ids.length }
+  const { count } = await replayMeant(framework, meant, onRows)
+  framework.logger.info({ event: 'webhook.replayed', webhooks: count }, 'webhooks replayed')
+}
+
+function failedAmong(tables: Tables, ids: readonly number[]) {
+  return [
     ...selected(tables, { status: 'failed' }),
     isNotErased(tables.webhooks),
-    inArray(tables.webhooks.id, [...ids]),
+    sql`${tables.webhooks.id} = any(${bigints(ids)})`,
   ]
-  const { count } = await replayMeant(framework, { conditions, limit: ids.length }, onRows)
-  framework.logger.info({ event: 'webhook.replayed', webhooks: count }, 'webhooks replayed')
 }
 
 function replayMeant(framework: Framework, meant: Meant, onRows: (rows: readonly ChangedRow[]) => void = () => {}) {

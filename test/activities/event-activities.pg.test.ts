@@ -360,6 +360,8 @@ describe('the outbox as an operator sees it', () => {
     expect(await rowOf(one)).toMatchObject({ deliveredAt: expect.any(Date) })
     expect(await notifications.retry()).toBe(1)
     expect(await notifications.retry()).toBe(0)
+    expect(await notifications.retry({ eventId: held as number })).toBe(0)
+    await expect(notifications.retry({ eventId: 4_711_000 })).rejects.toMatchObject({ code: 'stored_event_not_found' })
     expect(test.starts.outboxWakes.count).toBe(wakes + 2)
     listen('ill', ({ reason }) => void heard.push(reason))
     await pump()

@@ -1,7 +1,7 @@
 /** Listeners of framework events that are told while their worker ends. */
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { Listeners } from '../../src/events/listeners.ts'
-import { listeningUntil, tellingAgain } from '../../src/events/listening-until.ts'
+import { listeningBriefly, listeningUntil, tellingAgain } from '../../src/events/listening-until.ts'
 import type { Logger } from '../../src/framework/logger.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 
@@ -72,6 +72,25 @@ describe('a listener that does not end', () => {
     await turn()
     expect(heard).toEqual(['first', 'hangs'])
     expect(lines).toEqual([])
+  })
+
+  it('is waited for 30 s in a dispatch, or until its worker has to end', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const told = listeningUntil(worker.signal, () => listeningBriefly(tell))
+      vi.advanceTimersByTime(29_999)
+      await turn()
+      expect(heard).toEqual(['first', 'hangs'])
+      vi.advanceTimersByTime(1)
+      await told
+      expect(heard).toEqual(['first', 'hangs', 'last'])
+      const again = listeningUntil(worker.signal, () => listeningBriefly(tell))
+      worker.abort(STOPS)
+      await again
+      expect(lines).toEqual([givenUp('hangs'), givenUp('hangs')])
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   it('is known to who tells again, and only to that work', async () => {

@@ -210,9 +210,9 @@ describe('notification targets', () => {
 
     ops.answer = (_request, response) => void response.end()
     const none = await runCommand(test.integrations, ['notifications', 'retry', '--event', '999999'])
-    expect(none).toMatchObject({ exitCode: 0, out: 'Nothing was given up within seven days.\n' })
+    expect(none).toMatchObject({ exitCode: 1, err: expect.stringContaining('no stored event with id 999999') })
     const retried = await runCommand(test.integrations, ['notifications', 'retry', '--json'])
-    expect(retried.json()).toEqual({ retried: 1 })
+    expect(retried.json()).toEqual({ retried: 1, status: null })
     const noted = await test.sql`select target from integration_audit where action = 'notifications retry'`
     expect([...noted]).toEqual([{ target: 'notifications' }])
     await deliver()
@@ -229,7 +229,9 @@ describe('notification targets', () => {
     await deliver()
     const [event] = await eventRows()
     const words = ['notifications', 'retry', '--event', String(event?.id), '--json']
-    expect((await runCommand(test.integrations, words)).json()).toEqual({ retried: 1 })
+    expect((await runCommand(test.integrations, words)).json()).toEqual({ retried: 1, status: 'waiting' })
+    const again = await runCommand(test.integrations, words.slice(0, -1))
+    expect(again).toMatchObject({ exitCode: 0, out: expect.stringContaining('this event, which is waiting,') })
     const told = await runCommand(test.integrations, ['explain', `event:${event?.id}`, '--json'])
     expect(told.json()).toMatchObject({
       lines: expect.arrayContaining([
@@ -268,8 +270,8 @@ describe('notification targets', () => {
       const ran = await runCommand(test.integrations, ['notifications', 'retry', '--json'])
       return ran.json() as { retried: number }
     }
-    expect(await retryAfter('7 days 1 minute')).toEqual({ retried: 0 })
-    expect(await retryAfter('6 days 23 hours')).toEqual({ retried: 1 })
+    expect(await retryAfter('7 days 1 minute')).toMatchObject({ retried: 0 })
+    expect(await retryAfter('6 days 23 hours')).toMatchObject({ retried: 1 })
     await deliver()
     expect(ops.received).toHaveLength(11)
     expect(new Set(ops.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1)

@@ -243,11 +243,13 @@ describe('a group', () => {
       count: 2,
       ids,
       integrations: 2,
+      leftOut: 0,
       more: false,
     })
     expect(test.starts.itemJobs).toEqual([])
     expect(await acts()).toEqual([])
-    expect(await retry(group)).toEqual({ group, kind: 'item', retried: ids, refused: [], stopped: null, more: false })
+    const done = { group, kind: 'item', retried: ids, refused: [], stopped: null, leftOut: 0, more: false }
+    expect(await retry(group)).toEqual(done)
     expect(test.starts.itemJobs.map(({ itemId }) => itemId)).toEqual(ids)
     expect(await acts()).toEqual([
       ...ids.map((id) => `ada retry sync-item:${id}: with its group ${group}`),
@@ -261,14 +263,32 @@ describe('a group', () => {
     const webhook = await failedWebhook('no order 1')
     const erased = await failedWebhook('no order 2', { payload: '', headers: {} })
     const group = groupId('webhook', 'no order <n>')
-    expect(await retry(group)).toMatchObject({ kind: 'webhook', retried: [webhook.id] })
+    const done = { kind: 'webhook', retried: [webhook.id], refused: [], leftOut: 1 }
+    expect(await retry(group)).toMatchObject(done)
     expect(await webhookOf(test, webhook.id)).toMatchObject({ status: 'pending', error: null, replayAttempt: 6 })
     expect((await webhookOf(test, erased.id)).status).toBe('failed')
     expect(test.starts.wakes).toEqual(['arrived'])
     expect(await acts()).toEqual([
       `ada replay webhook:${webhook.id}: with its group ${group}`,
-      `ada retry-group failures:${group}: 1 of 2 webhooks: no order <n>`,
+      `ada retry-group failures:${group}: 1 of 1 webhooks: no order <n>`,
     ])
+  })
+
+  it('of webhooks gets past the erased ones, and says which ones were changed meanwhile', async () => {
+    for (let n = 0; n < 2; n += 1) await failedWebhook('x', { payload: '', headers: {} })
+    const held = await failedWebhook('x')
+    const webhook = await failedWebhook('x')
+    const group = groupId('webhook', 'x')
+    expect(await test.integrations.admin.previewRetryGroup(group)).toMatchObject({ count: 2, leftOut: 2 })
+    await test.sql.begin(async (sql) => {
+      await sql`select 1 from integration_webhooks where id = ${held.id} for update`
+      expect(await retry(group, { limit: 2 })).toMatchObject({
+        retried: [webhook.id],
+        refused: [{ id: held.id, code: 'webhook_not_replayable' }],
+        leftOut: 2,
+        more: false,
+      })
+    })
   })
 
   it('is retried up to a limit, within the filter', async () => {
@@ -279,13 +299,47 @@ describe('a group', () => {
     await expect(retry(group, { until: ago(2) })).rejects.toMatchObject({ code: 'record_not_found' })
   })
 
-  it('says what was refused, and goes on', async () => {
-    const outdated = await failedItem('x', { externalId: 'tk' })
-    await makeItem(test, await makeRun(test, ours.id), { externalId: 'tk', status: 'success', completedAt: ago(0) })
+  it('of items that failed in several runs is tried with the newest copy of each record', async () => {
+    await failedItem('x', { externalId: 'tk' })
+    await failedItem('x', { externalId: 'other', of: theirs })
+    const newest = await failedItem('x', { externalId: 'tk' })
+    const ofTheirs = await failedItem('x', { externalId: 'tk', of: theirs })
+    // The newest copy of "other" is in no group of x; an item of another class is another record.
+    await failedItem('y', { externalId: 'other', of: theirs })
+    await failedItem('y', { externalId: 'tk', eventClass: 'test.other' })
+    const group = groupId('item', 'x')
+    expect((await groupsOf()).find((one) => one.group === group)).toMatchObject({ count: 4 })
+    const chosen = { leftOut: 2, more: false }
+    expect(await test.integrations.admin.previewRetryGroup(group)).toMatchObject({ count: 2, ...chosen })
+    expect(await retry(group)).toMatchObject({ retried: [newest.id, ofTheirs.id], refused: [], ...chosen })
+  })
+
+  it('leaves out what a later run made up for, or has no payload, before it counts up to the limit', async () => {
+    for (const externalId of ['a', 'b', 'c']) await failedItem('x', { externalId })
+    await failedItem('x', { payload: null })
+    for (const [externalId, status] of [
+      ['a', 'success'],
+      ['b', 'skipped'],
+      ['c', 'pending'],
+    ] as const)
+      await makeItem(test, await makeRun(test, ours.id), { externalId, status, completedAt: ago(0) })
     const item = await failedItem('x')
+    const group = groupId('item', 'x')
+    expect(await retry(group, { limit: 2 })).toMatchObject({
+      retried: [item.id],
+      refused: [],
+      leftOut: 4,
+      more: false,
+    })
+  })
+
+  it('says what was refused, and goes on', async () => {
+    const held = await failedItem('x')
+    const item = await failedItem('x')
+    test.starts.runningItems.add(held.id)
     const { retried, refused } = await retry(groupId('item', 'x'))
     expect(retried).toEqual([item.id])
-    expect(refused).toMatchObject([{ id: outdated.id, code: 'sync_item_outdated' }])
+    expect(refused).toMatchObject([{ id: held.id, code: 'sync_item_not_failed' }])
   })
 
   it('ends when Temporal does not answer, and says how far it came', async () => {

@@ -92,6 +92,7 @@ describe('the plans of charts', () => {
     ['the busiest of a month', () => charts().busiest({ window: '30d', by: 'failures' })],
     ['the busiest of a month by either', () => charts().busiest({ window: '30d', by: 'either' })],
     ['sparklines', () => charts().sparklines(Array.from({ length: 200 }, (_, n) => n + 1))],
+    ['marks of a provider', () => charts().marks({ from: new Date(0), to: new Date(), provider: 'acme' })],
     ['marks', () => charts().marks({ from: new Date(Date.now() - 30 * DAY_MS), to: new Date() })],
   ])('reads no large table as a whole for %s', async (_, work) => {
     const whole = await wholeTables(work)
@@ -148,6 +149,28 @@ describe('marks', () => {
       ...mine.slice(3),
     ])
     await test.sql`delete from integration_cache where key = 'integrations:releases'`
+  })
+
+  it('of a provider or an owner are not hidden by newer incidents of others, however many', async () => {
+    const owner = { type: 'shop', id: 2 }
+    const { id } = await makeIntegration(test, 'acme', { owner })
+    const other = await makeIntegration(test, 'other')
+    const from = new Date('2025-03-01T00:00:00Z')
+    const to = new Date('2025-04-01T00:00:00Z')
+    await test.sql.unsafe(`
+      insert into integration_incidents (integration_id, status, source, reason, peak_severity, opened_at, closed_at)
+      select ${id}, 'closed', 'circuit', 'threshold_reached', 'failing', '2025-02-20T00:00:00Z'::timestamptz, '2025-03-02T00:00:00Z'::timestamptz
+      union all
+      select ${id}, 'open', 'health', 'health_failing', 'failing', '2025-03-03T00:00:00Z', null
+      union all
+      select ${other.id}, 'closed', 'sync', 'sync_stale', 'failing', '2025-03-04T00:00:00Z', '2025-03-05T00:00:00Z'
+      from generate_series(1, 1001)`)
+    for (const filter of [{ provider: 'acme' }, { owner }, { provider: 'acme', owner, integrationId: id }])
+      expect((await test.integrations.admin.charts.marks({ from, to, ...filter })).map(({ kind }) => kind)).toEqual([
+        'incident closed',
+        'incident opened',
+      ])
+    await test.sql`delete from integrations where id in (${id}, ${other.id})`
   })
 
   it('has a deployment for each change of the release, not for each worker', async () => {

@@ -1,10 +1,11 @@
 /** Which integrations count as stale, and that each edge is told once. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { IntegrationEvents } from '../../src/events/events.ts'
 import { evaluateStaleSyncs } from '../../src/syncs/staleness.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { listen, testIntegrations } from '../support/integrations.ts'
+import { listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { syncProvider } from '../support/providers.ts'
 import { makeIntegration, setIntegration } from '../support/rows.ts'
 
@@ -145,6 +146,29 @@ it('a thousand at a time, the rest with the next evaluation', async () => {
   expect((await evaluateStaleSyncs(test.framework)).stale).toHaveLength(1_000)
   expect((await evaluateStaleSyncs(test.framework)).stale).toHaveLength(100)
   expect((await evaluateStaleSyncs(test.framework)).stale).toHaveLength(0)
+})
+
+it('waits 30 s for all listeners together: no sync begins before the dispatch ends', async () => {
+  const begun = occasion()
+  const told: number[] = []
+  listen(test, 'SyncBecameStale', ({ integration }: IntegrationEvents['SyncBecameStale']) => {
+    told.push(integration.id)
+    begun.happen()
+    return new Promise(() => {})
+  })
+  const ids = [(await makeIntegration(test, 'acme')).id, (await makeIntegration(test, 'acme')).id]
+  for (const id of ids) await setIntegration(test, id, { lastSyncedAt: LONG })
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  try {
+    const evaluated = evaluateStaleSyncs(test.framework)
+    await begun.happened
+    vi.advanceTimersByTime(30_000)
+    expect((await evaluated).stale).toHaveLength(2)
+  } finally {
+    vi.useRealTimers()
+  }
+  expect(told.sort((a, b) => a - b)).toEqual(ids)
+  expect(test.lines.filter(({ fields }) => fields.event === 'listener.given_up')).toHaveLength(2)
 })
 
 async function isMarked(id: number): Promise<boolean> {

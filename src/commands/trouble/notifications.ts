@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { STORED_EVENT_STATUSES } from '../../events/durable-event-rules.ts'
 import { table } from '../cli/table.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command, route } from '../command.ts'
@@ -28,7 +29,10 @@ const Status = z.object({
   oldest_at: moment.nullable(),
   given_up: z.array(GivenUp),
 })
-const Retried = z.object({ retried: z.int() })
+const Retried = z.object({
+  retried: z.int(),
+  status: z.enum(STORED_EVENT_STATUSES).nullable().describe('Of the event that was asked for; null: all were.'),
+})
 type Result = z.infer<typeof Sent>[] | z.infer<typeof Status> | z.infer<typeof Retried>
 
 export const notifications = command({
@@ -104,7 +108,7 @@ export const notifications = command({
   },
   show(result) {
     if ('retried' in result)
-      return result.retried === 0 ? NOTHING_GIVEN_UP : `Will be tried again by a worker: ${result.retried}.`
+      return result.retried === 0 ? notRetried(result.status) : `Will be tried again by a worker: ${result.retried}.`
     if ('given_up' in result) return statusText(result)
     if (result.length === 0) return 'There is no target to notify: notifications.targets is empty.'
     return table(
@@ -117,12 +121,19 @@ export const notifications = command({
 
 async function retried({ integrations, note }: CommandContext, event: number | undefined) {
   const retried = await integrations.admin.notifications.retry(event === undefined ? {} : { eventId: event })
-  if (retried === 0) return { retried }
-  // Noted with its integration, an act on one event is in the event's life.
   const one = event === undefined ? null : await integrations.admin.storedEvents.get(event)
+  const status = one?.status ?? null
+  if (retried === 0) return { retried, status }
+  // Noted with its integration, an act on one event is in the event's life.
   const acted = one === null ? 'notifications' : `event:${one.id}`
   await note(one?.integrationId ?? null, 'notifications retry', acted)
-  return { retried }
+  return { retried, status }
+}
+
+function notRetried(status: z.infer<typeof Retried>['status']): string {
+  return status === null
+    ? NOTHING_GIVEN_UP
+    : `Nothing of this event, which is ${status}, is tried again: only what was given up within seven days is, unless a worker is delivering the event right now.`
 }
 
 async function statusOf({ integrations, warn }: CommandContext, limit = DEFAULT_LIMIT) {

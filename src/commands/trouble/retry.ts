@@ -4,13 +4,22 @@ import { flag, optional, text, whole } from '../fields.ts'
 import { rowId } from '../shapes.ts'
 import { which } from './failures.ts'
 
-const Preview = z.looseObject({ group: z.string(), count: z.int(), ids: z.array(rowId), integrations: z.int() })
+const kind = z.enum(['item', 'webhook'])
+const Preview = z.looseObject({
+  group: z.string(),
+  kind,
+  count: z.int(),
+  ids: z.array(rowId),
+  integrations: z.int(),
+  left_out: z.int(),
+})
 const Retried = z.object({
   group: z.string(),
-  kind: z.enum(['item', 'webhook']),
+  kind,
   retried: z.array(rowId),
   refused: z.array(z.object({ id: rowId, code: z.string(), message: z.string() })),
   stopped: z.string().nullable(),
+  left_out: z.int(),
   more: z.boolean(),
 })
 
@@ -33,11 +42,12 @@ export const retry = command({
   routes: [{ method: 'post', path: '/failures/retry' }],
   async confirm({ integrations }, { group, integration, dryRun, ...filter }) {
     if (dryRun) return null
-    const { count, kind, error, ...of } = await integrations.admin.previewRetryGroup(group, {
+    const { count, kind, error, leftOut, ...of } = await integrations.admin.previewRetryGroup(group, {
       ...filter,
       integrationId: integration,
     })
-    return `Try ${count} ${kind}s of ${of.integrations} integrations again that failed with "${error}"?`
+    const question = `Try ${count} ${kind}s of ${of.integrations} integrations again that failed with "${error}"?`
+    return [...leftOutWords(leftOut), question].join(' ')
   },
   async run({ integrations, by, from }, { group, integration, dryRun, ...filter }) {
     const chosen = { ...filter, integrationId: integration }
@@ -51,8 +61,19 @@ export const retry = command({
           `Tried again: ${told.retried.length}.`,
           ...told.refused.map(({ id, message }) => `Not ${id}: ${message}`),
           ...(told.stopped === null ? [] : [`Broken off: ${told.stopped}`, 'The same call again does the rest.']),
+          ...leftOutWords(told.left_out),
           ...(told.more ? ['The group has more than the limit: 100, or what is given, 1,000 at most.'] : []),
         ].join('\n')
-      : `${told.count} would be tried again: ${told.ids.join(', ')}${told.count > told.ids.length ? ', …' : ''}.`,
+      : [
+          told.count === 0
+            ? 'None would be tried again.'
+            : `${told.count} would be tried again: ${told.ids.join(', ')}${told.count > told.ids.length ? ', …' : ''}.`,
+          ...leftOutWords(told.left_out),
+        ].join('\n'),
   hasFailed: (told) => 'retried' in told && (told.refused.length > 0 || told.stopped !== null),
 })
+
+/** None, where nothing is left out. */
+function leftOutWords(rows: number): string[] {
+  return rows === 0 ? [] : [`Left out: ${rows}. Their payload is gone, or, of items, a later run has a newer copy.`]
+}

@@ -1,8 +1,9 @@
 /** How sync items are claimed and settled. A claim is one statement; its docstring names the race it wins. Rule: docs/behaviour/sync-items.md. */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, inArray, isNull, or, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { ClaimedRows, Settlement } from '../../claims/claimed-rows.ts'
 import type { Database, Transaction } from '../../db/client.ts'
+import { bigints } from '../../db/integrations-of.ts'
 import { MAX_SMALLINT } from '../../db/schema/columns.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 import type { SyncItemRecord } from '../../events/events.ts'
@@ -147,6 +148,7 @@ function betweenRetries(syncItems: Tables['syncItems'], orLeftBehind: boolean) {
 const MAKING_UP = sql.raw("('success', 'skipped')")
 /** Statuses of a later item that forbid the retry of an older one: the later item wrote newer data, or is about to. */
 const OUTDATING = sql.raw("('success', 'skipped', 'pending', 'processing')")
+const ANY = sql.raw("('success', 'skipped', 'pending', 'processing', 'failed')")
 
 /**
  * A column of the newest later item of the same class and external id, among those of certain statuses; null: there is none. As a
@@ -164,6 +166,28 @@ function newerCopy(syncItems: Tables['syncItems'], statuses: SQL, column: 'id' |
 /** The later item that made up for a failed one; null: none did. */
 export function madeUpForBy(syncItems: Tables['syncItems']): SQL<number | null> {
   return sql<number | null>`${newerCopy(syncItems, MAKING_UP, 'id')}`.mapWith(Number)
+}
+
+/**
+ * Those of these items that a retry of many takes: the newest copy of their record, with a payload. Of two failed copies, only the
+ * newer one makes up for the other; retried together, the older one could end last.
+ */
+export async function newestCopies(
+  db: Database,
+  { syncItems }: Tables,
+  ids: readonly number[],
+): Promise<ReadonlySet<number>> {
+  const rows = await db
+    .select({ id: syncItems.id })
+    .from(syncItems)
+    .where(
+      and(
+        sql`${syncItems.id} = any(${bigints(ids)})`,
+        isNotNull(syncItems.payload),
+        sql`${newerCopy(syncItems, ANY, 'id')} is null`,
+      ),
+    )
+  return new Set(rows.map(({ id }) => id))
 }
 
 /** The newest later item of the same class and external id that a retry of this one would cross; null: none. */

@@ -268,9 +268,9 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     title: 'Try again what was given up',
     label: 'Try again',
     isOneClick: true,
-    said: ({ retried }) =>
+    said: ({ retried, status }) =>
       retried === 0
-        ? 'Nothing was given up within seven days.'
+        ? `Nothing${status === null ? '' : ' of this event'} was given up within seven days.`
         : `${n(retried, 'delivery', 'deliveries')} will be tried again by a worker.`,
   },
   'post /tokens': { title: 'Make an operator token', label: 'New token', isShownHere: true },
