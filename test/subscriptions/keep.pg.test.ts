@@ -389,6 +389,43 @@ describe('a look', () => {
     expect(live()).toHaveLength(1)
     await slow.close()
   })
+
+  it.each<[string, 'answer lost' | undefined]>([
+    ['answered', undefined],
+    ['not answered', 'answer lost'],
+  ])('of an earlier claim that renews behind a later one has the secret told once more (%s)', async (_, fault) => {
+    const integration = await make()
+    await test.integrations.webhooks.register(integration.id)
+    const rotate = () => test.integrations.webhooks.rotateSecret(integration.id)
+    let isFirst = true
+    const slow = testIntegrations(database.url, {
+      ...options,
+      providers: {
+        acme: subscribingProvider({
+          async renewWebhookSubscription(one, subscription, wanted) {
+            // The call waits for the provider's limit; meanwhile a person rotates, and looks.
+            if (isFirst) {
+              isFirst = false
+              await rotate()
+              expect(await look(integration)).toMatchObject({ did: 'renewed' })
+              if (fault !== undefined) server.faults.push({ method: 'PATCH', fault })
+            }
+            return subscribingProvider().renewWebhookSubscription(one, subscription, wanted)
+          },
+        }),
+      },
+    })
+    await rotate()
+    expect(await keepSubscription(slow.framework, integration.id, new AbortController().signal)).toBeNull()
+    expect(slow.starts.subscriptions).toEqual([integration.id])
+    expect(await test.integrations.webhooks.subscription(integration.id)).toMatchObject({ nextCheckAt: clock.now() })
+    const { webhook_secret: present } = (await test.integrations.get(integration.id)).credentialsArray()
+    expect(live().map(({ secret }) => secret)).not.toEqual([present])
+    expect(await look(integration)).toMatchObject({ did: 'renewed' })
+    expect(live().map(({ secret }) => secret)).toEqual([present])
+    expect(await look(integration)).toMatchObject({ did: 'nothing' })
+    await slow.close()
+  })
 })
 
 describe('switching off', () => {
