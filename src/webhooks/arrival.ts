@@ -449,9 +449,11 @@ function handshakeFailed(framework: Framework, { provider, integrationId }: Deli
 /** Logs nothing of what was sent: the sender is unknown. */
 function noteRefusal(framework: Framework, { provider, integrationId }: Delivery, reason: RefusalReason): void {
   deskOf(framework).warnings.warn(
-    `refused ${integrationId ?? provider} ${reason}`,
-    () => ({ event: 'webhook.refused', provider, integration: integrationId, reason }),
+    // Not by the reason: a forger chooses it.
+    `refused ${integrationId ?? provider}`,
+    () => ({ event: 'webhook.refused', provider, integration: integrationId }),
     'deliveries were refused: their signature is missing or does not match',
+    reason,
   )
 }
 
