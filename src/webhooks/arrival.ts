@@ -405,7 +405,7 @@ function wantedOf(
     lenient(framework, () => wants(provider, integration, type, ask)) !== false
   if (parts === undefined) return isWanted(row.eventType, () => request) ? row : null
   const wanted = parts.filter((part) => isWanted(part.eventType, () => partRequest(request, part)))
-  return wanted.length === 0 ? null : { ...row, parts: wanted }
+  return wanted.length === 0 ? null : { ...row, parts: wanted, partsBrought: parts.length }
 }
 
 /** Cache key that detects the same signed bytes sent again under another, unsigned delivery id. */
