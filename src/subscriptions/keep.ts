@@ -133,7 +133,7 @@ class LookAt {
   async #create(integration: Integration, provider: ManagesWebhooks, wanted: WantedSubscription): Promise<void> {
     this.#signal.throwIfAborted()
     // From here on there may be one, whether or not the answer arrives.
-    await this.#store({ url: wanted.url })
+    await this.#store({ url: wanted.url, checkedAt: null })
     const created = await provider.createWebhookSubscription(integration, wanted)
     try {
       const secret = await this.#secretOf(integration, provider, created)
@@ -193,12 +193,12 @@ class LookAt {
     if (isDoubted) workflows.keepWebhookSubscription(this.#row.integrationId)
   }
 
-  /** Removes all of ours, and looks once more after a while. */
+  /** Removes all of ours, and looks once more after a while; also if a creation may be under way. */
   async #remove(integration: Integration, provider: ManagesWebhooks): Promise<Look> {
     const listed = await provider.webhookSubscriptions(integration, { signal: this.#signal })
     const own = ownSubscriptions(this.#row, listed, this.#row.url)
     for (const one of own) await this.#removeOne(integration, provider, one)
-    const isAgain = listed !== null && own.length > 0
+    const isAgain = listed !== null && (own.length > 0 || this.#row.checkedAt === null)
     await this.#store({ ...NO_SUBSCRIPTION, ...(isAgain ? { url: this.#row.url } : {}) })
     return this.#settled(own.length > 0 ? 'removed' : 'nothing', isAgain ? SECOND_LOOK_SECONDS : null)
   }

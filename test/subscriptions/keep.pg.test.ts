@@ -444,6 +444,26 @@ describe('switching off', () => {
     expect(server.requests).toHaveLength(asked)
   })
 
+  it.each([true, false])('looks once more if a creation may be under way (it arrives: %j)', async (arrives) => {
+    const integration = await make()
+    // As of a process that died once it had asked: nothing is known of an answer.
+    server.faults.push({ method: 'POST', fault: { status: 503 } })
+    await expect(test.integrations.webhooks.register(integration.id)).rejects.toMatchObject({
+      code: 'webhook_subscription_failed',
+    })
+    expect(await test.integrations.webhooks.unregister(integration.id)).toMatchObject({
+      ...{ subscriptionId: null, url: door(integration) },
+      nextCheckAt: new Date(clock.now().getTime() + 30_000),
+    })
+    if (arrives) {
+      const late = { id: 'late', url: door(integration), secret: null, expiresAt: null, isActive: true }
+      server.subscriptions.set(late.id, late)
+      expect(await look(integration)).toMatchObject({ did: 'removed', nextLookInSeconds: 30 })
+      expect(live()).toEqual([])
+    }
+    expect(await look(integration)).toMatchObject({ standing: 'removed', did: 'nothing', nextLookInSeconds: null })
+  })
+
   it('by its health keeps it: deliveries are stored all the same', async () => {
     const integration = await make()
     await test.integrations.webhooks.register(integration.id)
