@@ -10,6 +10,14 @@ interface Told {
   /** Since the first. */
   total: number
   sinceLine: number
+  /** How many of `sinceLine` each reason has. */
+  reasons: Record<string, number>
+}
+
+interface Warning {
+  readonly fields: () => Record<string, unknown>
+  readonly message: string
+  readonly reason: string | undefined
 }
 
 export class RepeatedWarnings {
@@ -25,32 +33,33 @@ export class RepeatedWarnings {
   }
 
   /**
-   * The line says how often it came about since the line before it (`times`), and since this process began (`total`). A line with
-   * `others` is of several subjects, and has no other field of theirs than `event`.
+   * The line says how often it came about since the line before it (`times`), for which reasons (`reasons`), and how often since this
+   * process began (`total`). A line with `others` is of several subjects, and has no other field of theirs than `event`.
    *
    * @param fields only asked for when there is a line
+   * @param reason one of a few; left out: it has none
    */
-  warn(subject: string, fields: () => Record<string, unknown>, message: string): void {
+  warn(subject: string, fields: () => Record<string, unknown>, message: string, reason?: string): void {
     const now = this.#clock.now().getTime()
-    if (this.#told.has(subject) || this.#hasRoom(now)) this.#tell(this.#told, subject, now, fields, message)
-    else this.#tell(this.#others, message, now, () => ({ event: fields().event, others: true }), message)
+    if (this.#told.has(subject) || this.#hasRoom(now)) this.#tell(this.#told, subject, now, { fields, message, reason })
+    else {
+      const others = () => ({ event: fields().event, others: true })
+      this.#tell(this.#others, message, now, { fields: others, message, reason })
+    }
   }
 
-  #tell(
-    among: Map<string, Told>,
-    subject: string,
-    now: number,
-    fields: () => Record<string, unknown>,
-    message: string,
-  ): void {
-    const told = among.get(subject) ?? { at: Number.NEGATIVE_INFINITY, total: 0, sinceLine: 0 }
+  #tell(among: Map<string, Told>, subject: string, now: number, { fields, message, reason }: Warning): void {
+    const told = among.get(subject) ?? { at: Number.NEGATIVE_INFINITY, total: 0, sinceLine: 0, reasons: {} }
     among.set(subject, told)
     told.total += 1
     told.sinceLine += 1
+    if (reason !== undefined) told.reasons[reason] = (told.reasons[reason] ?? 0) + 1
     if (!isOld(told, now)) return
-    this.#logger.warn({ ...fields(), times: told.sinceLine, total: told.total }, message)
+    const { sinceLine: times, total, reasons } = told
+    this.#logger.warn({ ...fields(), times, total, ...(reason === undefined ? {} : { reasons }) }, message)
     told.at = now
     told.sinceLine = 0
+    told.reasons = {}
     // Last in the order: it has the newest warning.
     among.delete(subject)
     among.set(subject, told)

@@ -22,7 +22,7 @@ export interface SubscriptionView {
   /** Null: it never ends, or there is no subscription. */
   readonly expiresAt: Date | null
   readonly renewedAt: Date | null
-  /** When it was compared with the provider last. */
+  /** When it was compared with the provider last; null: not since a creation was begun. */
   readonly checkedAt: Date | null
   readonly nextCheckAt: Date | null
   /** Looks in a row that failed. */

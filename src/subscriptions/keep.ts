@@ -16,7 +16,7 @@ import type { Integration } from '../providers/integration.ts'
 import { webhookPath } from '../webhooks/address.ts'
 import { presentSecret, rotateWebhookSecret } from '../webhooks/secrets.ts'
 import { NO_SUBSCRIPTION, passOver, settleFailure, settleLook } from './outcome.ts'
-import { claimSubscription, storeLook } from './queries.ts'
+import { claimSubscription, doubtSecret, storeLook } from './queries.ts'
 import type { Todo } from './rules.ts'
 import { nextLookSeconds, ownSubscriptions, planFor } from './rules.ts'
 import type { SubscriptionSight } from './subscription-jobs.ts'
@@ -32,7 +32,7 @@ export interface Look {
   readonly failure?: unknown
 }
 
-/** A later look has the row: this one stores nothing, and takes back what it has created. */
+/** A later look has the row: this one stores nothing, takes back what it has created, and has it looked at again after a renewal. */
 class ClaimLost extends Error {}
 
 /**
@@ -133,7 +133,7 @@ class LookAt {
   async #create(integration: Integration, provider: ManagesWebhooks, wanted: WantedSubscription): Promise<void> {
     this.#signal.throwIfAborted()
     // From here on there may be one, whether or not the answer arrives.
-    await this.#store({ url: wanted.url })
+    await this.#store({ url: wanted.url, checkedAt: null })
     const created = await provider.createWebhookSubscription(integration, wanted)
     try {
       const secret = await this.#secretOf(integration, provider, created)
@@ -172,19 +172,33 @@ class LookAt {
     { subscription, wanted }: { readonly subscription: WebhookSubscription; readonly wanted: WantedSubscription },
   ): Promise<boolean> {
     await this.#requireClaim()
-    const renewed = await provider.renewWebhookSubscription(integration, subscription, wanted)
-    if (renewed === null) return false
-    const secret = provider.webhookSecretFrom === 'us' ? wanted.secret : presentSecret(integration.credentialsArray())
-    await this.#store(this.#known(renewed, wanted.url, secret))
-    return true
+    const isOurs = provider.webhookSecretFrom === 'us'
+    try {
+      const renewed = await provider.renewWebhookSubscription(integration, subscription, wanted)
+      if (renewed === null) return false
+      const secret = isOurs ? wanted.secret : presentSecret(integration.credentialsArray())
+      await this.#store(this.#known(renewed, wanted.url, secret))
+      return true
+    } catch (error) {
+      // The call may have waited for the provider's limit, or be carried out later, behind that of a later look.
+      if (isOurs) await this.#doubtSecret()
+      throw error
+    }
   }
 
-  /** Removes all of ours, and looks once more after a while. */
+  /** If a later look has the row: the next one tells the provider the present secret. */
+  async #doubtSecret(): Promise<void> {
+    const { db, tables, clock, workflows } = this.#framework
+    const isDoubted = await doubtSecret(db, tables, this.#row, clock.now())
+    if (isDoubted) workflows.keepWebhookSubscription(this.#row.integrationId)
+  }
+
+  /** Removes all of ours, and looks once more after a while; also if a creation may be under way. */
   async #remove(integration: Integration, provider: ManagesWebhooks): Promise<Look> {
     const listed = await provider.webhookSubscriptions(integration, { signal: this.#signal })
     const own = ownSubscriptions(this.#row, listed, this.#row.url)
     for (const one of own) await this.#removeOne(integration, provider, one)
-    const isAgain = listed !== null && own.length > 0
+    const isAgain = listed !== null && (own.length > 0 || this.#row.checkedAt === null)
     await this.#store({ ...NO_SUBSCRIPTION, ...(isAgain ? { url: this.#row.url } : {}) })
     return this.#settled(own.length > 0 ? 'removed' : 'nothing', isAgain ? SECOND_LOOK_SECONDS : null)
   }

@@ -1,5 +1,5 @@
 /** Statements over the webhook subscriptions. */
-import { and, eq, inArray, isNotNull, isNull, lt, lte, or, sql } from 'drizzle-orm'
+import { and, eq, inArray, isNotNull, isNull, lt, lte, ne, or, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import type { Tables, WebhookSubscriptionRow } from '../db/schema/tables.ts'
 import { acceptsWebhooks } from '../integrations/queries.ts'
@@ -42,6 +42,24 @@ export async function storeLook(
     .where(and(eq(subscriptions.integrationId, integrationId), eq(subscriptions.claim, claim)))
     .returning()
   return row ?? null
+}
+
+/**
+ * Notes that an older secret may have been told to the provider last. It takes the row from the looks that are under way, which could
+ * note another one, and has it looked at soon. False: this look has the row still, or it is gone.
+ */
+export async function doubtSecret(
+  db: Database,
+  { webhookSubscriptions: subscriptions }: Tables,
+  { integrationId, claim }: Pick<WebhookSubscriptionRow, 'integrationId' | 'claim'>,
+  now: Date,
+): Promise<boolean> {
+  const rows = await db
+    .update(subscriptions)
+    .set({ claim: sql`${subscriptions.claim} + 1`, secretMark: null, nextCheckAt: now })
+    .where(and(eq(subscriptions.integrationId, integrationId), ne(subscriptions.claim, claim)))
+    .returning({ id: subscriptions.integrationId })
+  return rows.length > 0
 }
 
 /** Says whether a subscription is wanted, and that it is to be looked at. Creates the row where it is missing. */

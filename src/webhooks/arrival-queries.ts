@@ -40,6 +40,8 @@ export interface NewDelivery {
   readonly traceparent?: string
   /** Its events, each to be stored as a webhook; then its own type is not looked at. Left out: it is one webhook. */
   readonly parts?: readonly NewPart[]
+  /** How many events it brought, with those that are not stored. Default: as many as `parts`. */
+  readonly partsBrought?: number
   /** Left out: it may be handled in any order. */
   readonly ordering?: Ordering
 }
@@ -250,7 +252,7 @@ async function execute(
       wholeNames: joined(wholes, ({ deliveryId }) => deliveryId),
       wholePayloads: joined(wholes, ({ payload }) => payload) + SEPARATOR,
       wholeHeaders: joined(wholes, ({ headers }) => jsonText(headers)),
-      wholeCounts: joined(wholes, ({ parts = [] }) => String(parts.length)),
+      wholeCounts: joined(wholes, ({ parts = [], partsBrought = parts.length }) => String(partsBrought)),
     } satisfies Partial<Record<Given, string>>)
   if (isOrdered)
     Object.assign(values, {

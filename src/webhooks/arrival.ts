@@ -405,7 +405,7 @@ function wantedOf(
     lenient(framework, () => wants(provider, integration, type, ask)) !== false
   if (parts === undefined) return isWanted(row.eventType, () => request) ? row : null
   const wanted = parts.filter((part) => isWanted(part.eventType, () => partRequest(request, part)))
-  return wanted.length === 0 ? null : { ...row, parts: wanted }
+  return wanted.length === 0 ? null : { ...row, parts: wanted, partsBrought: parts.length }
 }
 
 /** Cache key that detects the same signed bytes sent again under another, unsigned delivery id. */
@@ -449,9 +449,11 @@ function handshakeFailed(framework: Framework, { provider, integrationId }: Deli
 /** Logs nothing of what was sent: the sender is unknown. */
 function noteRefusal(framework: Framework, { provider, integrationId }: Delivery, reason: RefusalReason): void {
   deskOf(framework).warnings.warn(
-    `refused ${integrationId ?? provider} ${reason}`,
-    () => ({ event: 'webhook.refused', provider, integration: integrationId, reason }),
+    // Not by the reason: a forger chooses it.
+    `refused ${integrationId ?? provider}`,
+    () => ({ event: 'webhook.refused', provider, integration: integrationId }),
     'deliveries were refused: their signature is missing or does not match',
+    reason,
   )
 }
 

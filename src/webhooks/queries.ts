@@ -3,11 +3,12 @@ import type { SQL } from 'drizzle-orm'
 import { and, eq, inArray, sql } from 'drizzle-orm'
 import type { Claimed, ClaimedRows, ClaimRoom, Settlement } from '../claims/claimed-rows.ts'
 import { claimArguments, claimNext } from '../claims/claimed-rows.ts'
-import type { Database } from '../db/client.ts'
+import type { Database, Transaction } from '../db/client.ts'
 import { MAX_SMALLINT } from '../db/schema/columns.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import { functionNamed } from '../db/sql-functions.ts'
 import type { Json } from '../framework/json.ts'
+import { keysOfRows, lockKeys } from './order.ts'
 import { withDeliveryHeaders } from './parts.ts'
 
 /** The state in which one row is claimed. */
@@ -41,8 +42,8 @@ export async function claimWebhook(
         ...(from.status === 'processing' ? [eq(webhooks.attempts, from.attempts)] : []),
         isNotHealthDisabled(integrations, sql`${webhooks.integrationId}`),
       ]
-  const [row] = await unlessTurnIsTaken(
-    db
+  const claimRow = (on: Database | Transaction) =>
+    on
       .update(webhooks)
       .set({
         ...claimed(webhooks, claim),
@@ -50,8 +51,8 @@ export async function claimWebhook(
         ...('status' in from && from.status === 'processing' ? { lostWorkers: sql`${webhooks.lostWorkers} + 1` } : {}),
       })
       .where(and(eq(webhooks.id, id), ...conditions))
-      .returning(),
-  )
+      .returning()
+  const [row] = isReplay ? await underLockOfKey(db, tables, id, claimRow) : await claimRow(db)
   return row === undefined ? null : withDeliveryHeaders(db, tables, row)
 }
 
@@ -59,16 +60,23 @@ export async function claimWebhook(
 export const oneMore = (webhooks: Tables['webhooks']): SQL =>
   sql`least(${webhooks.attempts} + 1, ${sql.raw(String(MAX_SMALLINT))})`
 
-/** Another row of the key has got its turn at the same moment: the unique index says so. */
-async function unlessTurnIsTaken<Row>(claiming: Promise<Row[]>): Promise<Row[]> {
-  return claiming.catch((error: unknown) => {
-    if (isUniqueViolation(error)) return []
-    throw error
+/** All that give a turn hold the lock of its key: an arrival at the same moment could give it to another row. */
+async function underLockOfKey<Row>(
+  db: Database,
+  tables: Tables,
+  id: number,
+  work: (on: Database | Transaction) => Promise<Row[]>,
+): Promise<Row[]> {
+  const { integrationId, orderingKey } = tables.webhooks
+  const keys = keysOfRows(
+    await db.select({ integrationId, orderingKey }).from(tables.webhooks).where(eq(tables.webhooks.id, id)),
+  )
+  if (keys.length === 0) return work(db)
+  return db.transaction(async (tx) => {
+    await lockKeys(tx, tables, keys)
+    return work(tx)
   })
 }
-
-const isUniqueViolation = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && error.code === '23505'
 
 /** A row with an ordering key has its turn while it runs. */
 const takesTurn = (webhooks: Tables['webhooks']): SQL =>

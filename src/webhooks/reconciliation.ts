@@ -24,11 +24,14 @@ import { insertLog, newestLog } from '../observability/log-queries.ts'
 import type { ReconcilesWebhooks } from '../providers/contracts.ts'
 import { reconcilesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import { storedWebhookRequest } from '../providers/webhook-request.ts'
 import type { NewDelivery } from './arrival-queries.ts'
-import { storeDeliveries } from './arrival-queries.ts'
+import { isOrderedDelivery, storeDeliveries } from './arrival-queries.ts'
 import { registeredWebhook, unlisted } from './listed-webhook.ts'
 import type { DeliveryContent, FoundDelivery } from './missed-webhook.ts'
 import { foundDelivery } from './missed-webhook.ts'
+import type { Ordering } from './order.ts'
+import { orderingOf } from './order.ts'
 import type { ReconciliationWindow } from './reconciliation-rules.ts'
 import { reconciliationWindow, settledBefore } from './reconciliation-rules.ts'
 import type { StoredDelivery } from './rules.ts'
@@ -149,6 +152,8 @@ class Reconciliation {
   readonly #subscriptionId: string | null
   /** What this run has stored, or would have: a provider may list the same delivery twice. */
   readonly #taken = new Set<string>()
+  /** The line of this run about `orderingKey()` is written. */
+  #isUnreadTold = false
 
   constructor(
     framework: Framework,
@@ -174,16 +179,16 @@ class Reconciliation {
       page.push(found)
       if (found.content.kind === 'given') bytes += found.content.delivery?.payload.length ?? 0
       if (page.length < PAGE_ROWS && bytes < PAGE_BYTES) continue
-      await this.#take(page, signal)
+      await this.#take(provider, page, signal)
       // The rest would only be listed, at the cost of the provider's rate limit.
       if (this.counts.capped) return
       page = []
       bytes = 0
     }
-    await this.#take(page, signal)
+    await this.#take(provider, page, signal)
   }
 
-  async #take(page: readonly FoundDelivery[], signal: AbortSignal): Promise<void> {
+  async #take(provider: ReconcilesWebhooks, page: readonly FoundDelivery[], signal: AbortSignal): Promise<void> {
     const { db, tables } = this.#framework
     const { id } = this.integration
     const known = await knownDeliveries(db, tables, id, [...new Set(page.map(({ deliveryId }) => deliveryId))])
@@ -207,7 +212,8 @@ class Reconciliation {
       else {
         this.#taken.add(deliveryId)
         const headers = headersWithoutSecrets(loaded.delivery.headers, this.integration)
-        missing.push({ deliveryId, eventType, ...loaded.delivery, headers })
+        const ordering = this.#orderingBy(provider, loaded.delivery)
+        missing.push({ deliveryId, eventType, ...loaded.delivery, headers, ...ordering })
         bytes += loaded.delivery.payload.length
       }
       if (bytes < PAGE_BYTES) continue
@@ -218,12 +224,38 @@ class Reconciliation {
     await this.#keep(missing)
   }
 
+  /** A delivery is never lost to a provider's reading of it: a throw counts as no order. */
+  #orderingBy(provider: ReconcilesWebhooks, delivery: StoredDelivery): { readonly ordering?: Ordering } {
+    if (this.#dryRun || provider.orderingKey === undefined) return {}
+    const { clock, config } = this.#framework
+    const at = { receivedAt: clock.now(), toleranceSeconds: config.webhook.timestamp_tolerance }
+    try {
+      const ordering = orderingOf(provider.orderingKey(storedWebhookRequest({ ...delivery, ...at })))
+      return ordering === null ? {} : { ordering }
+    } catch (error) {
+      if (!this.#isUnreadTold)
+        integrationLogger(this.#framework, this.integration).warn(
+          // Its message may quote what was listed.
+          { event: 'webhook.unread', error: error instanceof Error ? error.name : typeof error },
+          'a provider could not tell the order of a delivery that it listed; it is stored without one',
+        )
+      this.#isUnreadTold = true
+      return {}
+    }
+  }
+
   async #keep(missing: readonly NewDelivery[]): Promise<void> {
-    if (missing.length === 0) return
     if (this.#dryRun) {
       this.counts.inserted += missing.length
       return
     }
+    // As on arrival: statements with ordering keys wait for locks, and no other delivery waits with them.
+    await this.#store(missing.filter((delivery) => !isOrderedDelivery(delivery)))
+    await this.#store(missing.filter(isOrderedDelivery))
+  }
+
+  async #store(missing: readonly NewDelivery[]): Promise<void> {
+    if (missing.length === 0) return
     const { db, tables, workflows, listeners, metrics } = this.#framework
     const { id, provider } = this.integration
     // Without a version: the provider's own API vouches for it, whatever the row holds by now.

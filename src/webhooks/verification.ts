@@ -5,6 +5,7 @@
  * the limit.
  * Rule: docs/behaviour/webhooks.md, "The generic route".
  */
+import { performance } from 'node:perf_hooks'
 import { setImmediate as turn } from 'node:timers/promises'
 import { isIntegrationsError } from '../framework/errors.ts'
 import type { RepeatedWarnings } from '../framework/repeated-warnings.ts'
@@ -48,14 +49,19 @@ export async function ownerAmong(
   let unavailable = 0
   let reason: RefusalReason | null = null
   let spentMs = 0
+  const pay = (ms: number): void => {
+    spentMs += ms
+    credit.spend(ms)
+  }
   const paid = (integration: Integration): Maybe<DeliveryVerdict> => {
     const startedAt = performance.now()
     try {
-      return verifier.verify(provider, integration, request)
+      const verdict = verifier.verify(provider, integration, request)
+      if (!(verdict instanceof Promise)) return verdict
+      const from = credit.awaited.begin()
+      return verdict.finally(() => pay(credit.awaited.end(from)))
     } finally {
-      const tookMs = performance.now() - startedAt
-      spentMs += tookMs
-      credit.spend(tookMs)
+      pay(performance.now() - startedAt)
     }
   }
   let turnAt = performance.now()
@@ -96,12 +102,44 @@ export async function ownerAmong(
   return unavailable > 0 ? { kind: 'unavailable' } : { kind: 'bad signature', reason: reason ?? 'refused_by_provider' }
 }
 
+/**
+ * What checks that await something cost the process: the time in which its event loop was busy meanwhile, in equal shares. Who used
+ * it can't be told. A wait for a key or a provider's API costs nothing, and checks at once do not pay for the same time twice.
+ */
+class AwaitedChecks {
+  #underWay = 0
+  /** Milliseconds that a check under way from the beginning would have paid. */
+  #shareMs = 0
+  #busyMs = 0
+
+  /** @returns for `end()` */
+  begin(): number {
+    this.#count()
+    this.#underWay += 1
+    return this.#shareMs
+  }
+
+  /** @returns milliseconds */
+  end(from: number): number {
+    this.#count()
+    this.#underWay -= 1
+    return this.#shareMs - from
+  }
+
+  #count(): void {
+    const { active } = performance.eventLoopUtilization()
+    if (this.#underWay > 0) this.#shareMs += (active - this.#busyMs) / this.#underWay
+    this.#busyMs = active
+  }
+}
+
 /** The credit of an idle process: one delivery of the largest size to the last of 100 integrations takes about a third of it. */
 const MOST_MS = 3_000
 /** The share of passing time that comes back: a tenth of one CPU. */
 const GAIN = 0.1
 
 export class VerificationCredit {
+  readonly awaited = new AwaitedChecks()
   #leftMs = MOST_MS
   #countedAt: number
   readonly #now: () => number

@@ -10,7 +10,8 @@ function warnings() {
   const repeated = new RepeatedWarnings(recordingLogger(lines), clock)
   return {
     clock,
-    warn: (subject: string) => repeated.warn(subject, () => ({ about: subject }), 'it happened'),
+    warn: (subject: string, reason?: string) =>
+      repeated.warn(subject, () => ({ about: subject }), 'it happened', reason),
     lines: (): Record<string, unknown>[] => lines.map(({ level, fields, message }) => ({ level, message, ...fields })),
   }
 }
@@ -25,6 +26,20 @@ it('tells the first at once, and how many came since when a minute is over', () 
   clock.advance({ seconds: 1 })
   warn('a')
   expect(lines()[1]).toMatchObject({ about: 'a', times: 6, total: 7 })
+})
+
+it('counts the reasons of one subject since its last line', () => {
+  const { clock, warn, lines } = warnings()
+  for (const reason of ['x', 'y', 'x']) warn('a', reason)
+  clock.advance({ minutes: 1 })
+  warn('a', 'y')
+  clock.advance({ minutes: 1 })
+  warn('a', 'z')
+  expect(lines().map(({ times, reasons }) => [times, reasons])).toEqual([
+    [1, { x: 1 }],
+    [3, { x: 1, y: 2 }],
+    [1, { z: 1 }],
+  ])
 })
 
 it('counts each subject for itself', () => {

@@ -389,6 +389,43 @@ describe('a look', () => {
     expect(live()).toHaveLength(1)
     await slow.close()
   })
+
+  it.each<[string, 'answer lost' | undefined]>([
+    ['answered', undefined],
+    ['not answered', 'answer lost'],
+  ])('of an earlier claim that renews behind a later one has the secret told once more (%s)', async (_, fault) => {
+    const integration = await make()
+    await test.integrations.webhooks.register(integration.id)
+    const rotate = () => test.integrations.webhooks.rotateSecret(integration.id)
+    let isFirst = true
+    const slow = testIntegrations(database.url, {
+      ...options,
+      providers: {
+        acme: subscribingProvider({
+          async renewWebhookSubscription(one, subscription, wanted) {
+            // The call waits for the provider's limit; meanwhile a person rotates, and looks.
+            if (isFirst) {
+              isFirst = false
+              await rotate()
+              expect(await look(integration)).toMatchObject({ did: 'renewed' })
+              if (fault !== undefined) server.faults.push({ method: 'PATCH', fault })
+            }
+            return subscribingProvider().renewWebhookSubscription(one, subscription, wanted)
+          },
+        }),
+      },
+    })
+    await rotate()
+    expect(await keepSubscription(slow.framework, integration.id, new AbortController().signal)).toBeNull()
+    expect(slow.starts.subscriptions).toEqual([integration.id])
+    expect(await test.integrations.webhooks.subscription(integration.id)).toMatchObject({ nextCheckAt: clock.now() })
+    const { webhook_secret: present } = (await test.integrations.get(integration.id)).credentialsArray()
+    expect(live().map(({ secret }) => secret)).not.toEqual([present])
+    expect(await look(integration)).toMatchObject({ did: 'renewed' })
+    expect(live().map(({ secret }) => secret)).toEqual([present])
+    expect(await look(integration)).toMatchObject({ did: 'nothing' })
+    await slow.close()
+  })
 })
 
 describe('switching off', () => {
@@ -405,6 +442,26 @@ describe('switching off', () => {
     const asked = server.requests.length
     await look(integration)
     expect(server.requests).toHaveLength(asked)
+  })
+
+  it.each([true, false])('looks once more if a creation may be under way (it arrives: %j)', async (arrives) => {
+    const integration = await make()
+    // As of a process that died once it had asked: nothing is known of an answer.
+    server.faults.push({ method: 'POST', fault: { status: 503 } })
+    await expect(test.integrations.webhooks.register(integration.id)).rejects.toMatchObject({
+      code: 'webhook_subscription_failed',
+    })
+    expect(await test.integrations.webhooks.unregister(integration.id)).toMatchObject({
+      ...{ subscriptionId: null, url: door(integration) },
+      nextCheckAt: new Date(clock.now().getTime() + 30_000),
+    })
+    if (arrives) {
+      const late = { id: 'late', url: door(integration), secret: null, expiresAt: null, isActive: true }
+      server.subscriptions.set(late.id, late)
+      expect(await look(integration)).toMatchObject({ did: 'removed', nextLookInSeconds: 30 })
+      expect(live()).toEqual([])
+    }
+    expect(await look(integration)).toMatchObject({ standing: 'removed', did: 'nothing', nextLookInSeconds: null })
   })
 
   it('by its health keeps it: deliveries are stored all the same', async () => {

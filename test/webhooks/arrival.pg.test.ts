@@ -180,6 +180,19 @@ describe('a refusal', () => {
     expect(JSON.stringify(test.lines)).not.toContain(sign('body-of-a-forger', OTHER_SECRET))
   })
 
+  it('is told as seldom where a forger gives it other reasons, and how many each has', async () => {
+    const path = `/integrations/${provider}/${integration.id}/webhook`
+    const forged = (headers: Record<string, string>) => api.request(path, { method: 'POST', headers, body: '{}' })
+    const signatures = [{}, { 'x-signature': 'no digest' }, { 'x-signature': sign('{}', OTHER_SECRET) }, {}]
+    for (const headers of signatures) expect((await forged(headers)).status).toBe(403)
+    expect(refusals()).toMatchObject([{ integration: integration.id, times: 1, reasons: { signature_missing: 1 } }])
+    clock.advance({ minutes: 1 })
+    await forged({ 'x-signature': sign('{}', OTHER_SECRET) })
+    const reasons = { signature_malformed: 1, mismatch: 2, signature_missing: 1 }
+    expect(refusals()[1]).toMatchObject({ times: 4, total: 5, reasons })
+    expect(refusals()).toHaveLength(2)
+  })
+
   it('by a verifier that throws is told as seldom, without the secret', async () => {
     const verifyWebhookSignature = () => {
       throw new Error(`can't verify with ${SECRET}`)

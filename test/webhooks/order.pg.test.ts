@@ -8,6 +8,7 @@ import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
 import { eraseIntegration } from '../../src/retention/erasure.ts'
 import { dismissWebhook, dismissWebhooks } from '../../src/webhooks/dismissal.ts'
 import { lockKeys } from '../../src/webhooks/order.ts'
+import { claimWebhook } from '../../src/webhooks/queries.ts'
 import { recoverWebhooks } from '../../src/webhooks/recovery.ts'
 import { replayWebhooks, startReplay } from '../../src/webhooks/replay.ts'
 import { wakePendingInbox } from '../../src/webhooks/wake.ts'
@@ -293,6 +294,21 @@ describe('webhooks of one key', () => {
     })
   })
 
+  it('are stored while a single replay takes the turn, and wait for it', async () => {
+    const [first = 0] = await deliver(...many('a', 1, 1))
+    await work()
+    const { db, tables } = test.framework
+    const { arriving } = await db.transaction(async (tx) => {
+      const replay = { id: first, claim: 'one:1', from: { replay: true } } as const
+      expect(await claimWebhook(tx as never, tables, replay)).toMatchObject({ keyTurn: true })
+      const arriving = deliver(...many('a', 2, 2))
+      await expect.poll(waitingForLocks, SOON).toBe(1)
+      return { arriving }
+    })
+    expect(await arriving).toHaveLength(1)
+    expect(await statuses()).toEqual(['processing true', 'pending false'])
+  })
+
   it('have no order any more, and no key, once they are erased', async () => {
     await deliver(...many('a', 1, 2))
     await eraseIntegration(test.framework, to.id)
@@ -405,11 +421,11 @@ describe('a webhook without a key', () => {
     await held.happened
     return release
   }
-
-  async function waitingForLocks(): Promise<number> {
-    const [row] = await test.sql<{ waiting: number }[]>`
-      select count(*)::int as waiting from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`
-    return row?.waiting ?? -1
-  }
 })
+
+async function waitingForLocks(): Promise<number> {
+  const [row] = await test.sql<{ waiting: number }[]>`
+    select count(*)::int as waiting from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`
+  return row?.waiting ?? -1
+}

@@ -44,12 +44,17 @@ beforeAll(async () => {
     missedWebhooks: (...asked) => lists(...asked),
   }
   const keyed: ReconcilesWebhooks = { ...able, reconcileWebhookKey: 'hook' }
+  const ordered: ReconcilesWebhooks = {
+    ...able,
+    orderingKey: (request) => (request.json() as { ticket: { id: string } | null }).ticket?.id ?? null,
+  }
   test = testIntegrations(database.url, {
     clock,
     config: { webhook: { max_payload_bytes: MAX_BYTES } },
     providers: {
       able,
       keyed,
+      ordered,
       blaming: { ...able, classifyFailure: () => FailureClass.Client },
       unable: webhookProvider(),
     },
@@ -154,6 +159,36 @@ describe('a delivery that never arrived', () => {
       [{ ...common, webhookId: Number(first?.id), deliveryId: 'd-1', eventType: 'thing' }],
       [{ ...common, webhookId: Number(second?.id), deliveryId: 'd-2', eventType: null }],
     ])
+  })
+
+  it('waits for its turn behind the others of its ordering key', async () => {
+    const ordered = await makeIntegration(test, 'ordered')
+    const running = { deliveryId: 'd-4', status: 'processing', orderingKey: 'a', keyTurn: true } as const
+    await makeWebhook(test, ordered.id, running)
+    const of = (id: string) => ({ payload: { ticket: { id } } })
+    lists = listing([
+      missed('d-1', of('a')),
+      missed('d-2', of('b')),
+      missed('d-3', of('b')),
+      missed('of none', { payload: { ticket: null } }),
+      missed('unread', { payload: 'no JSON' }),
+      missed('unread, too', { payload: 'no JSON' }),
+    ])
+    expect(await reconcile({}, ordered)).toMatchObject({ inserted: 6, known: 0 })
+    const turns = await test.sql`
+      select delivery_id, ordering_key, key_turn from integration_webhooks
+      where integration_id = ${ordered.id} order by delivery_id`
+    expect(turns.map(Object.values)).toEqual([
+      ['d-1', 'a', false],
+      ['d-2', 'b', true],
+      ['d-3', 'b', false],
+      ['d-4', 'a', true],
+      ['of none', null, null],
+      ['unread', null, null],
+      ['unread, too', null, null],
+    ])
+    const unread = test.lines.map(({ fields }) => fields).filter(({ event }) => event === 'webhook.unread')
+    expect(unread).toEqual([expect.objectContaining({ integration: ordered.id, error: 'TypeError' })])
   })
 
   it('has the very bytes that the provider gives', async () => {

@@ -81,6 +81,14 @@ it('leaves out parts that are not wanted, by type or by the provider, and keeps 
   ]
   expect(await deliver(to, parts)).toMatchObject({ kind: 'queued', parts: { duplicates: 0, unwanted: 2 } })
   expect(await idsOf(to)).toEqual(['wanted', 'throws'])
+  // Their numbers count in all that it brought: "event 3 of 4".
+  expect(await test.sql`select part from integration_webhooks where integration_id = ${to.id} order by id`).toEqual([
+    { part: 1 },
+    { part: 3 },
+  ])
+  expect(await test.sql`select parts from integration_deliveries where integration_id = ${to.id}`).toEqual([
+    { parts: 4 },
+  ])
   expect(await deliver(to, parts.slice(1, 2))).toMatchObject({ kind: 'unwanted', parts: { stored: [], unwanted: 1 } })
   expect(counted.mock.calls.map(([, outcome, count]) => [outcome, count])).toEqual([
     ['queued', 2],

@@ -29,7 +29,7 @@ export const webhookSubscriptionsTable = (table: TableFactory, name: Name, integ
       secretMark: string('secret_mark', 64),
       /** Number of the newest look: an earlier one that is still under way stores nothing any more. */
       claim: integer('claim').notNull().default(0),
-      /** When the provider's list was compared last. */
+      /** The last look that succeeded; null: none has since a creation was begun. */
       checkedAt: moment('checked_at'),
       /** When it is looked at next; null: never, for there is nothing to look after. */
       nextCheckAt: moment('next_check_at'),

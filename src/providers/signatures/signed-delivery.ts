@@ -5,7 +5,7 @@ import type { Field } from './delivery-values.ts'
 import { decodeDigest, fieldsOf, lengthOf, readPlace, readTime } from './delivery-values.ts'
 import type { MessageScheme, RefusalReason, SignedPart } from './scheme-rules.ts'
 import type { SignedFrom } from './signed-message.ts'
-import { BODY_ALONE, messageOf, sortedForm } from './signed-message.ts'
+import { BODY_ALONE, messageOf } from './signed-message.ts'
 
 /** A public key's check costs a hundred times an HMAC's comparison. No provider sends more signatures than this. */
 const MAX_SIGNATURES = 10
@@ -44,21 +44,24 @@ export function signedDelivery(
   }
   const digest = scheme.bodyDigest === undefined ? null : readPlace(request, scheme.bodyDigest, fields)
   const digestGiven = digest !== null && 'value' in digest
-  const message = messageOf(signedParts(scheme, digestGiven), request, from, { timestamp, fields })
+  const parts = signedParts(scheme, digestGiven)
+  const message = messageOf(parts, request, from, { timestamp, fields })
   if ('reason' in message) return message
   const isBodyProven =
     scheme.bodyDigest === undefined || digest === null || request.rawBody.length === 0
       ? true
       : 'value' in digest
         ? digestMatches(digest.value, request.rawBody, scheme.bodyDigest)
-        : sortedForm(request) !== ''
+        : message.pieces.some((piece, at) => isSortedForm(parts[at]) && piece.length > 0)
   return isBodyProven ? { signatures, pieces: message.pieces } : { reason: 'body_digest_mismatch' }
 }
 
 /** What is signed of a delivery that has a digest of its body, or none. */
 export function signedParts({ signed = BODY_ALONE }: MessageScheme, hasDigest: boolean): readonly SignedPart[] {
-  return hasDigest ? signed.filter((part) => typeof part !== 'object' || part.part !== 'sortedForm') : signed
+  return hasDigest ? signed.filter((part) => !isSortedForm(part)) : signed
 }
+
+const isSortedForm = (part: SignedPart | undefined): boolean => typeof part === 'object' && part.part === 'sortedForm'
 
 function signaturesIn(
   scheme: MessageScheme,

@@ -1,11 +1,12 @@
-import { createHmac } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { verifyHmacSignature } from '../../../src/provider.ts'
 import type { HmacScheme } from '../../../src/providers/signatures/scheme-rules.ts'
+import { signedPart } from '../../../src/providers/signatures/scheme-rules.ts'
 import type { WebhookRequest } from '../../../src/providers/webhook-request.ts'
 import { webhookRequest } from '../../../src/providers/webhook-request.ts'
-import { verifies } from '../../support/signatures.ts'
+import { verdictOf, verifies } from '../../support/signatures.ts'
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 const AT = { receivedAt: new Date('2026-01-01T00:00:00Z'), toleranceSeconds: 300 }
@@ -137,5 +138,52 @@ describe('an HMAC signature', () => {
         },
       ),
     )
+  })
+})
+
+describe('a form whose parameters are signed', () => {
+  const SECRET = 'the secret of the hook'
+  const FORM = hmac256({ signed: [signedPart.sortedForm] })
+  const form = (body: string, signed: string, query = ''): WebhookRequest =>
+    request({
+      query,
+      rawBody: bytes(body),
+      headers: new Headers({
+        'content-type': 'application/x-www-form-urlencoded',
+        'x-signature': createHmac('sha256', SECRET).update(signed).digest('hex'),
+      }),
+    })
+
+  it.each<[string, string]>([
+    ['b=2&a=1', 'a1b2'],
+    ['b=2&a=2&b=1&b=2&a=', 'aa2b1b2'],
+    ['a10=x&a2=y&A=z', 'Aza10xa2y'],
+    ['a=%C3%A4+%26', 'aä &'],
+    ['', ''],
+  ])('has them sorted, and each once: %s', (body, signed) => {
+    expect(verifies(FORM, form(body, signed), [SECRET])).toBe(true)
+    expect(verifies(FORM, form(body, `${signed}x`), [SECRET])).toBe(false)
+  })
+
+  it('costs a forger’s names no more than their number', () => {
+    const names = Array.from({ length: 150_000 }, (_, n) => n.toString(36))
+    const delivery = form(names.join('&'), 'something else')
+    const startedAt = performance.now()
+    expect(verifies(FORM, delivery, [SECRET])).toBe(false)
+    expect(performance.now() - startedAt).toBeLessThan(3_000)
+  })
+
+  it('is refused without a digest of the body where neither is signed', async () => {
+    const bodyDigest = { query: 'digest', hash: 'sha256', encoding: 'hex' } as const
+    const both = hmac256({ signed: ['v0:', signedPart.sortedForm], bodyDigest })
+    expect(verifies(both, form('a=1', 'v0:a1'), [SECRET])).toBe(true)
+    const digest = createHash('sha256').update('a=1').digest('hex')
+    expect(verifies(both, form('a=1', 'v0:', `digest=${digest}`), [SECRET])).toBe(true)
+    const neither = hmac256({ signed: ['v0:'], bodyDigest })
+    expect(await verdictOf(neither, form('a=1', 'v0:'), [SECRET])).toEqual({
+      kind: 'refused',
+      reason: 'body_digest_mismatch',
+    })
+    expect(verifies(neither, form('', 'v0:'), [SECRET])).toBe(true)
   })
 })
