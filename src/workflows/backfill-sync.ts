@@ -118,6 +118,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   const processed = async ({ run, items: before }: Extract<SliceState, { kind: 'items' }>): Promise<void> => {
     const { syncLogId } = run
     const items = new ItemRun(run, before, {
+      isBackfill: true,
       onState: (state) => {
         slice = { kind: 'items', run, items: state }
         tell()

@@ -93,6 +93,8 @@ export function afterBatch(before: ItemRunState, take: ItemBatch['take'], result
 interface ItemRunHooks {
   /** While it is true, no batch starts. */
   isPaused?(): boolean
+  /** Items that have a newer copy in a later run by now are skipped. Default false. */
+  readonly isBackfill?: boolean
   /** After each batch. */
   onState?(state: ItemRunState): void
 }
@@ -265,10 +267,11 @@ export class ItemRun {
     if (take.kind === 'pending') this.#asked += take.limit
     const claim = claimOf(workflowInfo().runId, this.#batches)
     const { syncLogId } = this.#run
+    const given = { syncLogId, claim, take, ...(this.#hooks.isBackfill === true ? { isBackfill: true } : {}) }
     const what =
       take.kind === 'pending' ? `up to ${take.limit} new items` : `another attempt of ${take.ids.length} items`
     const running: Promise<void> = this.#processSyncItems
-      .executeWithOptions({ ...this.#options, summary: `${what} of run ${syncLogId}` }, [{ syncLogId, claim, take }])
+      .executeWithOptions({ ...this.#options, summary: `${what} of run ${syncLogId}` }, [given])
       .then(
         (result) => this.#note(take, result),
         (error: unknown) => {
