@@ -140,9 +140,9 @@ const isRecordOf = sql.raw(
 )
 
 /**
- * Keeps the hashes of items that succeed: a part of the statement that settles them. The record stays unhandled while a later item of it
- * is not done, which is so after the retry of an older one: that item holds the cursor, and a run can make up for it only if it lists
- * the record as an item.
+ * Keeps the hashes of items that succeed: a part of the statement that settles them. The record stays unhandled while a
+ * later item of it is not done, which is so after the retry of an older one: that item holds the cursor, and a run can
+ * make up for it only if it lists the record as an item.
  *
  * In one order, so that two batches that settle the same records wait for each other and don't lock each other out.
  */
