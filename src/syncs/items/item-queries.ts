@@ -325,6 +325,14 @@ export async function itemRecords(
   )
 }
 
+/** The next attempt of an item that waits in a run is due: it is among the first that the run's finalisation names. */
+export async function makeWaitingItemDue(db: Database, { syncItems }: Tables, id: number): Promise<void> {
+  await db
+    .update(syncItems)
+    .set({ nextAttemptAt: sql`least(${syncItems.nextAttemptAt}, clock_timestamp())` })
+    .where(and(eq(syncItems.id, id), eq(syncItems.status, 'processing'), isNull(syncItems.claim)))
+}
+
 /** Gives a failed item up. Null: it is not failed (any more). Its error stays, so that what was skipped can be seen. */
 export async function skipFailedItem(db: Database, { syncItems }: Tables, id: number): Promise<SyncItemRow | null> {
   const [row] = await db
