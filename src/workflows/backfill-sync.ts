@@ -159,7 +159,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   tell()
   if (result.kind === 'ended') return result.value
   const atWork = slice as SliceState | null
-  // While Postgres is away, a slice may open only after the grace. It is ended then: no other backfill may come to end it.
+  // While Postgres is away, a slice may open only after the grace. It is ended then: perhaps no other backfill comes.
   const late = atWork === null ? await (opening as Promise<OpenedSlice> | null) : null
   const syncLogId = atWork?.run.syncLogId ?? (late?.kind === 'open' ? late.syncLogId : null)
   if (syncLogId !== null)
