@@ -278,7 +278,7 @@ describe('sync.lock_ttl', () => {
         throw ApplicationFailure.create({ message: 'not now', details: [{ tookMs: 10 }] })
       },
     ],
-  ])('does not count the time that a call waits for a worker: one that %s says how long it took', async (_, times, end) => {
+  ])('does not count a call’s wait for a worker: one that %s says how long it took', async (_, times, end) => {
     const played = await play(
       async (call) => {
         if (call > times) return listed
