@@ -17,13 +17,9 @@ export function asRefusal(error: unknown): ApplicationFailure {
 
 export function asFailure(
   error: unknown,
-  { secrets, nonRetryable }: { secrets: readonly string[]; nonRetryable: boolean },
+  { secrets, ...given }: { secrets: readonly string[]; nonRetryable: boolean; details?: unknown[] },
 ): ApplicationFailure {
-  return failureOf({
-    message: redactedErrorLine(error, secrets, MAX_MESSAGE_LENGTH),
-    type: typeOf(error),
-    nonRetryable,
-  })
+  return failureOf({ message: redactedErrorLine(error, secrets, MAX_MESSAGE_LENGTH), type: typeOf(error), ...given })
 }
 
 function typeOf(error: unknown): string {

@@ -22,6 +22,8 @@ export interface ItemBatch {
   /** Made by the workflow, so that a second try of this very activity carries the same one. */
   readonly claim: string
   readonly take: { readonly kind: 'pending'; readonly limit: number } | { readonly kind: 'due'; readonly ids: number[] }
+  /** Its run is a slice of a backfill: ordinary runs beside it may have brought newer copies. Default false. */
+  readonly isBackfill?: boolean
 }
 
 export interface ItemBatchResult {
@@ -67,7 +69,7 @@ export interface BatchRun {
 
 export async function runItemBatch(
   framework: Framework,
-  { syncLogId, claim, take }: ItemBatch,
+  { syncLogId, claim, take, isBackfill = false }: ItemBatch,
   { isFirst = false, ...how }: BatchRun,
 ): Promise<ItemBatchResult> {
   const { tables } = framework
@@ -75,6 +77,7 @@ export async function runItemBatch(
     claim,
     retry: null,
     givesWay: !isFirst,
+    skipsOutdated: isBackfill,
     givenBack: take.kind === 'pending' ? { status: 'pending' } : { status: 'processing', waitsFor: null },
     ...how,
   })

@@ -25,10 +25,16 @@ import type { Surroundings } from './surroundings.ts'
 /** A run that has not ended by then is no small one: its workflow goes on with it, step by step. */
 const QUICK_MS = 5_000
 
-/** Why the listing of a small run did not come to its end. */
+/** Why the listing of a small run did not come to its end. `tookMs`: as that of a deferral; absent: it is not known. */
 export type ListingFault =
-  | { readonly kind: 'worker lost' }
-  | { readonly kind: 'own'; readonly reason: string; readonly type?: string; readonly isFinal: boolean }
+  | { readonly kind: 'worker lost'; readonly tookMs?: number }
+  | {
+      readonly kind: 'own'
+      readonly reason: string
+      readonly type?: string
+      readonly isFinal: boolean
+      readonly tookMs?: number
+    }
 
 /** How far the opening went on with its run. */
 export interface FirstSteps {
@@ -106,7 +112,8 @@ async function firstListing(
     const tried = await listBegun(framework, { ...begun, attempt: 1 }, signal)
     if (tried.kind !== 'failed') return tried
     const { message: reason, type } = failureOfTry(tried)
-    return { kind: 'own', reason, isFinal: tried.isFinal, ...(type == null ? {} : { type }) }
+    const { isFinal, tookMs = 0 } = tried
+    return { kind: 'own', reason, isFinal, ...(type == null ? {} : { type }), tookMs }
   } catch (error) {
     if (cancelled.aborted) throw error
     if (!timeUp.signal.aborted) return { kind: 'own', reason: errorLine(error, 500), isFinal: false }
@@ -115,12 +122,13 @@ async function firstListing(
       kind: 'own',
       reason: `it took longer than sync.${setting} (${seconds} s)`,
       isFinal: seconds < callSeconds,
+      tookMs: seconds * 1_000,
     }
   } finally {
     clearTimeout(timer)
   }
 }
 
-export function failureOfTry({ error, secrets, isFinal }: FailedTry): ApplicationFailure {
-  return asFailure(error, { secrets, nonRetryable: isFinal })
+export function failureOfTry({ error, secrets, isFinal, tookMs = 0 }: FailedTry): ApplicationFailure {
+  return asFailure(error, { secrets, nonRetryable: isFinal, details: [{ tookMs }] })
 }

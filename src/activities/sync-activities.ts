@@ -102,7 +102,8 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
         const opened = { kind: start.kind, syncLogId: start.syncLogId, settings }
         if (goesOnAs === undefined) return opened
         // An earlier try opened it, and got to an unknown point before its worker was lost. The workflow's own steps find out.
-        if (start.listing === undefined) return { ...opened, first: { listing: { kind: 'worker lost' } } }
+        // How long it listed is not known, either: the time until now may be that of a deployment without workers.
+        if (start.listing === undefined) return { ...opened, first: { listing: { kind: 'worker lost', tookMs: 0 } } }
         const begun = { ...start.listing, claim: goesOnAs }
         return { ...opened, first: await firstSteps(framework, begun, surroundings()) }
       } finally {

@@ -1,6 +1,8 @@
 /** Syncs by hand: run, hold, end, set the cursor, finalise late. Rules: docs/behaviour/sync-scheduling.md and docs/behaviour/sync-cursor.md, "By hand". */
 
-import type { IntegrationRow } from '../db/schema/tables.ts'
+import { sql } from 'drizzle-orm'
+import type { Database } from '../db/client.ts'
+import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { CheckpointsNotReduced, IntegrationBusy, IntegrationNotFound, SyncRunNotFound } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
@@ -8,7 +10,7 @@ import { requireActive } from '../integrations/enabled.ts'
 import { requireIntegration } from '../integrations/queries.ts'
 import { findLog, runsToAdvance } from '../observability/log-queries.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
-import { canSync, streamMeant, streamsMeant } from '../providers/streams.ts'
+import { canSync, streamMeant, streamsMeant, streamsOf } from '../providers/streams.ts'
 import { announceRun } from './announcement.ts'
 import type { StartSync, SyncStart, Wait } from './ask-rules.ts'
 import { waitOf } from './ask-rules.ts'
@@ -102,7 +104,7 @@ export async function resumeSync(
   { stream, onEach }: OfStream & OnEachStream = {},
 ): Promise<'resumed' | 'not running'> {
   const row = await requireIntegration(framework, id)
-  const resumed = await inTurn(streamsLeft(framework, row, stream), async (one) => {
+  const resumed = await inTurn(await streamsLeft(framework, row, stream), async (one) => {
     const isResumed = await framework.workflows.resumeSync({ integrationId: id, stream: one })
     if (isResumed) onEach?.(one)
     return isResumed
@@ -122,7 +124,7 @@ export async function cancelSyncNow(
   { stream, forget = false, onEach }: OfStream & OnEachStream & { readonly forget?: boolean } = {},
 ): Promise<'cancelled' | 'not running'> {
   const row = await requireIntegration(framework, id)
-  const cancelled = await inTurn(streamsLeft(framework, row, stream), async (one) => {
+  const cancelled = await inTurn(await streamsLeft(framework, row, stream), async (one) => {
     const of = { integrationId: id, stream: one }
     if (forget) await forgetStarts(framework.db, framework.tables, of)
     if (!(await framework.workflows.isSyncRunning(of))) return false
@@ -224,10 +226,29 @@ function providerOf({ providers }: Framework, { provider }: IntegrationRow): Int
   return providers.get(provider)
 }
 
-/** What lives may be of a provider that is not registered any more, or has no sync now. */
-function streamsLeft({ providers }: Framework, { provider: key }: IntegrationRow, stream: string | undefined) {
+/**
+ * What lives, or was asked for, may be of a provider that is not registered any more or has no sync now, or of a stream
+ * that it no longer declares.
+ */
+async function streamsLeft(
+  { db, tables, providers }: Framework,
+  { id, provider: key }: IntegrationRow,
+  stream: string | undefined,
+): Promise<readonly (string | null)[]> {
   const provider = providers.find(key)
-  return provider === null || !canSync(provider) ? [stream ?? null] : streamsMeant(key, provider, stream)
+  const declared = provider === null ? [] : streamsOf(provider)
+  if (stream != null && declared.length === 0) return [stream]
+  const stored = await storedStreamsOf(db, tables, id)
+  if (stream == null) return [...new Set([...declared, ...stored, null])]
+  return provider === null || stored.includes(stream) ? [stream] : streamsMeant(key, provider, stream)
+}
+
+/** Streams that have a row, or a start that was asked for: also those that no release declares any more. */
+async function storedStreamsOf(db: Database, { streams, syncStarts }: Tables, id: number): Promise<string[]> {
+  const rows = await db.execute<{ stream: string }>(sql`
+    select stream from ${streams} where integration_id = ${id}
+    union select stream from ${syncStarts} where integration_id = ${id} and stream <> '' order by stream`)
+  return rows.map((row) => row.stream)
 }
 
 function oneStream({ providers }: Framework, { provider: key }: IntegrationRow, stream: string | undefined) {

@@ -7,6 +7,7 @@ import { lockIntegration } from '../integrations/queries.ts'
 import { endRunLog, lockLog, mergeLogMetadata } from '../observability/log-queries.ts'
 import { deletePendingItems, failHeldItems } from './end-queries.ts'
 import { recentRuns } from './opening-queries.ts'
+import { itemsHeldByOwnWorkflow } from './leftovers.ts'
 import { planNext } from './plan-next.ts'
 import type { RunIds } from './run-rules.ts'
 import type { SyncOf } from './sync-jobs.ts'
@@ -33,11 +34,14 @@ export async function failRun(framework: Framework, run: RunIds, reason: string)
 /**
  * Cancels a run: unstarted items go, items that wait or are held become `failed` with the error `cancelled`. The cursor, the
  * last clean time and the counter stay; the next run is due after one interval. A batch that comes late finds its rows
- * settled. Once only.
+ * settled; an item that a retry by hand holds stays with it. Once only.
+ *
+ * @throws BackendUnreachable
  */
 export async function cancelRun(framework: Framework, run: RunIds): Promise<boolean> {
+  const retried = await itemsHeldByOwnWorkflow(framework, { syncLogId: run.syncLogId })
   return endOpenRun(framework, run, async (tx, row, log) => {
-    const failed = await letGoOfItems(framework, tx, log, 'cancelled')
+    const failed = await letGoOfItems(framework, tx, log, 'cancelled', retried)
     await endRunLog(tx, framework.tables, log.id, {
       status: 'cancelled',
       summary: failed === 0 ? 'cancelled' : `cancelled, ${failed} items had begun`,
@@ -74,7 +78,7 @@ async function letGoOfItems(
   tx: Transaction,
   { id }: LogRow,
   error: string,
-  but: readonly number[] = [],
+  but: readonly number[],
 ): Promise<number> {
   await deletePendingItems(tx, tables, id)
   const failed = await failHeldItems(tx, tables, id, error, but)

@@ -140,18 +140,25 @@ const isRecordOf = sql.raw(
 )
 
 /**
- * Keeps the hashes of items that succeed: a part of the statement that settles them.
+ * Keeps the hashes of items that succeed: a part of the statement that settles them. The record stays unhandled while a
+ * later item of it is not done, which is so after the retry of an older one: that item holds the cursor, and a run can
+ * make up for it only if it lists the record as an item.
  *
  * In one order, so that two batches that settle the same records wait for each other and don't lock each other out.
  */
-export const keepHashes = ({ recordHashes }: Tables): SQL => sql`
-  insert into ${recordHashes} as r (integration_id, stream, event_class, external_id, hash)
+export const keepHashes = ({ recordHashes, syncItems }: Tables): SQL => sql`
+  insert into ${recordHashes} as r (integration_id, stream, event_class, external_id, hash, is_handled)
   select distinct on (integration_id, coalesce(stream, ''), external_id, event_class)
-         integration_id, coalesce(stream, ''), event_class, external_id, record_hash
+         integration_id, coalesce(stream, ''), event_class, external_id, record_hash,
+         not exists (
+           select 1 from ${syncItems} newer
+           where newer.integration_id = settled.integration_id and newer.external_id = settled.external_id
+             and newer.event_class = settled.event_class and newer.id > settled.id
+             and newer.status in ('pending', 'processing', 'failed'))
   from settled where status = 'success' and record_hash is not null
   order by integration_id, coalesce(stream, ''), external_id, event_class, id desc
   on conflict (integration_id, stream, external_id, event_class) do update
-  set hash = excluded.hash, is_handled = true, deleted_at = null, updated_at = clock_timestamp()`
+  set hash = excluded.hash, is_handled = excluded.is_handled, deleted_at = null, updated_at = clock_timestamp()`
 
 /** Notes that the provider was told of records that are gone. */
 export async function noteDeleted(

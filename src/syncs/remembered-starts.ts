@@ -106,6 +106,12 @@ async function forgetSwitchedOff(db: Database, { syncStarts, integrations }: Tab
     returning off.id, off.provider`)
 }
 
+/**
+ * A start of a stream that its provider does not declare is kept this long after it is due: while a release rolls out,
+ * a worker of the former one does not know the new streams.
+ */
+const UNDECLARED_KEPT = sql.raw("interval '1 day'")
+
 /** Of one look; where there are more, the next look goes on behind them. */
 const MAX_REMEMBERED = 5_000
 
@@ -135,8 +141,9 @@ async function dueStarts(
     after === null
       ? sql`true`
       : sql`(${asked}, i.id, s.stream) > (${after.askedAt}::timestamptz, ${after.id}::bigint, ${after.stream ?? OWN})`
-  const rows = await db.execute<{ id: string; provider: string; stream: string; askedAt: string; isOpen: boolean }>(sql`
+  const rows = await db.execute<DueStart>(sql`
     select i.id, i.provider, s.stream, ${asked}::text as "askedAt",
+      ${asked} < ${clockNow()} - ${UNDECLARED_KEPT} as "isOld",
       coalesce(case when s.stream = ${OWN}
       then (select l.status = 'processing' and l.stream is null from ${logs} l
         where l.integration_id = i.id and l.operation = 'sync' order by l.id desc limit 1)
@@ -147,7 +154,20 @@ async function dueStarts(
     where (s.again_at is not null or s.later_at <= ${clockNow()}) and ${isBehind}
       and i.provider in (select jsonb_array_elements_text(${jsonText(providers)}::jsonb))
     order by ${asked}, i.id, s.stream limit ${MAX_REMEMBERED}`)
-  return rows.map(({ id, provider, stream, ...of }) => ({ id: Number(id), provider, stream: stream || null, of }))
+  return rows.map(({ id, provider, stream, askedAt, isOpen, isOld }) => ({
+    ...{ id: Number(id), provider, stream: stream || null, isOld },
+    of: { askedAt, isOpen },
+  }))
+}
+
+interface DueStart extends Record<string, unknown> {
+  readonly id: string
+  readonly provider: string
+  readonly stream: string
+  readonly askedAt: string
+  readonly isOpen: boolean
+  /** It has been due for longer than {@link UNDECLARED_KEPT}. */
+  readonly isOld: boolean
 }
 
 const MAX_TRIES = 100
@@ -177,9 +197,20 @@ export function rememberedStarts(framework: Framework): (now: number) => Promise
         'a sync that was asked for is forgotten: its integration was switched off',
       )
     const found = await dueStarts(db, tables, providers.keys(), after)
+    const isDeclared = ({ provider: key, stream }: (typeof found)[number]): boolean => {
+      const provider = providers.find(key)
+      return provider !== null && syncSource(provider, stream) !== null
+    }
+    for (const row of found) {
+      if (!row.isOld || isDeclared(row)) continue
+      await forgetStarts(db, tables, { integrationId: row.id, stream: row.stream })
+      integrationLogger(framework, row).info(
+        { event: 'sync.start_forgotten' },
+        'a sync that was asked for is forgotten: its provider no longer has this stream',
+      )
+    }
     const looks = found.flatMap((row) => {
-      const provider = providers.find(row.provider)
-      if (provider === null || syncSource(provider, row.stream) === null) return []
+      if (!isDeclared(row)) return []
       const key = `${row.id}:${row.stream ?? OWN}`
       const before = tried.get(key) ?? null
       return [{ row, key, before, ...nextTry(before, row.of, now) }]

@@ -65,6 +65,7 @@ export const single: ActivityOptions = { ...batch, retry: { ...RETRY, maximumInt
 
 /**
  * One call of a listing. The workflow itself counts faults, lost workers and deferrals, so Temporal tries it once.
+ * Its wait for a worker has no bound: while no worker runs, nothing lists.
  *
  * @param timeoutSeconds `sync.job_timeout`, of one call
  * @param leftMs what is left of `sync.lock_ttl`, which bounds all calls together
@@ -72,7 +73,6 @@ export const single: ActivityOptions = { ...batch, retry: { ...RETRY, maximumInt
 export function listing(timeoutSeconds: number, leftMs: number): ActivityOptions {
   return {
     startToCloseTimeout: Math.min(timeoutSeconds * 1_000, leftMs),
-    scheduleToCloseTimeout: leftMs,
     heartbeatTimeout: HEARTBEAT_TIMEOUT,
     cancellationType,
     ...THROUGH_THE_QUEUE,

@@ -50,6 +50,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   const slices = slicesOf(input)
   let done = carried?.done ?? { slices: 0, listed: 0, succeeded: 0, failed: 0 }
   let slice = carried?.slice ?? null
+  let opening: Promise<OpenedSlice> | null = null
   const current = (): { from: string; to: string } => slices[Math.min(done.slices, slices.length - 1)] ?? input
   const progress = (): BackfillProgress => {
     const items = slice?.kind === 'items' ? slice.items : { succeeded: 0, failed: 0 }
@@ -84,7 +85,9 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       startedAt: startTime.toISOString(),
       ...current(),
     }
-    const answer: OpenedSlice = await CancellationScope.nonCancellable(() => steps.openBackfillSlice(window))
+    opening = CancellationScope.nonCancellable(() => steps.openBackfillSlice(window))
+    const answer = await opening
+    opening = null
     if (answer.kind === 'open')
       return {
         kind: 'listing',
@@ -118,6 +121,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   const processed = async ({ run, items: before }: Extract<SliceState, { kind: 'items' }>): Promise<void> => {
     const { syncLogId } = run
     const items = new ItemRun(run, before, {
+      isBackfill: true,
       onState: (state) => {
         slice = { kind: 'items', run, items: state }
         tell()
@@ -154,7 +158,10 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   const result = await untilCancelled(new CancellationScope(), wholeWindow)
   tell()
   if (result.kind === 'ended') return result.value
-  const { syncLogId } = (slice as SliceState | null)?.run ?? { syncLogId: null }
+  const atWork = slice as SliceState | null
+  // While Postgres is away, a slice may open only after the grace. It is ended then: perhaps no other backfill comes.
+  const late = atWork === null ? await (opening as Promise<OpenedSlice> | null) : null
+  const syncLogId = atWork?.run.syncLogId ?? (late?.kind === 'open' ? late.syncLogId : null)
   if (syncLogId !== null)
     await CancellationScope.nonCancellable(() => steps.cancelSyncRun({ integrationId, syncLogId }))
   throw new CancelledFailure('The backfill was cancelled')

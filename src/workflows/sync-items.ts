@@ -93,6 +93,8 @@ export function afterBatch(before: ItemRunState, take: ItemBatch['take'], result
 interface ItemRunHooks {
   /** While it is true, no batch starts. */
   isPaused?(): boolean
+  /** Items that have a newer copy in a later run by now are skipped. Default false. */
+  readonly isBackfill?: boolean
   /** After each batch. */
   onState?(state: ItemRunState): void
 }
@@ -164,12 +166,15 @@ export class ItemRun {
     return pending > 0 || waiting.length > 0
   }
 
-  /** Starts the next attempt of an item now. False: it does not wait here. */
+  /** Starts the next attempt of an item now. False: it is not known to wait here. */
   tryNow(itemId: number): boolean {
-    const { waiting } = this.#state
+    const { waiting, unlisted = 0 } = this.#state
     if (!waiting.some(({ id }) => id === itemId)) {
       // A running batch may hold it, with the next attempt still to be reported.
       if (this.#running.size > 0) this.#askedNow.add(itemId)
+      // It may wait beyond the list. A batch takes it only if it does.
+      if (unlisted > 0)
+        this.#change({ waiting: [...waiting, { id: itemId, dueAt: Date.now() }], unlisted: unlisted - 1 })
       return false
     }
     this.#change({ waiting: waiting.map((item) => (item.id === itemId ? { id: itemId, dueAt: Date.now() } : item)) })
@@ -265,10 +270,11 @@ export class ItemRun {
     if (take.kind === 'pending') this.#asked += take.limit
     const claim = claimOf(workflowInfo().runId, this.#batches)
     const { syncLogId } = this.#run
+    const given = { syncLogId, claim, take, ...(this.#hooks.isBackfill === true ? { isBackfill: true } : {}) }
     const what =
       take.kind === 'pending' ? `up to ${take.limit} new items` : `another attempt of ${take.ids.length} items`
     const running: Promise<void> = this.#processSyncItems
-      .executeWithOptions({ ...this.#options, summary: `${what} of run ${syncLogId}` }, [{ syncLogId, claim, take }])
+      .executeWithOptions({ ...this.#options, summary: `${what} of run ${syncLogId}` }, [given])
       .then(
         (result) => this.#note(take, result),
         (error: unknown) => {
@@ -284,7 +290,7 @@ export class ItemRun {
   }
 
   #note(take: ItemBatch['take'], result: ItemBatchResult): void {
-    const waiting = result.waiting.map((item) => (this.#askedNow.has(item.id) ? { ...item, seconds: 0 } : item))
+    const waiting = result.waiting.map((item) => (this.#askedNow.has(item.id) ? { id: item.id, seconds: 0 } : item))
     this.#change(afterBatch(this.#state, take, { ...result, waiting }))
   }
 

@@ -13,6 +13,7 @@ import {
   TimeoutFailure,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
+import type { HeartbeatDetails } from '../activities/heartbeat.ts'
 import type { ListingFault } from '../activities/small-run.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
 import type { Listing } from '../syncs/listing/listing-try.ts'
@@ -42,7 +43,7 @@ export interface ListingState {
   readonly lostWorkers: number
   /** Deferrals in a row without a new bookmark. */
   readonly idleDeferrals: number
-  /** Of calls and of the waits after faults. Deferrals and pauses do not count. */
+  /** Of calls and of the waits after faults. Deferrals, pauses and waits for a worker do not count. */
   readonly spentMs: number
 }
 
@@ -57,6 +58,7 @@ export type ListingEnd =
 /** How one call ended. */
 export interface ListingCall {
   readonly result: Listing | ListingFault
+  /** From its request to its result, a wait for a worker included. Counts where the result does not say what it took. */
   readonly spentMs: number
 }
 
@@ -116,7 +118,8 @@ export async function listWhole(
     }
     const { result, spentMs } = called
     called = null
-    state = { ...state, calls: state.calls + 1, spentMs: state.spentMs + spentMs }
+    const tookMs = ('tookMs' in result ? result.tookMs : undefined) ?? spentMs
+    state = { ...state, calls: state.calls + 1, spentMs: state.spentMs + tookMs }
     if (result.kind === 'listed') {
       const { listed, unchanged = 0 } = result
       return { kind: 'listed', listed, unchanged, pending: pendingOf(result) }
@@ -152,24 +155,29 @@ async function call(
     ...listing(settings.listingTimeoutSeconds, leftMs),
     summary: `listing of run ${syncLogId}, call ${attempt}`,
   })
+  const callMs = Math.min(settings.listingTimeoutSeconds * 1_000, leftMs)
   const calledAt = Date.now()
-  const ended = (result: ListingCall['result']): ListingCall => ({ result, spentMs: Date.now() - calledAt })
+  const ended = (result: ListingCall['result']): ListingCall => ({
+    result,
+    spentMs: Math.min(Date.now() - calledAt, callMs),
+  })
   try {
     return ended(await listSyncItems({ integrationId, syncLogId, attempt }))
   } catch (error) {
     if (!(error instanceof ActivityFailure) || isCancellation(error)) throw error
-    return ended(faultOf(error, settings))
+    return ended(faultOf(error, settings, callMs))
   }
 }
 
-function faultOf({ cause }: ActivityFailure, settings: RunSettings): ListingFault {
+function faultOf({ cause }: ActivityFailure, settings: RunSettings, callMs: number): ListingFault {
   if (cause instanceof TimeoutFailure) {
-    if (cause.timeoutType === 'HEARTBEAT') return { kind: 'worker lost' }
-    if (cause.timeoutType === 'START_TO_CLOSE')
+    if (cause.timeoutType === 'HEARTBEAT') return { kind: 'worker lost', ...tookOf(cause.lastHeartbeatDetails) }
+    if (cause.timeoutType === 'START_TO_CLOSE' && callMs === settings.listingTimeoutSeconds * 1_000)
       return {
         kind: 'own',
         reason: `it took longer than sync.job_timeout (${settings.listingTimeoutSeconds} s)`,
         isFinal: false,
+        tookMs: callMs,
       }
     return {
       kind: 'own',
@@ -180,9 +188,16 @@ function faultOf({ cause }: ActivityFailure, settings: RunSettings): ListingFaul
   if (cause instanceof ApplicationFailure) {
     // The SDK's report of a worker that was asked to stop while the listing ran.
     if (cause.type === 'WorkerShutdown') return { kind: 'worker lost' }
-    return { kind: 'own', reason: cause.message, type: cause.type ?? '', isFinal: cause.nonRetryable === true }
+    const isFinal = cause.nonRetryable === true
+    return { kind: 'own', reason: cause.message, type: cause.type ?? '', isFinal, ...tookOf(cause.details?.[0]) }
   }
   return { kind: 'own', reason: cause?.message ?? 'an unknown fault', isFinal: false }
+}
+
+/** @param details of a failure, or of a heartbeat; undefined or null: it has none */
+function tookOf(details: unknown): Partial<HeartbeatDetails> {
+  const { tookMs } = (details ?? {}) as Partial<HeartbeatDetails>
+  return tookMs === undefined ? {} : { tookMs }
 }
 
 function givenUp(reason: string, type = '', integrationId?: number): ListingEnd {

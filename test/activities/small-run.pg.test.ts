@@ -174,7 +174,8 @@ describe('the opening leaves to other steps', () => {
     const asked = vi.fn()
     lists = asked
     const { syncLogId, first } = await open({ runId, attempt: 2 })
-    expect(first).toEqual({ listing: { kind: 'worker lost' } })
+    // The time between the two tries is none of the listing's.
+    expect(first).toEqual({ listing: { kind: 'worker lost', tookMs: 0 } })
     expect(asked).not.toHaveBeenCalled()
     // The next call of the listing may store, one of the lost try may not.
     lists = (session) => dispatch(session, 1)
@@ -212,6 +213,7 @@ describe('the opening leaves to other steps', () => {
       kind: 'own',
       reason: 'it took longer than sync.job_timeout (1 s)',
       isFinal: false,
+      tookMs: 1_000,
     })
   })
 

@@ -1,5 +1,6 @@
 /** The log of a backfill's slice, and telling a provider what is gone. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { ItemBatch } from '../../src/activities/item-activities.ts'
 import { InvalidArgumentException } from '../../src/framework/errors.ts'
 import type { HandlesMissing, HasBackfill } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -7,9 +8,9 @@ import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { testIntegrations } from '../support/integrations.ts'
-import { syncProvider, TOKEN } from '../support/providers.ts'
-import { itemsOf, logOf, logsOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
+import { listen, testIntegrations } from '../support/integrations.ts'
+import { syncProvider, ThingSynced, TOKEN } from '../support/providers.ts'
+import { itemOf, itemsOf, logOf, logsOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
 
 const DAY = { from: '2031-01-01T00:00:00.000Z', to: '2031-01-02T00:00:00.000Z' }
 const NEXT_DAY = { from: '2031-01-02T00:00:00.000Z', to: '2031-01-03T00:00:00.000Z' }
@@ -177,6 +178,62 @@ describe('what a terminated backfill left open', () => {
     ])
     expect((await logsOf(test, other.id, 'backfill')).map(({ status }) => status)).toEqual(['processing'])
     expect((await logOf(test, ordinary.id)).status).toBe('processing')
+  })
+})
+
+describe('an item of a backfill', () => {
+  const hears = (): number[] => {
+    const heard: number[] = []
+    listen(test, ThingSynced, ({ payload }: ThingSynced) => heard.push(payload.n))
+    return heard
+  }
+  const slice = () => makeRun(test, integration.id, { window: DAY }, { operation: 'backfill' })
+  const work = (syncLogId: number, take: ItemBatch['take'] = { kind: 'pending', limit: 10 }) =>
+    runActivity(test.activities.processSyncItems, { syncLogId, claim: `slice-${syncLogId}:1`, take, isBackfill: true })
+  const statuses = ['success', 'skipped', 'pending', 'processing'] as const
+
+  it.each(statuses)('writes no old data over a newer copy of a later run that is %s: it is skipped', async (status) => {
+    const heard = hears()
+    const run = await slice()
+    const old = await makeItem(test, run, { externalId: 'r' })
+    await makeItem(test, run, { externalId: 'other', payload: { v: 1, data: { n: 2 } } })
+    await makeItem(test, await makeRun(test, integration.id), { externalId: 'r', status })
+    expect(await work(run.id)).toMatchObject({ claimed: 2, succeeded: 1, failed: 0, waiting: [] })
+    expect(heard).toEqual([2])
+    expect(await itemOf(test, old.id)).toMatchObject({
+      status: 'skipped',
+      error: 'a later run has a newer copy',
+      attempts: 0,
+      claim: null,
+      completedAt: expect.any(Date),
+    })
+  })
+
+  it('is skipped also between two attempts, and after its worker was lost', async () => {
+    const heard = hears()
+    const run = await slice()
+    const waits = await makeItem(test, run, { externalId: 'r', status: 'processing', attempts: 1 })
+    const claim = `slice-${run.id}:1`
+    const lost = await makeItem(test, run, { externalId: 's', status: 'processing', attempts: 1, claim })
+    const ordinary = await makeRun(test, integration.id)
+    for (const externalId of ['r', 's']) await makeItem(test, ordinary, { externalId, status: 'success' })
+    await work(run.id, { kind: 'due', ids: [waits.id] })
+    expect(heard).toEqual([])
+    expect((await itemsOf(test, run.id)).map(({ id, status, attempts }) => [id, status, attempts])).toEqual([
+      [waits.id, 'skipped', 1],
+      [lost.id, 'skipped', 0],
+    ])
+  })
+
+  it('runs beside an older copy, a failed newer one, and one of another class', async () => {
+    const ordinary = await makeRun(test, integration.id)
+    await makeItem(test, ordinary, { externalId: 'r', status: 'success' })
+    const run = await slice()
+    const item = await makeItem(test, run, { externalId: 'r' })
+    await makeItem(test, ordinary, { externalId: 'r', status: 'failed' })
+    await makeItem(test, ordinary, { externalId: 'r', status: 'success', eventClass: 'test.other' })
+    expect(await work(run.id)).toMatchObject({ succeeded: 1 })
+    expect((await itemOf(test, item.id)).status).toBe('success')
   })
 })
 

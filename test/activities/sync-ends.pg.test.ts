@@ -633,6 +633,18 @@ describe('the announcement', () => {
 })
 
 describe('a cancelled run', () => {
+  it('leaves an item with its retry by hand while that lives', async () => {
+    const run = await runOf(['success', 5, 'done'])
+    const retried = { status: 'processing', attempts: 4 } as const
+    const held = await makeItem(test, run, { ...retried, claim: 'retry-a:1', externalId: 'held' })
+    const waits = await makeItem(test, run, { ...retried, claim: 'retry-b:waiting', externalId: 'waits' })
+    const left = await makeItem(test, run, { ...retried, claim: 'retry-c:1', externalId: 'left' })
+    for (const { id } of [held, waits]) test.starts.runningItems.add(id)
+    await cancel(run)
+    for (const row of [held, waits]) expect(await itemOf(test, row.id)).toEqual(row)
+    expect(await itemOf(test, left.id)).toMatchObject({ status: 'failed', error: 'cancelled', claim: null })
+  })
+
   it('deletes what had not started, fails what had, and leaves cursor, last clean time and counter', async () => {
     const failures = vi.fn()
     listen(test, 'SyncItemFailed', failures)

@@ -179,6 +179,23 @@ describe('a stream that is named', () => {
     expect(new Set(asked.map((each) => each.split(' ')[1]))).toEqual(new Set(['deals']))
   })
 
+  it('may be one that a release has removed, for what is left of it; one that never was is refused', async () => {
+    await test.sql`insert into integration_streams (integration_id, stream) values (${id}, 'gone')`
+    expect((await run('resume-sync', id, '--stream', 'gone', '--json')).json()).toMatchObject({ resumed: true })
+    expect((await run('cancel-sync', id, '--stream', 'gone', '--yes', '--json')).json()).toMatchObject({
+      cancelled: true,
+    })
+    expect(new Set(asked)).toEqual(new Set(['resume gone', 'lives? gone', 'cancel gone']))
+    asked = []
+    await run('resume-sync', id)
+    // The integration's own sync, too: an earlier release may have had no streams.
+    expect(asked).toEqual(['resume contacts', 'resume deals', 'resume gone', 'resume null'])
+    const never = await run('resume-sync', id, '--stream', 'invoices')
+    expect(never).toMatchObject({ exitCode: 1, err: expect.stringContaining('one of contacts, deals is allowed') })
+    const paused = await run('pause-sync', id, '--stream', 'gone')
+    expect(paused).toMatchObject({ exitCode: 1, err: expect.stringContaining('one of contacts, deals is allowed') })
+  })
+
   it('is where progress over HTTP is; without it the error lists them', async () => {
     expect((await ask('GET', '/sync?stream=contacts')).body).toMatchObject({ stream: 'contacts', progress: null })
     expect(await ask('GET', '/sync')).toMatchObject({

@@ -378,6 +378,33 @@ describe('the look of a worker', () => {
   })
 })
 
+describe('of a stream that a release has removed', () => {
+  const streamsAsked = async () => {
+    const rows = await test.sql`select stream from integration_sync_starts where integration_id = ${id}`
+    return rows.map(({ stream }) => stream)
+  }
+  beforeEach(() => rememberStart(test.framework.db, test.framework.tables, { integrationId: id, stream: 'gone' }))
+
+  it('is forgotten a day after it was due, with a line: a worker of another release may know it', async () => {
+    await passes(86_000)
+    await look(0)
+    expect(await streamsAsked()).toEqual(['gone'])
+    await passes(500)
+    await look(1_000)
+    expect(await streamsAsked()).toEqual([])
+    expect(started).toEqual([])
+    const lines = test.lines.filter(({ fields }) => fields.event === 'sync.start_forgotten')
+    const told = lines.filter(({ fields }) => fields.integration === id)
+    expect(told).toMatchObject([{ level: 'info', fields: { stream: 'gone' } }])
+  })
+
+  const ways = [{ forget: true }, { forget: true, stream: 'gone' }]
+  it.each(ways)('is forgotten by a cancellation with %o', async (how) => {
+    await test.integrations.syncs.cancel(id, how)
+    expect(await streamsAsked()).toEqual([])
+  })
+})
+
 it('a cancellation keeps what is remembered, unless it is to be forgotten', async () => {
   test.starts.running.add(id)
   await start()

@@ -133,6 +133,22 @@ describe('a record', () => {
     expect(told).toEqual([])
   })
 
+  it('runs again after the retry of an older item while a younger one of it has failed', async () => {
+    lists = listing(['a', { id: 'a' }, at(1)])
+    fails = () => true
+    const [first, second] = [await run(), await run()]
+    fails = () => false
+    const [older] = await itemsOf(test, first)
+    const retry = { itemId: older?.id ?? 0, claim: 'retry-older:1', attempt: 1, tries: 1 }
+    expect(await runActivity(test.activities.processOneSyncItem, retry)).toMatchObject({ outcome: 'success' })
+    expect(await itemsOf(test, second)).toMatchObject([{ status: 'failed' }])
+    await run()
+    expect(ids()).toEqual(['a'])
+    expect((await integration.refresh()).syncCursor).toBe(at(1))
+    await run()
+    expect(told).toEqual([])
+  })
+
   it('that failed at its first time is still added', async () => {
     lists = listing(['a', { id: 'a' }])
     fails = () => true

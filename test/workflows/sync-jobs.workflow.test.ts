@@ -295,6 +295,26 @@ describe('a backfill', () => {
     expect(script.calls).toEqual(['open', 'list 101', 'cancel 101'])
   })
 
+  it('voids a slice that opens only after the grace of its cancellation', async () => {
+    const sync = new ScriptedSync(1)
+    const script = scripted(1, (calls) => ({
+      async openBackfillSlice() {
+        calls.push('open')
+        // The tries come after 1, 2, 4, 8, 16 and 30 s.
+        if (calls.length < 7) throw new Error('Postgres is away')
+        return { kind: 'open', syncLogId: 101, settings: sync.settings() }
+      },
+    }))
+    await stage.play(script.activities, async (played) => {
+      sync.scene = played
+      const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-04T00:00:00Z' })
+      while (script.calls.length === 0) await handle.query(backfillProgress)
+      await handle.cancel()
+      await expect(handle.result()).rejects.toBeInstanceOf(WorkflowFailedError)
+    })
+    expect(script.calls).toEqual([...Array.from({ length: 7 }, () => 'open'), 'cancel 101'])
+  })
+
   it('of many slices goes on in a new history, at the slice that is next', async () => {
     const days = 130
     const script = scripted(1)

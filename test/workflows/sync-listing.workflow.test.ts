@@ -269,6 +269,28 @@ describe('sync.lock_ttl', () => {
     expect(played.end).toMatchObject(FINALISED)
   })
 
+  it.each<[string, number, () => Listing]>([
+    ['was put off', 2, () => ({ ...later(60, true), tookMs: 10 })],
+    [
+      'failed',
+      1,
+      () => {
+        throw ApplicationFailure.create({ message: 'not now', details: [{ tookMs: 10 }] })
+      },
+    ],
+  ])('does not count a call’s wait for a worker: one that %s says how long it took', async (_, times, end) => {
+    const played = await play(
+      async (call) => {
+        if (call > times) return listed
+        // What the call does not say it took, it has waited.
+        await stage.env.sleep('12 seconds')
+        return end()
+      },
+      { settings: { listingTotalSeconds: 15 } },
+    )
+    expect(played.end).toMatchObject(FINALISED)
+  })
+
   it('ends a call that would go beyond it', async () => {
     const played = await play(
       async () => {
@@ -279,7 +301,7 @@ describe('sync.lock_ttl', () => {
       { settings: { listingTimeoutSeconds: 600, listingTotalSeconds: 15 } },
     )
     expect(attemptsOf(played)).toEqual([1])
-    expect(played.end).toContain('The listing did not end: it took longer than sync.')
+    expect(played.end).toContain('The listing did not end: it took longer than sync.lock_ttl (15 s)')
   })
 })
 

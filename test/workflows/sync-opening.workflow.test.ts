@@ -124,6 +124,20 @@ describe('a run whose opening', () => {
     )
   })
 
+  it('lost its worker for longer than sync.lock_ttl lists again: the time without a worker does not count', () => {
+    const scripted = new ScriptedSync(2)
+    const openSyncRun: Activities['openSyncRun'] = async () => {
+      // Below the heartbeat timeout, after which the server would make another try.
+      await stage.env.sleep('14 seconds')
+      const settings = { ...scripted.settings(), listingTotalSeconds: 10 }
+      return { kind: 'open', syncLogId: 70, settings, first: { listing: { kind: 'worker lost', tookMs: 0 } } }
+    }
+    return stage.play(scripted.activities({ openSyncRun }), async (scene: Scene) => {
+      scripted.scene = scene
+      expect(await (await startSync(scene)).result()).toMatchObject({ status: 'success', succeeded: 2 })
+    })
+  })
+
   it('met a fault that no other call changes is given up', () =>
     opened({ listing: { kind: 'own', reason: 'no such account', isFinal: true } }, async (handle, sync) => {
       await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'ListingFailed' } })

@@ -6,6 +6,7 @@ import type { Tables } from '../../db/schema/tables.ts'
 import { quotedName } from '../../db/sql-functions.ts'
 import type { Framework } from '../../framework/context.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
+import { syncSource } from '../../providers/streams.ts'
 import type { Overdue } from '../../syncs/due.ts'
 import { declaredStreams, dueRule, overdueIntegrations, overdueStreams } from '../../syncs/due.ts'
 import { streamOption, syncWords } from '../../syncs/stream-rules.ts'
@@ -13,7 +14,7 @@ import type { SyncOf } from '../../syncs/sync-jobs.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
 
-/** A dispatch comes each minute and starts three thousand runs: an integration that waits for longer was not dispatched. */
+/** A dispatch comes each minute and starts 2,500 runs: an integration that waits for longer was not dispatched. */
 const OVERDUE_SECONDS = 300
 /** Younger runs are left alone: their workflow may be about to write the log. */
 const STUCK_SECONDS = 60
@@ -42,17 +43,21 @@ const syncStuck: Check = {
     return capped(
       dead
         .filter(({ logId }) => stuck.has(logId))
-        .map(({ isActive, logId, startedAt, ...of }) =>
-          fault(
+        .map(({ isActive, provider, logId, startedAt, ...of }) => {
+          const declares = framework.providers.find(provider)
+          const isGone = declares !== null && syncSource(declares, of.stream) === null
+          return fault(
             `The run of ${syncWords(of)} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone. ${
-              isActive
-                ? 'The next run goes on with its items if it had listed them all, and closes it if not.'
-                : 'The integration is switched off, so no run goes on with it.'
+              isGone
+                ? 'Its provider no longer has this stream, so no run goes on with it.'
+                : isActive
+                  ? 'The next run goes on with its items if it had listed them all, and closes it if not.'
+                  : 'The integration is switched off, so no run goes on with it.'
             }`,
-            isActive ? syncNow(of) : closeRun(framework, logId),
+            isActive && !isGone ? syncNow(of) : closeRun(framework, logId),
             { ...of, since: startedAt },
-          ),
-        ),
+          )
+        }),
       'Every run that says processing lives.',
     )
   },
@@ -208,6 +213,7 @@ async function openRuns(db: Database, { logs, integrations, streams }: Tables) {
       integrationId: integrations.id,
       stream: lately.stream,
       isActive: integrations.isActive,
+      provider: integrations.provider,
       startedAt: lately.createdAt,
     }
     const isOpen = and(eq(lately.status, 'processing'), lt(lately.createdAt, secondsAgo(STUCK_SECONDS)))

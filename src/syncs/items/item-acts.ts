@@ -17,7 +17,7 @@ import { announceRun } from '../announcement.ts'
 import { finaliseRun } from '../finalisation.ts'
 import { runLogger, subjectLogger } from '../run-logger.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult, SkipSyncItemResult, SyncOf } from '../sync-jobs.ts'
-import { findItem, outdatingItem, skipFailedItem } from './item-queries.ts'
+import { findItem, makeWaitingItemDue, outdatingItem, skipFailedItem } from './item-queries.ts'
 
 /** As for `sync.item_tries`. */
 const MAX_TRIES = 1_000
@@ -215,6 +215,8 @@ async function triedNow(framework: Framework, row: SyncItemRow): Promise<keyof R
   const log = row.syncLogId === null ? null : await findLog(db, tables, row.syncLogId)
   const waitsIn = row.claim !== null ? 'retry' : log?.operation === 'backfill' ? 'backfill' : 'run'
   const item = { itemId: row.id, integrationId: row.integrationId, stream: row.stream }
+  // The workflow may not have it in its list, which is bounded, or may not have come so far.
+  if (waitsIn !== 'retry') await makeWaitingItemDue(db, tables, row.id)
   if (await workflows.tryItemNow(item, waitsIn)) return waitsIn
   // What a dead run has left waiting its next one takes up; what a dead retry has left another retry may have.
   if (waitsIn !== 'retry') throw new SyncItemNotFailed(row.id, row.status)

@@ -4,7 +4,7 @@ import { and, asc, eq, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { ClaimedRows, Settlement } from '../../claims/claimed-rows.ts'
 import type { Database, Transaction } from '../../db/client.ts'
 import { bigints } from '../../db/integrations-of.ts'
-import { MAX_SMALLINT } from '../../db/schema/columns.ts'
+import { jsonText, MAX_SMALLINT } from '../../db/schema/columns.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 import type { SyncItemRecord } from '../../events/events.ts'
 import type { Json } from '../../framework/json.ts'
@@ -203,6 +203,36 @@ export async function outdatingItem(
   return row?.by == null ? null : { id: Number(row.by), status: row.status as SyncItemRow['status'] }
 }
 
+/** Those of the items that a listener would write over newer data with, in the sense of {@link claimItemForRetry}. */
+export async function outdatedAmong(
+  db: Database,
+  { syncItems }: Tables,
+  ids: readonly number[],
+): Promise<ReadonlySet<number>> {
+  if (ids.length === 0) return new Set()
+  const rows = await db
+    .select({ id: syncItems.id, by: newerCopy(syncItems, OUTDATING, 'id') })
+    .from(syncItems)
+    .where(inArray(syncItems.id, [...ids]))
+  return new Set(rows.filter(({ by }) => by !== null).map(({ id }) => id))
+}
+
+/** Skips items that this attempt holds, without a listener: the attempt does not count. May be run twice. */
+export async function skipHeldItems(
+  db: Database,
+  { syncItems }: Tables,
+  rows: readonly Pick<SyncItemRow, 'id' | 'attempts' | 'claim'>[],
+  error: string,
+): Promise<void> {
+  await db.execute(sql`
+    update ${syncItems} r
+    set status = 'skipped', error = ${error}, attempts = r.attempts - 1, claim = null, completed_at = clock_timestamp(),
+        updated_at = clock_timestamp()
+    from jsonb_to_recordset(${jsonText(rows.map(({ id, attempts, claim }) => ({ id, attempts, claim })))}::jsonb)
+      as s (id bigint, attempts int, claim text)
+    where r.id = s.id and r.status = 'processing' and r.attempts = s.attempts and r.claim = s.claim`)
+}
+
 /** What a claim writes. */
 function claimed(syncItems: Tables['syncItems'], { claim, refusals }: Claiming) {
   // A row that is claimed more often than the column can say stays there; its claim tells its attempts apart.
@@ -317,6 +347,14 @@ export async function itemRecords(
   return new Map(
     rows.map((row) => [row.id, { ...row, checkpointValue: (row.checkpointValue ?? null) as Json }] as const),
   )
+}
+
+/** The next attempt of an item that waits in a run is due: it is among the first that the run's finalisation names. */
+export async function makeWaitingItemDue(db: Database, { syncItems }: Tables, id: number): Promise<void> {
+  await db
+    .update(syncItems)
+    .set({ nextAttemptAt: sql`least(${syncItems.nextAttemptAt}, clock_timestamp())` })
+    .where(and(eq(syncItems.id, id), eq(syncItems.status, 'processing'), isNull(syncItems.claim)))
 }
 
 /** Gives a failed item up. Null: it is not failed (any more). Its error stays, so that what was skipped can be seen. */

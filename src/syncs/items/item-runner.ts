@@ -24,7 +24,7 @@ import { namedStream } from '../sync-rows.ts'
 import { givingWay } from './giving-way.ts'
 import { settleAndRecord } from './item-failures.ts'
 import type { GivenBack } from './item-queries.ts'
-import { claimedItems, itemRecords } from './item-queries.ts'
+import { claimedItems, itemRecords, outdatedAmong, skipHeldItems } from './item-queries.ts'
 import type { ItemRun, ItemWork } from './run-item.ts'
 import { givenUp, runSyncItem } from './run-item.ts'
 
@@ -37,9 +37,14 @@ export interface RunItems {
   readonly givenBack: GivenBack
   /** Before each item it waits for runs that begin. Default false. */
   readonly givesWay?: boolean
+  /** Items with a newer copy in a later run are skipped. Default false. */
+  readonly skipsOutdated?: boolean
   /** Milliseconds after the claim from which on no more items start. Default: 30 s. */
   readonly startWithinMs?: number
 }
+
+/** The `error` of an item of a backfill that was skipped. */
+const OUTDATED = 'a later run has a newer copy'
 
 /** Of an error, in the progress of a run. */
 const MAX_TOLD_LENGTH = 300
@@ -63,18 +68,20 @@ export class ItemRunner {
   >
   readonly #ending: Ending
   readonly #startWithinMs: number
+  readonly #skipsOutdated: boolean
   #told: Promise<void> = Promise.resolve()
 
   constructor(
     framework: Framework,
-    { claim, cancelled, retry, givenBack, givesWay = false, startWithinMs = START_WINDOW_MS }: RunItems,
+    { claim, cancelled, retry, givenBack, givesWay = false, skipsOutdated = false, ...how }: RunItems,
   ) {
     const { db, tables, logger } = framework
     this.#framework = framework
     this.#claim = claim
     this.#integrations = new IntegrationContexts(framework)
     this.#ending = new Ending(cancelled)
-    this.#startWithinMs = startWithinMs
+    this.#startWithinMs = how.startWithinMs ?? START_WINDOW_MS
+    this.#skipsOutdated = skipsOutdated
     const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
     this.#items = { cancelled, enough: this.#ending.signal, retry, waitsFor }
     const work = new ClaimedWork<SyncItemRow, ItemRun>(
@@ -151,8 +158,9 @@ export class ItemRunner {
     this.#ending.release()
   }
 
-  /** @param rows claimed just now */
-  async #runClaimed(rows: readonly SyncItemRow[]): Promise<void> {
+  /** @param claimed just now */
+  async #runClaimed(claimed: readonly SyncItemRow[]): Promise<void> {
+    const rows = this.#skipsOutdated ? await this.#withoutOutdated(claimed) : claimed
     const concurrency = await this.#concurrencyOf(rows)
     const work = { ...this.#items, claimedAt: this.#framework.clock.now() }
     const changes = await this.#begin(rows)
@@ -164,6 +172,22 @@ export class ItemRunner {
       run: (row, integration) =>
         runSyncItem(this.#framework, row, integration, { ...work, change: changes.get(row.id) ?? null }),
     })
+  }
+
+  /** Skips those that have a newer copy. Rule: docs/behaviour/sync-backfills.md, "Backfills". @returns the others */
+  async #withoutOutdated(rows: readonly SyncItemRow[]): Promise<readonly SyncItemRow[]> {
+    const { db, tables, logger, metrics } = this.#framework
+    const how = { signal: this.#items.cancelled, logger }
+    const ids = rows.map(({ id }) => id)
+    const outdated = await patiently('looking for newer copies', () => outdatedAmong(db, tables, ids), how)
+    const skipped = rows.filter(({ id }) => outdated.has(id))
+    if (skipped.length === 0) return rows
+    await patiently('skipping outdated items', () => skipHeldItems(db, tables, skipped, OUTDATED), how)
+    for (const row of skipped) {
+      await this.#note(row.integrationId)
+      metrics.syncItemSettled(this.#subject(row), 'skipped')
+    }
+    return rows.filter(({ id }) => !outdated.has(id))
   }
 
   #begin(rows: readonly SyncItemRow[]): Promise<ReadonlyMap<number, ItemChange>> {

@@ -56,6 +56,8 @@ export type Listing =
       readonly retryAfterSeconds: number
       /** Whether this try set a bookmark: the next one gets further. */
       readonly isBookmarked: boolean
+      /** Milliseconds of this try, without its wait for a worker. Absent: an earlier release does not say. */
+      readonly tookMs?: number
     }
 
 /** A try that failed, with the secrets that the error may quote. */
@@ -65,6 +67,8 @@ export interface FailedTry {
   readonly secrets: readonly string[]
   /** Another try would fail in the same way. */
   readonly isFinal: boolean
+  /** Milliseconds. Absent: it has not asked the provider. */
+  readonly tookMs?: number
 }
 
 export interface ListingInput extends RunIds {
@@ -264,7 +268,7 @@ export async function listBegun(
       { event: 'sync.listing_deferred', attempt, seconds, bookmarked: isBookmarked },
       'a listing met the limit of the provider; it goes on later',
     )
-    return { kind: 'deferred', retryAfterSeconds: seconds, isBookmarked }
+    return { kind: 'deferred', retryAfterSeconds: seconds, isBookmarked, tookMs: Math.round(elapsedMs()) }
   }
 
   function failure(error: unknown): FailedTry {
@@ -273,7 +277,7 @@ export async function listBegun(
       { event: 'sync.listing_failed', attempt, error: redactedErrorLine(error, secrets, 500) },
       'a listing failed',
     )
-    return { kind: 'failed', error, secrets, isFinal: isFinalFault(error, provider) }
+    return { kind: 'failed', error, secrets, isFinal: isFinalFault(error, provider), tookMs: Math.round(elapsedMs()) }
   }
 }
 

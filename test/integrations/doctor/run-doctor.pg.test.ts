@@ -750,6 +750,19 @@ describe('streams of one integration', () => {
     }
   })
 
+  it('are closed by hand where a release has removed them: no run comes', async () => {
+    await place('gone')
+    const { id: log } = await makeRun(test, id, {}, { createdAt: ago(HOUR_MS), stream: 'gone' })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'sync.stuck',
+        message: expect.stringContaining('Its provider no longer has this stream'),
+        remedy: expect.stringContaining(`where id = ${log} and status`),
+        stream: 'gone',
+      },
+    ])
+  })
+
   it('are overdue each by its own time, and not while they wait for another one', async () => {
     await place('contacts', { next: ago(240_000) })
     await place('deals', { next: ago(HOUR_MS) })

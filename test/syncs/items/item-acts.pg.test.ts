@@ -291,6 +291,17 @@ describe('retrying', () => {
     expect(await start1(ofRetry)).toMatchObject({ workflowId: 'retry' })
   })
 
+  it('makes what waits due in its row: its run may not have it in its list', async () => {
+    const later = new Date(Date.now() + 3_600_000)
+    const row = await failed({ status: 'processing', error: null, nextAttemptAt: later })
+    test.starts.running.add(integration.id)
+    await start1(row)
+    test.starts.running.delete(integration.id)
+    const { nextAttemptAt, status, attempts } = await itemOf(test, row.id)
+    expect(nextAttemptAt?.getTime()).toBeLessThan(later.getTime() - 3_000_000)
+    expect({ status, attempts }).toEqual({ status: 'processing', attempts: row.attempts })
+  })
+
   it('says what the item is when it was moved on meanwhile', async () => {
     const row = await failed()
     const runProcessSyncItem = async (): Promise<ProcessSyncItemResult> => {

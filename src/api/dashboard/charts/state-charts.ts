@@ -68,6 +68,7 @@ export const STATE_CHARTS = {
       ['processing', 'waiting', 'a listener threw, a limit was met, or what it needs is not there yet'],
       ['waiting', 'processing', 'its time has come, or an operator asked for it'],
       ['processing', 'failed', 'attempts or window used up'],
+      ['processing', 'skipped', 'of a backfill, and a later run has a newer copy'],
       ['failed', 'skipped', 'given up by hand'],
       ['failed', 'processing', 'retried by hand'],
       ['success', '*', ''],
