@@ -6,6 +6,7 @@ import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, UnsupportedByProvider } from '../framework/errors.ts'
 import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
+import { endObtainedToken } from '../oauth/obtained-tokens.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { canSync } from '../providers/streams.ts'
@@ -108,7 +109,7 @@ export async function updateIntegrationRow(
     checkInterval(before.provider, () => canSync(provider()), patch.syncIntervalMinutes)
     const metadata =
       patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider(), patch.metadata)
-    const after = await updateIntegration(tx, tables, id, {
+    const changed = await updateIntegration(tx, tables, id, {
       ...(patch.name === undefined ? {} : { name: patch.name }),
       ...(metadata === undefined ? {} : { metadata }),
       ...(owner === undefined ? {} : { ownerType: owner?.type ?? null, ownerId: owner?.id ?? null }),
@@ -123,7 +124,12 @@ export async function updateIntegrationRow(
       await recordEvents(framework, tx, id, [
         { name: 'CredentialsUpdated', payload: { keys: keysOf(patch.credentials) } },
       ])
-    if (after === null) throw new IntegrationNotFound(id)
+    if (changed === null) throw new IntegrationNotFound(id)
+    const ended = await endObtainedToken(framework, tx, {
+      ...{ before: integrationHandle(framework, before), after: integrationHandle(framework, changed) },
+      given: patch.credentials ?? {},
+    })
+    const after = ended ?? changed
     // It is on already: its health is not touched.
     if (patch.isActive !== true || before.isActive) {
       // A new secret, or new rights at the provider.

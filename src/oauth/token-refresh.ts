@@ -27,6 +27,7 @@ import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from './keep-alive.ts'
 import { obtainsTokens } from './oauth-provider.ts'
+import { askedWithDigest } from './obtained-tokens.ts'
 import { clearReauthMark, markPair, reauthMark } from './reauth.ts'
 import { isRefusal, noteRefusalOver, noteTokensRefused, refuseIfRefused } from './refused-tokens.ts'
 import type { Tokens } from './rules.ts'
@@ -44,6 +45,9 @@ export interface TokenQuestion {
   readonly force: boolean
 }
 
+/** Of one caller, where each time the credentials are changed while the server is asked. */
+const TRIES = 3
+
 const UNDER_WAY = new WeakMap<Database, Map<string, Promise<Credentials>>>()
 
 /**
@@ -58,10 +62,12 @@ const outsideOfCallers = AsyncResource.bind(<T>(work: () => T): T => work())
  * @throws ReauthRequiredException, LockTimeoutException, RequestTimeout when the lock's time is over, whatever `refreshToken()` threw
  */
 export function newestCredentials(framework: Framework, question: TokenQuestion): Promise<Credentials> {
-  const { integration, known, force } = question
+  const { integration, provider, known, force } = question
   const underWay = UNDER_WAY.get(framework.db) ?? new Map<string, Promise<Credentials>>()
   UNDER_WAY.set(framework.db, underWay)
-  const key = JSON.stringify([integration.id, force, known.accessToken, known.refreshToken])
+  // A handle with other credentials wants another token.
+  const asked = obtainsTokens(provider, integration) ? askedWithDigest(integration) : null
+  const key = JSON.stringify([integration.id, force, known.accessToken, known.refreshToken, asked])
   const existing = underWay.get(key)
   if (existing !== undefined) return existing
   const answer = outsideOfCallers(() => newest(framework, question)).finally(() => underWay.delete(key))
@@ -82,14 +88,14 @@ async function look({ clock }: Framework, { integration, provider, known, force 
   const credentials = fresh.credentialsArray()
   const tokens = tokensOf(credentials)
   const isNewer = force ? tokens.accessToken !== known.accessToken : !isSamePair(tokens, known)
-  const isSoon =
-    tokens.accessToken === null
-      ? obtainsTokens(provider, fresh)
-      : expiresSoon(tokens, provider.refreshThreshold(), clock.now())
+  // One that is revoked, or whose credentials were changed, needs no person to come back.
+  const isMissing = tokens.accessToken === null && obtainsTokens(provider, fresh)
+  if (isMissing) return { fresh, credentials, tokens, willDo: false }
+  const isSoon = tokens.accessToken !== null && expiresSoon(tokens, provider.refreshThreshold(), clock.now())
   return { fresh, credentials, tokens, willDo: isNewer || (!force && !isSoon) }
 }
 
-async function newest(framework: Framework, question: TokenQuestion): Promise<Credentials> {
+async function newest(framework: Framework, question: TokenQuestion, tries = TRIES): Promise<Credentials> {
   const { id } = question.integration
   // Without the lock first: a caller that needs no refresh, or can get none, does not wait for another one's.
   const seen = await look(framework, question)
@@ -99,7 +105,9 @@ async function newest(framework: Framework, question: TokenQuestion): Promise<Cr
     const ended = await withTokenLock(framework, id, (lease) => refresh(framework, question, lease))
     await ended.announce()
     if ('failure' in ended) throw ended.failure
-    return ended.credentials
+    // The credentials were changed while the server was asked: what it gave is not stored.
+    const isMissing = obtainsTokens(question.provider, seen.fresh) && tokensOf(ended.credentials).accessToken === null
+    return isMissing && tries > 1 ? await newest(framework, question, tries - 1) : ended.credentials
   } catch (error) {
     if (!isIntegrationsError(error, 'lock_timeout')) throw error
     const since = await look(framework, question)
@@ -179,14 +187,15 @@ async function askAndSave(
       { event: 'tokens.expiry_unreadable' },
       'refreshToken() gave a token_expires_at that is no ISO 8601 time; the tokens are stored without one, so they are not refreshed before they are refused',
     )
-  const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch)
+  const askedBy = obtainsTokens(provider, fresh) ? fresh : null
+  const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch, askedBy)
   if (!isOurs) return { credentials, announce: async () => {} }
   await settle(framework, fresh, 'what is known of its refreshes could not be written', async () => {
     await forgetRefreshBegun(framework, id)
     // A late answer may arrive after another caller was refused for want of it.
     await clearReauthMark(framework, id)
     await noteTokenRefreshed(framework, id)
-    if (obtainsTokens(provider, fresh)) await noteRefusalOver(framework, fresh)
+    if (askedBy !== null) await noteRefusalOver(framework, fresh)
   })
   const announce = (): Promise<void> =>
     settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {
