@@ -70,7 +70,10 @@ export function newestCredentials(framework: Framework, question: TokenQuestion)
   const key = JSON.stringify([integration.id, force, known.accessToken, known.refreshToken, asked])
   const existing = underWay.get(key)
   if (existing !== undefined) return existing
-  const answer = outsideOfCallers(() => newest(framework, question)).finally(() => underWay.delete(key))
+  const over = (): void => {
+    if (underWay.get(key) === answer) underWay.delete(key)
+  }
+  const answer: Promise<Credentials> = outsideOfCallers(() => newest(framework, question, over)).finally(over)
   underWay.set(key, answer)
   return answer
 }
@@ -95,7 +98,13 @@ async function look({ clock }: Framework, { integration, provider, known, force 
   return { fresh, credentials, tokens, willDo: isNewer || (!force && !isSoon) }
 }
 
-async function newest(framework: Framework, question: TokenQuestion, tries = TRIES): Promise<Credentials> {
+/** @param over the answer is known: who asks from now on, such as a listener, must not wait for the listeners of this one */
+async function newest(
+  framework: Framework,
+  question: TokenQuestion,
+  over: () => void,
+  tries = TRIES,
+): Promise<Credentials> {
   const { id } = question.integration
   // Without the lock first: a caller that needs no refresh, or can get none, does not wait for another one's.
   const seen = await look(framework, question)
@@ -103,11 +112,12 @@ async function newest(framework: Framework, question: TokenQuestion, tries = TRI
   await refuseIfMarked(framework, id, question.provider, seen.fresh)
   try {
     const ended = await withTokenLock(framework, id, (lease) => refresh(framework, question, lease))
+    over()
     await ended.announce()
     if ('failure' in ended) throw ended.failure
     // The credentials were changed while the server was asked: what it gave is not stored.
     const isMissing = obtainsTokens(question.provider, seen.fresh) && tokensOf(ended.credentials).accessToken === null
-    return isMissing && tries > 1 ? await newest(framework, question, tries - 1) : ended.credentials
+    return isMissing && tries > 1 ? await newest(framework, question, over, tries - 1) : ended.credentials
   } catch (error) {
     if (!isIntegrationsError(error, 'lock_timeout')) throw error
     const since = await look(framework, question)
@@ -190,15 +200,17 @@ async function askAndSave(
   const askedBy = obtainsTokens(provider, fresh) ? fresh : null
   const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch, askedBy)
   if (!isOurs) return { credentials, announce: async () => {} }
+  let announceOver = async (): Promise<void> => {}
   await settle(framework, fresh, 'what is known of its refreshes could not be written', async () => {
     await forgetRefreshBegun(framework, id)
     // A late answer may arrive after another caller was refused for want of it.
     await clearReauthMark(framework, id)
     await noteTokenRefreshed(framework, id)
-    if (askedBy !== null) await noteRefusalOver(framework, fresh)
+    if (askedBy !== null) announceOver = await noteRefusalOver(framework, fresh)
   })
-  const announce = (): Promise<void> =>
-    settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {
+  const announce = async (): Promise<void> => {
+    await settle(framework, fresh, 'listeners of a closed incident could not be told', announceOver)
+    await settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {
       if (!listeners.has('CredentialsUpdated')) return
       const integration = await fresh.refresh()
       await insideTokenWork(
@@ -208,6 +220,7 @@ async function askAndSave(
         { isAdapters: false },
       )
     })
+  }
   return { credentials, announce }
 }
 

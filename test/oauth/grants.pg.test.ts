@@ -5,6 +5,8 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Provider from 'oidc-provider'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import type { IntegrationEvents } from '../../src/events/events.ts'
+import { isInsideTokenWork } from '../../src/oauth/token-work.ts'
 import type {
   HttpError,
   Integration,
@@ -21,7 +23,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { HttpServer } from '../support/http-server.ts'
 import { startHttpServer } from '../support/http-server.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, listen, testIntegrations } from '../support/integrations.ts'
 import { makeIntegration } from '../support/rows.ts'
 import type { StripePeer } from '../support/stripe-peer.ts'
 
@@ -252,6 +254,24 @@ describe('client credentials', () => {
     expect(await (await integration.refresh()).getAccessToken()).toBe('token-1')
     expect(await incidentsOf(integration)).toMatchObject([{ status: 'closed' }])
     expect(JSON.stringify(test.lines)).not.toContain('s1')
+  })
+
+  it('that are given again close the incident once the lock is free: a listener may work as it likes', async () => {
+    answerTokens({ secret: 'another' })
+    const integration = await make()
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+    const seen: unknown[] = []
+    listen(test, 'IncidentClosed', async ({ integration: told }: IntegrationEvents['IncidentClosed']) => {
+      const { cache } = test.framework
+      const lock = `integration:${told.id}:lock:tokens`
+      const isFree = await cache.acquire(lock, 'a listener', 600)
+      await cache.release(lock, 'a listener')
+      seen.push(isFree, isInsideTokenWork(test.framework, told.id), await told.getAccessToken())
+    })
+    answerTokens()
+    await integration.updateCredentials({ note: 'put right' })
+    expect(await integration.getAccessToken()).toBe('token-1')
+    expect(seen).toEqual([true, false, 'token-1'])
   })
 
   it('that are refused by an answer that breaks off are refused, too', async () => {
