@@ -32,6 +32,7 @@ import type { NewState, TakenState } from './state.ts'
 import { newState, storeState, takeState } from './state.ts'
 import { refuseLost } from './token-save.ts'
 import { afterTokenWork, insideTokenWork } from './token-work.ts'
+import { noteUnstored } from './unstored-tokens.ts'
 
 /** A person waits in front of a browser meanwhile. */
 const STEP_LIMIT_SECONDS = 30
@@ -150,7 +151,9 @@ export async function completeAuthorization(
   const provider = oauthProviderOf(framework, integration)
   const refusal = refusalOf(parameters, provider)
   if (refusal !== null) throw await failedOAuth(framework, integration, refusal)
-  const keys = await exchange(framework, row, { provider, taken, code: parameters.code as string })
+  const exchanging = exchange(framework, row, { provider, taken, code: parameters.code as string })
+  noteUnstored(framework, exchanging)
+  const keys = await exchanging
   await forgetOldTokens(framework, row)
   const authorized = await getIntegration(framework, row.id)
   await framework.listeners.emit('CredentialsUpdated', { integration: authorized, keys })

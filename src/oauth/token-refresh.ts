@@ -34,6 +34,7 @@ import type { Tokens } from './rules.ts'
 import { expiresSoon, isInvalidGrant, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './rules.ts'
 import { saveTokens } from './token-save.ts'
 import { insideTokenWork, withTokenLock } from './token-work.ts'
+import { noteUnstored } from './unstored-tokens.ts'
 
 export interface TokenQuestion {
   /** Any handle of the integration. */
@@ -166,6 +167,7 @@ async function refresh(framework: Framework, question: TokenQuestion, lease: Lea
     throw tooLate
   }
   const work = askAndSave(framework, question.provider, seen)
+  noteUnstored(framework, work)
   const late = () => tooLate
   try {
     return await withTimeLimit(leftMs / 1_000, late, () => work)

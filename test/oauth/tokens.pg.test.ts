@@ -45,6 +45,8 @@ let database: TestDatabase
 let test: TestIntegrations
 /** The same, which waits for no lock. */
 let impatient: TestIntegrations
+/** Another process. */
+let another: () => TestIntegrations
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -59,6 +61,7 @@ beforeAll(async () => {
   }
   const rate_limiting = { max_wait_seconds: 1 }
   test = testIntegrations(database.url, { encryptionKeys, providers, config: { rate_limiting } })
+  another = () => testIntegrations(database.url, { encryptionKeys, providers })
   impatient = testIntegrations(database.url, { encryptionKeys, providers, config: { oauth: { refresh_lock_wait: 0 } } })
 })
 afterAll(async () => {
@@ -302,6 +305,33 @@ describe('a refresh that fails', () => {
     })
     expect(await integration.getAccessToken()).toBe(NEW_ACCESS)
     expect(await stored(integration)).toMatchObject({ refresh_token: NEW_REFRESH })
+  })
+})
+
+describe('the end of a process', () => {
+  it('waits until the answer to a refresh is stored, though its caller has gone', async () => {
+    const ending = another()
+    const [begun, asked] = [occasion(), occasion<Credentials>()]
+    refreshToken.mockImplementationOnce(async () => {
+      begun.happen()
+      return asked.happened
+    })
+    const { id } = await make(EXPIRED)
+    const integration = await ending.integrations.get(id)
+    void integration.getAccessToken().catch(() => {})
+    await begun.happened
+    let atItsEnd: Credentials = {}
+    const { egress } = ending.framework
+    const { close } = egress
+    vi.spyOn(egress, 'close').mockImplementation(async () => {
+      atItsEnd = await stored(integration)
+      await close()
+    })
+    const closed = ending.integrations.close()
+    await new Promise((resolve) => setImmediate(resolve))
+    asked.happen(granted())
+    await Promise.all([closed, ending.sql.end()])
+    expect(atItsEnd).toMatchObject({ access_token: NEW_ACCESS, refresh_token: NEW_REFRESH })
   })
 })
 
