@@ -109,10 +109,13 @@ async function newest(
   const { id } = question.integration
   // Without the lock first: a caller that needs no refresh, or can get none, does not wait for another one's.
   const seen = await look(framework, question)
-  if (seen.willDo) return seen.credentials
+  // Another pair than the handle's, which is over as well, has to be refreshed. A pair that is stored from here on will do.
+  const isOver = seen.tokens.accessToken !== null && expiresSoon(seen.tokens, 0, framework.clock.now())
+  if (seen.willDo && (question.force || !isOver)) return seen.credentials
+  const since = { ...question, known: seen.tokens }
   await refuseIfMarked(framework, id, question.provider, seen.fresh)
   try {
-    const ended = await withTokenLock(framework, id, (lease) => refresh(framework, question, lease))
+    const ended = await withTokenLock(framework, id, (lease) => refresh(framework, since, lease))
     over()
     await ended.announce()
     if ('failure' in ended) throw ended.failure
@@ -121,8 +124,8 @@ async function newest(
     return isMissing && tries > 1 ? await newest(framework, question, over, tries - 1) : ended.credentials
   } catch (error) {
     if (!isIntegrationsError(error, 'lock_timeout')) throw error
-    const since = await look(framework, question)
-    if (since.willDo) return since.credentials
+    const stored = await look(framework, since)
+    if (stored.willDo) return stored.credentials
     throw error
   }
 }

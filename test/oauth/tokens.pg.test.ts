@@ -159,6 +159,14 @@ describe('a token that expires soon', () => {
     expect(refreshToken).toHaveBeenCalledTimes(1)
   })
 
+  it('that somebody else has refreshed, and that is over as well by now, is refreshed', async () => {
+    const early = await make(EXPIRED)
+    await (await test.integrations.get(early.id)).updateCredentials({ access_token: 'over', ...EXPIRED })
+    expect(await early.getAccessToken()).toBe(NEW_ACCESS)
+    expect(refreshToken).toHaveBeenCalledTimes(1)
+    expect(refreshToken.mock.calls[0]?.[0].credentialsArray()).toMatchObject({ access_token: 'over' })
+  })
+
   it('that was revoked meanwhile is none any more', async () => {
     const early = await make(EXPIRED)
     await (await test.integrations.get(early.id)).updateCredentials({ access_token: null, refresh_token: null })
