@@ -27,7 +27,7 @@ import { clearReauthMark } from './reauth.ts'
 import type { FailedStep } from './record.ts'
 import { failedOAuth, insertOAuthLog } from './record.ts'
 import type { CallbackParameters } from './rules.ts'
-import { codeChallengeOf, providerErrorCode, readCallback, tokensOf } from './rules.ts'
+import { codeChallengeOf, providerErrorCode, readCallback, TOKEN_KEYS, tokensOf } from './rules.ts'
 import type { NewState, TakenState } from './state.ts'
 import { newState, storeState, takeState } from './state.ts'
 import { refuseLost } from './token-save.ts'
@@ -276,7 +276,7 @@ async function storeTokens(framework: Framework, id: number, given: unknown): Pr
       ...tokens,
       token_expires_at: tokens.token_expires_at ?? null,
     })
-    refuseLost(row.provider, tokens, framework.encryption.decrypt(id, credentials))
+    refuseLost(row.provider, tokens, framework.encryption.decrypt(id, credentials), TOKEN_KEYS)
     await updateIntegration(tx, framework.tables, id, { credentials })
     await insertOAuthLog(framework, tx, id, {
       status: 'success',

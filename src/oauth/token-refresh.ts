@@ -32,7 +32,7 @@ import { clearReauthMark, markPair, reauthMark } from './reauth.ts'
 import { isRefusal, noteRefusalOver, noteTokensRefused, refuseIfRefused } from './refused-tokens.ts'
 import type { Tokens } from './rules.ts'
 import { expiresSoon, isInvalidGrant, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './rules.ts'
-import { saveTokens } from './token-save.ts'
+import { isLost, saveTokens } from './token-save.ts'
 import { insideTokenWork, withTokenLock } from './token-work.ts'
 import { noteUnstored } from './unstored-tokens.ts'
 
@@ -205,6 +205,11 @@ async function askAndSave(
   const askedBy = obtainsTokens(provider, fresh) ? fresh : null
   const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch, askedBy)
   if (!isOurs) return { credentials, announce: async () => {} }
+  if (isLost('token_expires_at', patch, credentials))
+    integrationLogger(framework, fresh).warn(
+      { event: 'tokens.expiry_dropped' },
+      'the credentialsSchema drops token_expires_at; the tokens are stored without one, so they are not refreshed before they are refused',
+    )
   let announceOver = async (): Promise<void> => {}
   await settle(framework, fresh, 'what is known of its refreshes could not be written', async () => {
     await forgetRefreshBegun(framework, id)

@@ -68,11 +68,17 @@ function final(error: unknown): { fault: unknown } {
   throw error
 }
 
+/** For a refresh an expiry is no reason to lose the tokens: the old ones may be used up. */
+const NEEDED_KEYS = ['access_token', 'refresh_token'] as const
+
 /** A schema that drops unknown keys would drop the tokens, which would show only at the next refresh. */
-export function refuseLost(provider: string, patch: Credentials, credentials: Credentials): void {
-  const lost = ['access_token', 'refresh_token'].filter(
-    (key) => typeof patch[key] === 'string' && credentials[key] === undefined,
-  )
+export function refuseLost(
+  provider: string,
+  patch: Credentials,
+  credentials: Credentials,
+  keys: readonly string[] = NEEDED_KEYS,
+): void {
+  const lost = keys.filter((key) => isLost(key, patch, credentials))
   if (lost.length === 0) return
   const message = 'the schema drops it; name it there, or make the schema a z.looseObject()'
   throw new InvalidCredentials(
@@ -80,4 +86,9 @@ export function refuseLost(provider: string, patch: Credentials, credentials: Cr
     'credentials',
     lost.map((path) => ({ path, message })),
   )
+}
+
+/** Whether the schema drops a key that was given. */
+export function isLost(key: string, patch: Credentials, credentials: Credentials): boolean {
+  return typeof patch[key] === 'string' && credentials[key] === undefined
 }

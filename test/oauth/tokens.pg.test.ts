@@ -296,6 +296,15 @@ describe('a refresh that fails', () => {
     expect(warnings()).toEqual([expect.stringContaining('no ISO 8601 time')])
   })
 
+  it('does not lose the tokens to a schema that drops the expiry, and warns', async () => {
+    refreshToken.mockResolvedValue({ access_token: NEW_ACCESS, token_expires_at: inSeconds(3_600) })
+    const integration = await make({ refresh_token: undefined, token_expires_at: undefined }, 'strict')
+    const holder = { integration, credentials: () => integration.credentialsArray(), adopt: () => {} }
+    await refreshTokens(test.framework, holder, { force: true })
+    expect(await stored(integration)).toEqual({ access_token: NEW_ACCESS })
+    expect(warnings()).toEqual([expect.stringContaining('drops token_expires_at')])
+  })
+
   it('without an expiry is not made again and again: the old one goes', async () => {
     refreshToken.mockResolvedValue({ access_token: NEW_ACCESS })
     const integration = await make(EXPIRED)
