@@ -33,6 +33,7 @@ import { accessToken, refreshTokens, tokenExpiresSoon } from '../oauth/tokens.ts
 import { startOperation } from '../observability/operation-log.ts'
 import type { Call, Credentials, Integration, RequestOptions } from '../providers/integration.ts'
 import { streamMeant } from '../providers/streams.ts'
+import { noteSwitch } from '../subscriptions/switch.ts'
 import { changeCursor } from '../syncs/cursor.ts'
 import { disableIntegration, enableIntegration } from './enabled.ts'
 import { requireIntegration, requireLocked, updateIntegration } from './queries.ts'
@@ -138,8 +139,9 @@ export function integrationHandle(
     async updateCredentials(patch, options) {
       // Before the check: the caller may still send or quote a patch that is refused.
       remember(patch)
-      const { keys, stored } = await patchCredentials(framework, row.id, patch, options)
+      const { keys, stored, hasSubscription } = await patchCredentials(framework, row.id, patch, options)
       adopt(stored)
+      if (hasSubscription) framework.workflows.keepWebhookSubscription(row.id)
       await forgetAuthenticatedUser(framework, row.id)
       await noteCredentialsGiven(framework, handle, options?.replace === true ? [...keys, 'access_token'] : keys)
       await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
@@ -191,14 +193,14 @@ export function integrationHandle(
  * Merges a patch into the stored credentials: absent keys stay, null removes one. The row is locked meanwhile, so patches at the
  * same moment do not overwrite each other.
  *
- * @returns the keys that the patch names, and what is stored now
+ * @returns the keys that the patch names, what is stored now, and whether the webhook subscription is to be looked at
  */
 function patchCredentials(
   framework: Framework,
   id: number,
   patch: Credentials,
   { replace = false }: { replace?: boolean } = {},
-): Promise<{ keys: string[]; stored: Credentials }> {
+): Promise<{ keys: string[]; stored: Credentials; hasSubscription: boolean }> {
   const { db, tables, encryption } = framework
   return db.transaction(async (tx) => {
     const row = await requireLocked(tx, tables, id)
@@ -209,7 +211,10 @@ function patchCredentials(
     const ended = replace ? null : await endObtainedToken(framework, tx, { before, after, given: patch })
     const keys = keysOf(patch)
     await recordEvents(framework, tx, id, [{ name: 'CredentialsUpdated', payload: { keys } }])
-    return { keys, stored: encryption.decrypt(id, (ended ?? changed).credentials) }
+    // Not for any key: an adapter that stores a token of its own while it looks at the subscription would look for ever.
+    const isSecret = replace || keys.includes('webhook_secret')
+    const hasSubscription = isSecret && (await noteSwitch(framework, tx, row))
+    return { keys, stored: encryption.decrypt(id, (ended ?? changed).credentials), hasSubscription }
   })
 }
 

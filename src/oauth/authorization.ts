@@ -21,6 +21,7 @@ import { getIntegration, integrationHandle } from '../integrations/handle.ts'
 import { findIntegration, requireIntegration, requireLocked, updateIntegration } from '../integrations/queries.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
+import { noteSwitch } from '../subscriptions/switch.ts'
 import { noteTokenRefreshed } from './keep-alive.ts'
 import { oauthProviderOf, refuseNeedless } from './oauth-provider.ts'
 import { clearReauthMark } from './reauth.ts'
@@ -269,7 +270,7 @@ async function exchange(
 async function storeTokens(framework: Framework, id: number, given: unknown): Promise<string[]> {
   const tokens = exchangedTokens(given)
   const keys = keysOf(tokens)
-  await framework.db.transaction(async (tx) => {
+  const hasSubscription = await framework.db.transaction(async (tx) => {
     const row = await requireLocked(tx, framework.tables, id)
     // The expiry of the old token says nothing about this one.
     const credentials = patchedCredentials(framework, row, {
@@ -287,7 +288,9 @@ async function storeTokens(framework: Framework, id: number, given: unknown): Pr
       { name: 'CredentialsUpdated', payload: { keys } },
       { name: 'OAuthCompleted', payload: {} },
     ])
+    return noteSwitch(framework, tx, row)
   })
+  if (hasSubscription) framework.workflows.keepWebhookSubscription(id)
   return keys
 }
 
