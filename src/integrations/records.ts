@@ -2,6 +2,7 @@
 
 import { forgetAuthenticatedUser } from '../credentials/authenticated-user.ts'
 import { checkCredentials, checkMetadata, keysOf, patchedCredentials } from '../credentials/credentials.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, UnsupportedByProvider } from '../framework/errors.ts'
@@ -45,8 +46,13 @@ export interface CreateIntegration {
 }
 
 export type UpdateIntegration = Partial<
-  Pick<CreateIntegration, 'name' | 'metadata' | 'owner' | 'syncIntervalMinutes' | 'isActive' | 'credentials'>
->
+  Pick<CreateIntegration, 'name' | 'owner' | 'syncIntervalMinutes' | 'isActive' | 'credentials'>
+> & {
+  /** Replace what is stored. A function makes them of that under the row's lock, so no other change is lost. */
+  readonly metadata?: Metadata | ((stored: Metadata) => Metadata)
+}
+
+type Metadata = Readonly<Record<string, unknown>>
 
 /** @throws UnknownProvider, InvalidCredentials, InvalidArgumentException; then nothing is stored */
 export async function createIntegration(framework: Framework, given: CreateIntegration): Promise<Integration> {
@@ -108,7 +114,9 @@ export async function updateIntegrationRow(
     const provider = (): IntegrationProvider => providers.get(before.provider)
     checkInterval(before.provider, () => canSync(provider()), patch.syncIntervalMinutes)
     const metadata =
-      patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider(), patch.metadata)
+      patch.metadata === undefined
+        ? undefined
+        : checkMetadata(before.provider, provider(), metadataOf(patch.metadata, before))
     const changed = await updateIntegration(tx, tables, id, {
       ...(patch.name === undefined ? {} : { name: patch.name }),
       ...(metadata === undefined ? {} : { metadata }),
@@ -149,6 +157,10 @@ export async function updateIntegrationRow(
     // The metadata may say how it authenticates.
   } else if (patch.metadata !== undefined) await noteCredentialsGiven(framework, integration, [])
   return integration
+}
+
+function metadataOf(wanted: NonNullable<UpdateIntegration['metadata']>, { metadata }: IntegrationRow): Metadata {
+  return typeof wanted === 'function' ? wanted((metadata ?? {}) as Metadata) : wanted
 }
 
 function checkName(name: unknown): void {
