@@ -63,6 +63,7 @@ import { oauthLink } from './oauth/links.ts'
 import type { RefreshTokensInput, RefreshTokensResult } from './oauth/oauth-jobs.ts'
 import type { Revocation } from './oauth/revocation.ts'
 import { revokeAuthorization } from './oauth/revocation.ts'
+import { storeTokensUnderWay } from './oauth/unstored-tokens.ts'
 import { subjectOf } from './observability/metric-subject.ts'
 import { prometheusMetrics } from './observability/prometheus.ts'
 import { traceFields } from './observability/spans.ts'
@@ -505,7 +506,7 @@ export interface Integrations {
    */
   ready(): Promise<void>
   /**
-   * Closes the connections; what runs is not waited for.
+   * Closes the connections. What runs is not waited for, but for tokens that are asked for: they are stored, within 6 s.
    *
    * @example
    * await integrations.close()
@@ -755,7 +756,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       await verifyKeys(framework)
     },
     async close() {
-      if (client !== undefined) await framework.workflows.close()
+      await Promise.all([storeTokensUnderWay(framework), client === undefined ? null : framework.workflows.close()])
       await closeBudgets(framework)
       const connections = [connection, modelConnection, callConnection, arrivalConnection, standingConnection]
       await Promise.all([framework.egress.close(), ...connections.map((one) => one.close())])

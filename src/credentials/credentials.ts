@@ -1,13 +1,11 @@
-/** Reading, checking and changing an integration's credentials. */
+/** Checking and merging an integration's credentials. */
 
 import type { z } from 'zod'
 import type { IntegrationRow } from '../db/schema/tables.ts'
-import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
 import type { JsonObject } from '../framework/json.ts'
 import { asJsonObject } from '../framework/json.ts'
-import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
@@ -15,28 +13,6 @@ import { ALLOWED_WANTED_EVENTS, isWantedEvents, WANTED_EVENTS } from '../webhook
 
 /** For credentials, and for metadata. */
 const MAX_BYTES = 65_536
-
-/**
- * Merges a patch into the stored credentials: absent keys stay, null removes one. The row is locked meanwhile, so patches at the
- * same moment do not overwrite each other.
- *
- * @returns the keys that the patch names, and what is stored now
- */
-export function patchCredentials(
-  framework: Framework,
-  integrationId: number,
-  patch: Credentials,
-  options: { replace?: boolean } = {},
-): Promise<{ keys: string[]; stored: Credentials }> {
-  return framework.db.transaction(async (tx) => {
-    const row = await requireLocked(tx, framework.tables, integrationId)
-    const credentials = patchedCredentials(framework, row, patch, options)
-    await updateIntegration(tx, framework.tables, integrationId, { credentials })
-    const keys = keysOf(patch)
-    await recordEvents(framework, tx, integrationId, [{ name: 'CredentialsUpdated', payload: { keys } }])
-    return { keys, stored: framework.encryption.decrypt(integrationId, credentials) }
-  })
-}
 
 /** The keys that a patch names; undefined is absent. */
 export function keysOf(patch: Credentials): string[] {

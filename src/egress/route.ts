@@ -5,7 +5,7 @@
  */
 import type { LookupAddress, LookupAllOptions, LookupOptions } from 'node:dns'
 import type { LookupFunction } from 'node:net'
-import type { buildConnector, Dispatcher, Response as UndiciResponse } from 'undici'
+import type { buildConnector, Dispatcher, Pool, Response as UndiciResponse } from 'undici'
 import type { EgressRefused } from '../framework/errors.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { untilAborted } from '../framework/waiting.ts'
@@ -52,7 +52,7 @@ export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs 
 
   /** Opened with the first call: most processes make none of this kind. */
   const open = async () => {
-    const { Agent, ProxyAgent, buildConnector, fetch } = await import('undici')
+    const { Agent, Dispatcher: Base, Pool, ProxyAgent, buildConnector, fetch } = await import('undici')
     const timeout = connectTimeoutMs
     // Given with each call: neither the environment's proxies nor a dispatcher of the host's own gets in between.
     const dispatcher: Dispatcher =
@@ -63,7 +63,13 @@ export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs 
               'https:': buildConnector({ timeout, lookup: guardedLookup(rules, 'https:', lookup) }),
             }),
           })
-        : new ProxyAgent({ uri: proxy, proxyTunnel: false, proxyTls: { timeout } })
+        : new ProxyAgent({
+            uri: proxy,
+            proxyTunnel: false,
+            proxyTls: { timeout },
+            clientFactory: (origin, options) =>
+              tunnelsOf(new Base(), new Pool(origin, { ...options, headersTimeout: timeout })),
+          })
     // So that a first call after the end fails as any later one does, and leaves nothing open.
     if (isClosed) await dispatcher.destroy()
     // With each request: a proxy's agent does not hand its own options on.
@@ -109,6 +115,41 @@ export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs 
       await (await opened)?.dispatcher.destroy()
     },
   }
+}
+
+/** Errors of a proxy that gives no tunnel: nothing of the request has left this machine, as where no connection stands. */
+const NO_TUNNEL_CODES: ReadonlyMap<unknown, string> = new Map([
+  ['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_CONNECT_TIMEOUT'],
+  ['UND_ERR_SOCKET', 'ECONNREFUSED'],
+  ['ECONNRESET', 'ECONNREFUSED'],
+])
+
+/** What ProxyAgent asks for tunnels: it only connects, and closes. */
+function tunnelsOf(base: Dispatcher, pool: Pool): Dispatcher {
+  return Object.assign(base, {
+    connect: (options: Dispatcher.ConnectOptions) => openTunnel(pool, options),
+    close: () => pool.close(),
+    destroy: () => pool.destroy(),
+  })
+}
+
+/** ProxyAgent's own error of a refused tunnel reads like an abort in the middle of a request. */
+async function openTunnel(pool: Pool, options: Dispatcher.ConnectOptions): Promise<Dispatcher.ConnectData> {
+  let tunnel: Dispatcher.ConnectData
+  try {
+    tunnel = await pool.connect(options)
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    const own = NO_TUNNEL_CODES.get(code)
+    throw own === undefined ? error : noTunnel(own, message)
+  }
+  if (tunnel.statusCode === 200) return tunnel
+  tunnel.socket.on('error', () => {}).destroy()
+  throw noTunnel('ECONNREFUSED', `it answered ${tunnel.statusCode}`)
+}
+
+function noTunnel(code: string, why: string): Error {
+  return Object.assign(new Error(`the proxy gives no connection to the host: ${why}`), { code })
 }
 
 /** The URL of a hop has one of the two: any other is refused before. */

@@ -12,8 +12,9 @@ import {
   supportsAuthenticatedUser,
 } from '../credentials/authenticated-user.ts'
 import { cachedSecret, forgetCachedSecret } from '../credentials/cached-secret.ts'
-import { patchCredentials } from '../credentials/credentials.ts'
+import { keysOf, patchedCredentials } from '../credentials/credentials.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
+import { recordEvents } from '../events/durable-events.ts'
 import type { RequestRecord } from '../events/events.ts'
 import type { Framework, TokenHolder } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
@@ -27,13 +28,15 @@ import {
   upsertByExternalId,
 } from '../mappings/mappings.ts'
 import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
+import { endObtainedToken } from '../oauth/obtained-tokens.ts'
 import { accessToken, refreshTokens, tokenExpiresSoon } from '../oauth/tokens.ts'
 import { startOperation } from '../observability/operation-log.ts'
 import type { Call, Credentials, Integration, RequestOptions } from '../providers/integration.ts'
 import { streamMeant } from '../providers/streams.ts'
+import { noteSwitch } from '../subscriptions/switch.ts'
 import { changeCursor } from '../syncs/cursor.ts'
 import { disableIntegration, enableIntegration } from './enabled.ts'
-import { requireIntegration } from './queries.ts'
+import { requireIntegration, requireLocked, updateIntegration } from './queries.ts'
 
 /** A handle may live as long as its process and get a new token every hour. Calls that send an older token have ended long ago. */
 const MAX_REMEMBERED = 20
@@ -136,8 +139,9 @@ export function integrationHandle(
     async updateCredentials(patch, options) {
       // Before the check: the caller may still send or quote a patch that is refused.
       remember(patch)
-      const { keys, stored } = await patchCredentials(framework, row.id, patch, options)
+      const { keys, stored, hasSubscription } = await patchCredentials(framework, row.id, patch, options)
       adopt(stored)
+      if (hasSubscription) framework.workflows.keepWebhookSubscription(row.id)
       await forgetAuthenticatedUser(framework, row.id)
       await noteCredentialsGiven(framework, handle, options?.replace === true ? [...keys, 'access_token'] : keys)
       await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
@@ -183,6 +187,35 @@ export function integrationHandle(
   registerSecrets(handle, secrets)
   const own = { integration: handle, credentials: secrets, observe, observeDate, tokens: holder }
   return handle
+}
+
+/**
+ * Merges a patch into the stored credentials: absent keys stay, null removes one. The row is locked meanwhile, so patches at the
+ * same moment do not overwrite each other.
+ *
+ * @returns the keys that the patch names, what is stored now, and whether the webhook subscription is to be looked at
+ */
+function patchCredentials(
+  framework: Framework,
+  id: number,
+  patch: Credentials,
+  { replace = false }: { replace?: boolean } = {},
+): Promise<{ keys: string[]; stored: Credentials; hasSubscription: boolean }> {
+  const { db, tables, encryption } = framework
+  return db.transaction(async (tx) => {
+    const row = await requireLocked(tx, tables, id)
+    const changed = { ...row, credentials: patchedCredentials(framework, row, patch, { replace }) }
+    await updateIntegration(tx, tables, id, { credentials: changed.credentials })
+    const [before, after] = [integrationHandle(framework, row), integrationHandle(framework, changed)]
+    // What replaces all credentials has no token but its own.
+    const ended = replace ? null : await endObtainedToken(framework, tx, { before, after, given: patch })
+    const keys = keysOf(patch)
+    await recordEvents(framework, tx, id, [{ name: 'CredentialsUpdated', payload: { keys } }])
+    // Not for any key: an adapter that stores a token of its own while it looks at the subscription would look for ever.
+    const isSecret = replace || keys.includes('webhook_secret')
+    const hasSubscription = isSecret && (await noteSwitch(framework, tx, row))
+    return { keys, stored: encryption.decrypt(id, (ended ?? changed).credentials), hasSubscription }
+  })
 }
 
 /** Null: they can't be read. A replacement has come for them. */

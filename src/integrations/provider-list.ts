@@ -13,7 +13,10 @@ export interface ProviderDescription {
   readonly credentialsSchema?: z.ZodType
   readonly metadataSchema?: z.ZodType
   readonly hasHealthCheck: boolean
-  /** Whether some of its integrations may do without a person's authorization: it has OAuth, and `needsAuthorization()`. */
+  /**
+   * Whether some of its integrations may do without a person's authorization: it has OAuth, and `needsAuthorization()` or
+   * `obtainsTokens()`. Which ones, the stored integration says.
+   */
   readonly isAuthorizationOptional: boolean
   /** Names of the contracts that it implements. */
   readonly contracts: readonly string[]
@@ -30,7 +33,8 @@ export function describeProviders({ providers }: Framework): readonly ProviderDe
       ...(credentialsSchema === undefined ? {} : { credentialsSchema }),
       ...(metadataSchema === undefined ? {} : { metadataSchema }),
       hasHealthCheck: hasHealthCheck(provider),
-      isAuthorizationOptional: hasOAuth2(provider) && provider.needsAuthorization !== undefined,
+      isAuthorizationOptional:
+        hasOAuth2(provider) && (provider.needsAuthorization !== undefined || provider.obtainsTokens !== undefined),
       contracts: contractsOf(provider),
     }
   })

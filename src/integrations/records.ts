@@ -2,10 +2,12 @@
 
 import { forgetAuthenticatedUser } from '../credentials/authenticated-user.ts'
 import { checkCredentials, checkMetadata, keysOf, patchedCredentials } from '../credentials/credentials.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, UnsupportedByProvider } from '../framework/errors.ts'
 import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
+import { endObtainedToken } from '../oauth/obtained-tokens.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { canSync } from '../providers/streams.ts'
@@ -44,8 +46,13 @@ export interface CreateIntegration {
 }
 
 export type UpdateIntegration = Partial<
-  Pick<CreateIntegration, 'name' | 'metadata' | 'owner' | 'syncIntervalMinutes' | 'isActive' | 'credentials'>
->
+  Pick<CreateIntegration, 'name' | 'owner' | 'syncIntervalMinutes' | 'isActive' | 'credentials'>
+> & {
+  /** Replace what is stored. A function makes them of that under the row's lock, so no other change is lost. */
+  readonly metadata?: Metadata | ((stored: Metadata) => Metadata)
+}
+
+type Metadata = Readonly<Record<string, unknown>>
 
 /** @throws UnknownProvider, InvalidCredentials, InvalidArgumentException; then nothing is stored */
 export async function createIntegration(framework: Framework, given: CreateIntegration): Promise<Integration> {
@@ -107,8 +114,10 @@ export async function updateIntegrationRow(
     const provider = (): IntegrationProvider => providers.get(before.provider)
     checkInterval(before.provider, () => canSync(provider()), patch.syncIntervalMinutes)
     const metadata =
-      patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider(), patch.metadata)
-    const after = await updateIntegration(tx, tables, id, {
+      patch.metadata === undefined
+        ? undefined
+        : checkMetadata(before.provider, provider(), metadataOf(patch.metadata, before))
+    const changed = await updateIntegration(tx, tables, id, {
       ...(patch.name === undefined ? {} : { name: patch.name }),
       ...(metadata === undefined ? {} : { metadata }),
       ...(owner === undefined ? {} : { ownerType: owner?.type ?? null, ownerId: owner?.id ?? null }),
@@ -123,7 +132,12 @@ export async function updateIntegrationRow(
       await recordEvents(framework, tx, id, [
         { name: 'CredentialsUpdated', payload: { keys: keysOf(patch.credentials) } },
       ])
-    if (after === null) throw new IntegrationNotFound(id)
+    if (changed === null) throw new IntegrationNotFound(id)
+    const ended = await endObtainedToken(framework, tx, {
+      ...{ before: integrationHandle(framework, before), after: integrationHandle(framework, changed) },
+      given: patch.credentials ?? {},
+    })
+    const after = ended ?? changed
     // It is on already: its health is not touched.
     if (patch.isActive !== true || before.isActive) {
       // A new secret, or new rights at the provider.
@@ -143,6 +157,10 @@ export async function updateIntegrationRow(
     // The metadata may say how it authenticates.
   } else if (patch.metadata !== undefined) await noteCredentialsGiven(framework, integration, [])
   return integration
+}
+
+function metadataOf(wanted: NonNullable<UpdateIntegration['metadata']>, { metadata }: IntegrationRow): Metadata {
+  return typeof wanted === 'function' ? wanted((metadata ?? {}) as Metadata) : wanted
 }
 
 function checkName(name: unknown): void {

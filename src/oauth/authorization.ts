@@ -21,17 +21,19 @@ import { getIntegration, integrationHandle } from '../integrations/handle.ts'
 import { findIntegration, requireIntegration, requireLocked, updateIntegration } from '../integrations/queries.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
+import { noteSwitch } from '../subscriptions/switch.ts'
 import { noteTokenRefreshed } from './keep-alive.ts'
 import { oauthProviderOf, refuseNeedless } from './oauth-provider.ts'
 import { clearReauthMark } from './reauth.ts'
 import type { FailedStep } from './record.ts'
 import { failedOAuth, insertOAuthLog } from './record.ts'
 import type { CallbackParameters } from './rules.ts'
-import { codeChallengeOf, providerErrorCode, readCallback, tokensOf } from './rules.ts'
+import { codeChallengeOf, providerErrorCode, readCallback, TOKEN_KEYS, tokensOf } from './rules.ts'
 import type { NewState, TakenState } from './state.ts'
 import { newState, storeState, takeState } from './state.ts'
 import { refuseLost } from './token-save.ts'
 import { afterTokenWork, insideTokenWork } from './token-work.ts'
+import { noteUnstored } from './unstored-tokens.ts'
 
 /** A person waits in front of a browser meanwhile. */
 const STEP_LIMIT_SECONDS = 30
@@ -150,7 +152,9 @@ export async function completeAuthorization(
   const provider = oauthProviderOf(framework, integration)
   const refusal = refusalOf(parameters, provider)
   if (refusal !== null) throw await failedOAuth(framework, integration, refusal)
-  const keys = await exchange(framework, row, { provider, taken, code: parameters.code as string })
+  const exchanging = exchange(framework, row, { provider, taken, code: parameters.code as string })
+  noteUnstored(framework, exchanging)
+  const keys = await exchanging
   await forgetOldTokens(framework, row)
   const authorized = await getIntegration(framework, row.id)
   await framework.listeners.emit('CredentialsUpdated', { integration: authorized, keys })
@@ -266,14 +270,14 @@ async function exchange(
 async function storeTokens(framework: Framework, id: number, given: unknown): Promise<string[]> {
   const tokens = exchangedTokens(given)
   const keys = keysOf(tokens)
-  await framework.db.transaction(async (tx) => {
+  const hasSubscription = await framework.db.transaction(async (tx) => {
     const row = await requireLocked(tx, framework.tables, id)
     // The expiry of the old token says nothing about this one.
     const credentials = patchedCredentials(framework, row, {
       ...tokens,
       token_expires_at: tokens.token_expires_at ?? null,
     })
-    refuseLost(row.provider, tokens, framework.encryption.decrypt(id, credentials))
+    refuseLost(row.provider, tokens, framework.encryption.decrypt(id, credentials), TOKEN_KEYS)
     await updateIntegration(tx, framework.tables, id, { credentials })
     await insertOAuthLog(framework, tx, id, {
       status: 'success',
@@ -284,7 +288,9 @@ async function storeTokens(framework: Framework, id: number, given: unknown): Pr
       { name: 'CredentialsUpdated', payload: { keys } },
       { name: 'OAuthCompleted', payload: {} },
     ])
+    return noteSwitch(framework, tx, row)
   })
+  if (hasSubscription) framework.workflows.keepWebhookSubscription(id)
   return keys
 }
 

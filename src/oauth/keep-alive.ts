@@ -69,7 +69,8 @@ export async function noteCredentialsGiven(
   const provider = framework.providers.find(integration.provider)
   const mayObtain = provider === null || (hasOAuth2(provider) && obtainsTokens(provider, integration))
   // With an API key in the place of tokens, or without OAuth, no token will ever be obtained.
-  await (mayObtain ? forgetRefusal(framework, integrationId) : noteRefusalOver(framework, integration))
+  if (mayObtain) await forgetRefusal(framework, integrationId)
+  else await (await noteRefusalOver(framework, integration))()
   if (!keys.some((key) => key === 'access_token' || key === 'refresh_token')) return
   await afterTokenWork(framework, integrationId, async () => {
     await clearReauthMark(framework, integrationId)

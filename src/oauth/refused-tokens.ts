@@ -74,19 +74,23 @@ export async function noteTokensRefused(
   }
 }
 
-/** Tokens were obtained, or are needed no longer: the incident closes, if all else is well. */
-export async function noteRefusalOver(framework: Framework, integration: Integration): Promise<void> {
+/**
+ * Tokens were obtained, or are needed no longer: the incident closes, if all else is well.
+ *
+ * @returns announces that: to be called when no lock is held, since listeners take as long as they like
+ */
+export async function noteRefusalOver(framework: Framework, integration: Integration): Promise<() => Promise<void>> {
   const { db, tables } = framework
   const { id: integrationId } = integration
   await forgetRefusal(framework, integrationId)
   const healed = await db.transaction(async (tx) => {
     const row = await lockIntegration(tx, tables, integrationId)
-    if (row === null || row.tokensRefusedAt === null) return null
+    if (row === null || row.tokensRefusedAt === null) return []
     const { integrations } = tables
     await tx.update(integrations).set({ tokensRefusedAt: null }).where(eq(integrations.id, integrationId))
     return (await closeIncidents(framework, tx, [integrationId])).get(integrationId) ?? []
   })
-  if (healed !== null) await announceChanges(framework, integration, healed)
+  return () => announceChanges(framework, integration, healed)
 }
 
 /** Other credentials may be taken: the next caller asks. */

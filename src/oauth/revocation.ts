@@ -16,10 +16,8 @@ import { clearReauthMark } from './reauth.ts'
 import type { FailedStep } from './record.ts'
 import { failedOAuth, insertOAuthLog } from './record.ts'
 import type { Tokens } from './rules.ts'
-import { isSamePair, providerErrorOf, tokensOf } from './rules.ts'
+import { isSamePair, providerErrorOf, TOKEN_KEYS, tokensOf } from './rules.ts'
 import { withTokenLock } from './token-work.ts'
-
-const TOKEN_KEYS = ['access_token', 'refresh_token', 'token_expires_at'] as const
 
 /** The rest of the lock's time is for the work after the provider's answer. */
 const PROVIDER_SHARE = 2 / 3

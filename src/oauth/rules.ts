@@ -12,6 +12,9 @@ export interface Tokens {
   readonly expiresAt: Date | null
 }
 
+/** The keys of the credentials that hold them. */
+export const TOKEN_KEYS = ['access_token', 'refresh_token', 'token_expires_at'] as const
+
 /** Only a text of at least one character is a token. */
 export function tokensOf(credentials: Readonly<Record<string, unknown>> | JsonObject): Tokens {
   const { access_token: access, refresh_token: refresh, token_expires_at: expires } = credentials

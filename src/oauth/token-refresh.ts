@@ -27,12 +27,14 @@ import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from './keep-alive.ts'
 import { obtainsTokens } from './oauth-provider.ts'
+import { askedWithDigest } from './obtained-tokens.ts'
 import { clearReauthMark, markPair, reauthMark } from './reauth.ts'
 import { isRefusal, noteRefusalOver, noteTokensRefused, refuseIfRefused } from './refused-tokens.ts'
 import type { Tokens } from './rules.ts'
 import { expiresSoon, isInvalidGrant, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './rules.ts'
-import { saveTokens } from './token-save.ts'
+import { isLost, saveTokens } from './token-save.ts'
 import { insideTokenWork, withTokenLock } from './token-work.ts'
+import { noteUnstored } from './unstored-tokens.ts'
 
 export interface TokenQuestion {
   /** Any handle of the integration. */
@@ -43,6 +45,9 @@ export interface TokenQuestion {
   /** They were refused, or a refresh is forced: the stored ones will do only with another access token. */
   readonly force: boolean
 }
+
+/** Of one caller, where each time the credentials are changed while the server is asked. */
+const TRIES = 3
 
 const UNDER_WAY = new WeakMap<Database, Map<string, Promise<Credentials>>>()
 
@@ -58,13 +63,18 @@ const outsideOfCallers = AsyncResource.bind(<T>(work: () => T): T => work())
  * @throws ReauthRequiredException, LockTimeoutException, RequestTimeout when the lock's time is over, whatever `refreshToken()` threw
  */
 export function newestCredentials(framework: Framework, question: TokenQuestion): Promise<Credentials> {
-  const { integration, known, force } = question
+  const { integration, provider, known, force } = question
   const underWay = UNDER_WAY.get(framework.db) ?? new Map<string, Promise<Credentials>>()
   UNDER_WAY.set(framework.db, underWay)
-  const key = JSON.stringify([integration.id, force, known.accessToken, known.refreshToken])
+  // A handle with other credentials wants another token.
+  const asked = obtainsTokens(provider, integration) ? askedWithDigest(integration) : null
+  const key = JSON.stringify([integration.id, force, known.accessToken, known.refreshToken, asked])
   const existing = underWay.get(key)
   if (existing !== undefined) return existing
-  const answer = outsideOfCallers(() => newest(framework, question)).finally(() => underWay.delete(key))
+  const over = (): void => {
+    if (underWay.get(key) === answer) underWay.delete(key)
+  }
+  const answer: Promise<Credentials> = outsideOfCallers(() => newest(framework, question, over)).finally(over)
   underWay.set(key, answer)
   return answer
 }
@@ -82,28 +92,40 @@ async function look({ clock }: Framework, { integration, provider, known, force 
   const credentials = fresh.credentialsArray()
   const tokens = tokensOf(credentials)
   const isNewer = force ? tokens.accessToken !== known.accessToken : !isSamePair(tokens, known)
-  const isSoon =
-    tokens.accessToken === null
-      ? obtainsTokens(provider, fresh)
-      : expiresSoon(tokens, provider.refreshThreshold(), clock.now())
+  // One that is revoked, or whose credentials were changed, needs no person to come back.
+  const isMissing = tokens.accessToken === null && obtainsTokens(provider, fresh)
+  if (isMissing) return { fresh, credentials, tokens, willDo: false }
+  const isSoon = tokens.accessToken !== null && expiresSoon(tokens, provider.refreshThreshold(), clock.now())
   return { fresh, credentials, tokens, willDo: isNewer || (!force && !isSoon) }
 }
 
-async function newest(framework: Framework, question: TokenQuestion): Promise<Credentials> {
+/** @param over the answer is known: who asks from now on, such as a listener, must not wait for the listeners of this one */
+async function newest(
+  framework: Framework,
+  question: TokenQuestion,
+  over: () => void,
+  tries = TRIES,
+): Promise<Credentials> {
   const { id } = question.integration
   // Without the lock first: a caller that needs no refresh, or can get none, does not wait for another one's.
   const seen = await look(framework, question)
-  if (seen.willDo) return seen.credentials
+  // Another pair than the handle's, which is over as well, has to be refreshed. A pair that is stored from here on will do.
+  const isOver = seen.tokens.accessToken !== null && expiresSoon(seen.tokens, 0, framework.clock.now())
+  if (seen.willDo && (question.force || !isOver)) return seen.credentials
+  const since = { ...question, known: seen.tokens }
   await refuseIfMarked(framework, id, question.provider, seen.fresh)
   try {
-    const ended = await withTokenLock(framework, id, (lease) => refresh(framework, question, lease))
+    const ended = await withTokenLock(framework, id, (lease) => refresh(framework, since, lease))
+    over()
     await ended.announce()
     if ('failure' in ended) throw ended.failure
-    return ended.credentials
+    // The credentials were changed while the server was asked: what it gave is not stored.
+    const isMissing = obtainsTokens(question.provider, seen.fresh) && tokensOf(ended.credentials).accessToken === null
+    return isMissing && tries > 1 ? await newest(framework, question, over, tries - 1) : ended.credentials
   } catch (error) {
     if (!isIntegrationsError(error, 'lock_timeout')) throw error
-    const since = await look(framework, question)
-    if (since.willDo) return since.credentials
+    const stored = await look(framework, since)
+    if (stored.willDo) return stored.credentials
     throw error
   }
 }
@@ -148,6 +170,7 @@ async function refresh(framework: Framework, question: TokenQuestion, lease: Lea
     throw tooLate
   }
   const work = askAndSave(framework, question.provider, seen)
+  noteUnstored(framework, work)
   const late = () => tooLate
   try {
     return await withTimeLimit(leftMs / 1_000, late, () => work)
@@ -179,17 +202,25 @@ async function askAndSave(
       { event: 'tokens.expiry_unreadable' },
       'refreshToken() gave a token_expires_at that is no ISO 8601 time; the tokens are stored without one, so they are not refreshed before they are refused',
     )
-  const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch)
+  const askedBy = obtainsTokens(provider, fresh) ? fresh : null
+  const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch, askedBy)
   if (!isOurs) return { credentials, announce: async () => {} }
+  if (isLost('token_expires_at', patch, credentials))
+    integrationLogger(framework, fresh).warn(
+      { event: 'tokens.expiry_dropped' },
+      'the credentialsSchema drops token_expires_at; the tokens are stored without one, so they are not refreshed before they are refused',
+    )
+  let announceOver = async (): Promise<void> => {}
   await settle(framework, fresh, 'what is known of its refreshes could not be written', async () => {
     await forgetRefreshBegun(framework, id)
     // A late answer may arrive after another caller was refused for want of it.
     await clearReauthMark(framework, id)
     await noteTokenRefreshed(framework, id)
-    if (obtainsTokens(provider, fresh)) await noteRefusalOver(framework, fresh)
+    if (askedBy !== null) announceOver = await noteRefusalOver(framework, fresh)
   })
-  const announce = (): Promise<void> =>
-    settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {
+  const announce = async (): Promise<void> => {
+    await settle(framework, fresh, 'listeners of a closed incident could not be told', announceOver)
+    await settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {
       if (!listeners.has('CredentialsUpdated')) return
       const integration = await fresh.refresh()
       await insideTokenWork(
@@ -199,6 +230,7 @@ async function askAndSave(
         { isAdapters: false },
       )
     })
+  }
   return { credentials, announce }
 }
 

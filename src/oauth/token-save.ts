@@ -6,7 +6,8 @@ import type { Framework } from '../framework/context.ts'
 import { InvalidCredentials, isIntegrationsError } from '../framework/errors.ts'
 import { patiently } from '../framework/waiting.ts'
 import { requireLocked, updateIntegration } from '../integrations/queries.ts'
-import type { Credentials } from '../providers/integration.ts'
+import type { Credentials, Integration } from '../providers/integration.ts'
+import { isAskedWithSame } from './obtained-tokens.ts'
 import type { Tokens } from './rules.ts'
 import { isSamePair, tokensOf } from './rules.ts'
 
@@ -14,7 +15,7 @@ import { isSamePair, tokensOf } from './rules.ts'
 const PATIENCE_MS = 60_000
 
 export interface SavedTokens {
-  /** False: another pair was stored meanwhile, and stays. */
+  /** False: another pair was stored meanwhile, and stays; or the tokens were obtained with credentials that are no longer stored. */
   readonly isOurs: boolean
   /** As they are stored now. */
   readonly credentials: Credentials
@@ -23,6 +24,7 @@ export interface SavedTokens {
 /**
  * Merges the patch into the locked row if its pair of tokens is still the one that was sent.
  *
+ * @param askedBy the handle that tokens without a person were obtained with; null: a person's
  * @throws InvalidCredentials where the result does not fit the provider's schema, IntegrationNotFound; Postgres' error after a
  *   minute of tries
  */
@@ -31,6 +33,7 @@ export async function saveTokens(
   integrationId: number,
   sent: Tokens,
   patch: Credentials,
+  askedBy: Integration | null = null,
 ): Promise<SavedTokens> {
   const { db, tables, encryption } = framework
   const save = (): Promise<SavedTokens> =>
@@ -40,6 +43,8 @@ export async function saveTokens(
       // Ours when an earlier try was committed and its answer was lost.
       if (!isSamePair(tokensOf(stored), sent))
         return { isOurs: tokensOf(stored).accessToken === patch.access_token, credentials: stored }
+      if (askedBy !== null && !isAskedWithSame(askedBy, { metadata: row.metadata, credentials: stored }))
+        return { isOurs: false, credentials: stored }
       const text = patchedCredentials(framework, row, patch)
       const credentials = encryption.decrypt(row.id, text)
       refuseLost(row.provider, patch, credentials)
@@ -63,11 +68,17 @@ function final(error: unknown): { fault: unknown } {
   throw error
 }
 
+/** For a refresh an expiry is no reason to lose the tokens: the old ones may be used up. */
+const NEEDED_KEYS = ['access_token', 'refresh_token'] as const
+
 /** A schema that drops unknown keys would drop the tokens, which would show only at the next refresh. */
-export function refuseLost(provider: string, patch: Credentials, credentials: Credentials): void {
-  const lost = ['access_token', 'refresh_token'].filter(
-    (key) => typeof patch[key] === 'string' && credentials[key] === undefined,
-  )
+export function refuseLost(
+  provider: string,
+  patch: Credentials,
+  credentials: Credentials,
+  keys: readonly string[] = NEEDED_KEYS,
+): void {
+  const lost = keys.filter((key) => isLost(key, patch, credentials))
   if (lost.length === 0) return
   const message = 'the schema drops it; name it there, or make the schema a z.looseObject()'
   throw new InvalidCredentials(
@@ -75,4 +86,9 @@ export function refuseLost(provider: string, patch: Credentials, credentials: Cr
     'credentials',
     lost.map((path) => ({ path, message })),
   )
+}
+
+/** Whether the schema drops a key that was given. */
+export function isLost(key: string, patch: Credentials, credentials: Credentials): boolean {
+  return typeof patch[key] === 'string' && credentials[key] === undefined
 }

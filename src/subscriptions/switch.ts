@@ -7,7 +7,8 @@ import { managesWebhooks } from '../providers/contracts.ts'
 import { makeDue, wantIfUnsaid } from './queries.ts'
 
 /**
- * In the transaction that creates an integration or switches it: its subscription is to be looked at.
+ * In the transaction that creates an integration, switches it or gives it other credentials: its subscription is to be
+ * looked at.
  *
  * @returns whether `workflows.keepWebhookSubscription()` is to be called after the commit
  */

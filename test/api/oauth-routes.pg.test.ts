@@ -429,15 +429,22 @@ describe('a callback', () => {
     ['gives an expiry in seconds', () => ({ access_token: 'a', token_expires_at: 3_600 }), undefined],
     ['gives what the schema refuses', () => ({ access_token: 'a', kept: 7 }), undefined],
     ['gives what the schema would drop', () => ({ access_token: 'a', refresh_token: 'refresh-1234' }), undefined],
+    [
+      'gives an expiry that the schema would drop',
+      () => ({ access_token: 'a', token_expires_at: '2031-06-01T12:00:00Z' }),
+      undefined,
+    ],
     ['gives more than 64 KiB', () => ({ access_token: 'a', kept: 'x'.repeat(65_537) }), undefined],
-  ])('is 502 when exchangeCode() %s, and nothing is stored', async (_, answerOf, providerError) => {
-    const credentialsSchema = z.object({
+  ])('is 502 when exchangeCode() %s, and nothing is stored', async (what, answerOf, providerError) => {
+    const withoutExpiry = z.object({
       client_id: z.string(),
       kept: z.string(),
       dropped: z.string(),
       access_token: z.string().optional(),
-      token_expires_at: z.unknown().optional(),
     })
+    const credentialsSchema = what.startsWith('gives an expiry that the schema')
+      ? withoutExpiry
+      : withoutExpiry.extend({ token_expires_at: z.unknown().optional() })
     const of = deployment({ provider: oauthScript(answerOf, { credentialsSchema }) })
     const stages: string[] = []
     of.integrations.on('OAuthFailed', ({ stage }) => void stages.push(stage))

@@ -11,7 +11,7 @@ import { runCommand } from '../commands/cli/run.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { testIntegrations } from '../support/integrations.ts'
+import { occasion, testIntegrations } from '../support/integrations.ts'
 import { OPERATE_TOKEN, READ_TOKEN, TOKENS } from '../support/operators.ts'
 import { reachableTemporal } from '../support/reachable-temporal.ts'
 import { logsOf, makeIntegration, makeWebhook } from '../support/rows.ts'
@@ -251,6 +251,22 @@ describe('update', () => {
         from: hostname(),
       },
     ])
+  })
+
+  it('twice at once loses no metadata', async () => {
+    const both = occasion()
+    let reading = 0
+    const add = (word: string) =>
+      runCommand(test.integrations, ['update', String(integration.id), '--metadata', word], {
+        stdin: async () => {
+          reading += 1
+          if (reading === 2) both.happen()
+          await both.happened
+          return 'given'
+        },
+      })
+    await Promise.all([add('one=-'), add('two=-')])
+    expect((await test.integrations.get(integration.id)).metadata).toMatchObject({ one: 'given', two: 'given' })
   })
 
   it('of nothing is refused', async () => {

@@ -55,7 +55,9 @@ const either = {
   credentialsSchema: z.looseObject({ api_key: z.string().optional() }),
   needsAuthorization: (integration: Integration) => !('api_key' in integration.credentialsArray()),
 }
-const providers = { acme: withCheck, unchecked: oauth, greedy, either, bare: {} }
+/** Its tokens are obtained without a person. */
+const machine = { ...withCheck, label: 'Machine', obtainsTokens: () => true }
+const providers = { acme: withCheck, unchecked: oauth, greedy, either, machine, bare: {} }
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -181,6 +183,18 @@ describe('install', () => {
     await homeless.close()
     expect((await allIntegrations(test)).map(({ isActive }) => isActive)).toEqual([true, true])
     expect(checked).toHaveLength(isChecked ? 2 : 0)
+  })
+
+  it('checks one whose tokens need no person, switches it on, and needs no base URL', async () => {
+    const homeless = testIntegrations(database.url, { providers, encryptionKeys: KEYS })
+    const installed = { check: { ok: true }, connect_url: null }
+    const first = await run(['install', 'machine', ...CLIENT, '--json'], {}, homeless)
+    expect(first.json()).toMatchObject({ created: true, ...installed })
+    const again = await run(['install', 'machine', ...CLIENT, '--force', '--json'], {}, homeless)
+    await homeless.close()
+    expect(again.json()).toMatchObject({ created: false, ...installed })
+    expect((await allIntegrations(test)).map(({ isActive }) => isActive)).toEqual([true])
+    expect(checked).toHaveLength(2)
   })
 
   it('of a provider with a key or OAuth prints the link where there is no key, and stores nothing without a base URL', async () => {

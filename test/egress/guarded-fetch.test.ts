@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib'
 import { EnvHttpProxyAgent, getGlobalDispatcher, setGlobalDispatcher } from 'undici'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { classifyFailure } from '../../src/calls/failure-class-rules.ts'
+import { isNeverConnected } from '../../src/calls/retry-rules.ts'
 import { EgressRules } from '../../src/egress/egress-policy.ts'
 import { secretsOf } from '../../src/framework/redaction.ts'
 import { egress, resolver, serve } from './servers.ts'
@@ -500,6 +501,30 @@ describe('a proxy', () => {
     const fetch = egress({ proxy: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` }, { lookup }).fetch()
     await expect(fetch('https://api.example.com/')).rejects.toThrow('fetch failed')
     expect(asked).toEqual(['CONNECT api.example.com:443 HTTP/1.1'])
+  })
+
+  it.each([
+    ['refuses the tunnel', 'HTTP/1.1 503 Service Unavailable\r\n\r\n', 'ECONNREFUSED'],
+    ['closes the connection', '', 'ECONNREFUSED'],
+    ['does not answer', null, 'UND_ERR_CONNECT_TIMEOUT'],
+  ])('that %s has made no connection, and nothing was sent', async (_, answer, code) => {
+    const proxy = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => {
+        if (answer !== null) socket.end(answer)
+      })
+    })
+    proxy.listen(0, '127.0.0.1')
+    await once(proxy, 'listening')
+    onTestFinished(() => void proxy.close())
+    const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    const lookup = resolver({ 'api.example.com': [['93.184.216.34']] })
+    const fetch = egress({ proxy: url }, { lookup, connectTimeoutMs: 200 }).fetch()
+    const error = await fetch('https://api.example.com/', { method: 'POST', body: '{}' }).catch(
+      (fault: unknown) => fault,
+    )
+    expect(error).toMatchObject({ message: 'fetch failed', cause: { code } })
+    expect([classifyFailure({ error, callerAborted: false }), isNeverConnected(error)]).toEqual(['upstream', true])
   })
 
   it('does not hold up a call that is aborted while its name is resolved', async () => {

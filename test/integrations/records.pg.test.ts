@@ -208,6 +208,16 @@ describe('update', () => {
     expect((await test.integrations.update(id, { metadata: {} })).metadata).toEqual({})
   })
 
+  it('makes metadata of what is stored, under the lock of the row', async () => {
+    const { id } = await makeIntegration(test, 'plain', { metadata: { a: 1 } })
+    const add = (more: object) => test.integrations.update(id, { metadata: (stored) => ({ ...stored, ...more }) })
+    await Promise.all([add({ b: 2 }), add({ c: 3 }), add({ a: 4 })])
+    expect((await test.integrations.get(id)).metadata).toEqual({ a: 4, b: 2, c: 3 })
+    await expect(test.integrations.update(id, { metadata: () => null as never })).rejects.toMatchObject({
+      code: 'invalid_argument',
+    })
+  })
+
   it('merges credentials', async () => {
     const { id } = await makeIntegration(test, 'plain')
     const after = await test.integrations.update(id, { credentials: { added: true, token: null } })

@@ -5,6 +5,8 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Provider from 'oidc-provider'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import type { IntegrationEvents } from '../../src/events/events.ts'
+import { isInsideTokenWork } from '../../src/oauth/token-work.ts'
 import type {
   HttpError,
   Integration,
@@ -21,7 +23,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { HttpServer } from '../support/http-server.ts'
 import { startHttpServer } from '../support/http-server.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, listen, testIntegrations } from '../support/integrations.ts'
 import { makeIntegration } from '../support/rows.ts'
 import type { StripePeer } from '../support/stripe-peer.ts'
 
@@ -171,6 +173,55 @@ describe('client credentials', () => {
     expect([answer, calls]).toEqual([{ token: 'token-2' }, 2])
   })
 
+  it.each<[string, (integration: Integration) => Promise<unknown>]>([
+    ['update()', ({ id }) => test.integrations.update(id, { credentials: { client: 'b' } })],
+    ['updateCredentials()', (integration) => integration.updateCredentials({ client: 'b' })],
+    ['other metadata', ({ id }) => test.integrations.update(id, { metadata: { client_id: 'b' } })],
+  ])('are asked for another token after %s: the stored one was for others', async (_, change) => {
+    const integration = await make()
+    const early = await integration.refresh()
+    expect(await integration.getAccessToken()).toBe('token-1')
+    await test.integrations.update(integration.id, { name: 'of the same credentials' })
+    expect((await integration.refresh()).credentialsArray()).toMatchObject({ access_token: 'token-1' })
+    await change(integration)
+    const changed = (await integration.refresh()).credentialsArray()
+    expect([changed.access_token, changed.token_expires_at]).toEqual([undefined, undefined])
+    expect(await (await integration.refresh()).getAccessToken()).toBe('token-2')
+    expect(await early.getAccessToken()).toBe('token-2')
+    expect(server.received).toHaveLength(2)
+  })
+
+  it('are not asked for another one where the change gives it', async () => {
+    const integration = await make()
+    await integration.getAccessToken()
+    await integration.updateCredentials({ client: 'b', access_token: 'given' })
+    expect(await (await integration.refresh()).getAccessToken()).toBe('given')
+  })
+
+  it('that change while a token is obtained are asked again, and the token of the old ones is not stored', async () => {
+    const integration = await make()
+    const { answer } = server
+    server.answer = async (request, response) => {
+      server.answer = answer
+      await test.integrations.update(integration.id, { credentials: { client: 'b' } })
+      answer(request, response)
+    }
+    expect(await integration.getAccessToken()).toBe('token-2')
+    expect((await integration.refresh()).credentialsArray()).toMatchObject({ client: 'b', access_token: 'token-2' })
+  })
+
+  it('replace a token that was refused after the credentials were changed', async () => {
+    const integration = await make()
+    await integration.getAccessToken()
+    const old = await integration.refresh()
+    await test.integrations.update(integration.id, { credentials: { client: 'b' } })
+    const answer = await old.request('me', 'GET', async () => {
+      const token = await old.getAccessToken()
+      return token === 'token-1' ? new Response('{}', { status: 401 }) : Response.json({ token })
+    })
+    expect(answer).toEqual({ token: 'token-2' })
+  })
+
   it('need no person: no link, no mark, and refresh-tokens asks', async () => {
     const integration = await make()
     await expect(test.integrations.oauth.start(integration.id)).rejects.toMatchObject({ code: 'oauth_unsupported' })
@@ -203,6 +254,24 @@ describe('client credentials', () => {
     expect(await (await integration.refresh()).getAccessToken()).toBe('token-1')
     expect(await incidentsOf(integration)).toMatchObject([{ status: 'closed' }])
     expect(JSON.stringify(test.lines)).not.toContain('s1')
+  })
+
+  it('that are given again close the incident once the lock is free: a listener may work as it likes', async () => {
+    answerTokens({ secret: 'another' })
+    const integration = await make()
+    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'tokens_refused' })
+    const seen: unknown[] = []
+    listen(test, 'IncidentClosed', async ({ integration: told }: IntegrationEvents['IncidentClosed']) => {
+      const { cache } = test.framework
+      const lock = `integration:${told.id}:lock:tokens`
+      const isFree = await cache.acquire(lock, 'a listener', 600)
+      await cache.release(lock, 'a listener')
+      seen.push(isFree, isInsideTokenWork(test.framework, told.id), await told.getAccessToken())
+    })
+    answerTokens()
+    await integration.updateCredentials({ note: 'put right' })
+    expect(await integration.getAccessToken()).toBe('token-1')
+    expect(seen).toEqual([true, false, 'token-1'])
   })
 
   it('that are refused by an answer that breaks off are refused, too', async () => {

@@ -45,6 +45,8 @@ let database: TestDatabase
 let test: TestIntegrations
 /** The same, which waits for no lock. */
 let impatient: TestIntegrations
+/** Another process. */
+let another: () => TestIntegrations
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -59,6 +61,7 @@ beforeAll(async () => {
   }
   const rate_limiting = { max_wait_seconds: 1 }
   test = testIntegrations(database.url, { encryptionKeys, providers, config: { rate_limiting } })
+  another = () => testIntegrations(database.url, { encryptionKeys, providers })
   impatient = testIntegrations(database.url, { encryptionKeys, providers, config: { oauth: { refresh_lock_wait: 0 } } })
 })
 afterAll(async () => {
@@ -154,6 +157,14 @@ describe('a token that expires soon', () => {
     await (await test.integrations.get(early.id)).getAccessToken()
     expect(await early.getAccessToken()).toBe(NEW_ACCESS)
     expect(refreshToken).toHaveBeenCalledTimes(1)
+  })
+
+  it('that somebody else has refreshed, and that is over as well by now, is refreshed', async () => {
+    const early = await make(EXPIRED)
+    await (await test.integrations.get(early.id)).updateCredentials({ access_token: 'over', ...EXPIRED })
+    expect(await early.getAccessToken()).toBe(NEW_ACCESS)
+    expect(refreshToken).toHaveBeenCalledTimes(1)
+    expect(refreshToken.mock.calls[0]?.[0].credentialsArray()).toMatchObject({ access_token: 'over' })
   })
 
   it('that was revoked meanwhile is none any more', async () => {
@@ -285,6 +296,15 @@ describe('a refresh that fails', () => {
     expect(warnings()).toEqual([expect.stringContaining('no ISO 8601 time')])
   })
 
+  it('does not lose the tokens to a schema that drops the expiry, and warns', async () => {
+    refreshToken.mockResolvedValue({ access_token: NEW_ACCESS, token_expires_at: inSeconds(3_600) })
+    const integration = await make({ refresh_token: undefined, token_expires_at: undefined }, 'strict')
+    const holder = { integration, credentials: () => integration.credentialsArray(), adopt: () => {} }
+    await refreshTokens(test.framework, holder, { force: true })
+    expect(await stored(integration)).toEqual({ access_token: NEW_ACCESS })
+    expect(warnings()).toEqual([expect.stringContaining('drops token_expires_at')])
+  })
+
   it('without an expiry is not made again and again: the old one goes', async () => {
     refreshToken.mockResolvedValue({ access_token: NEW_ACCESS })
     const integration = await make(EXPIRED)
@@ -302,6 +322,33 @@ describe('a refresh that fails', () => {
     })
     expect(await integration.getAccessToken()).toBe(NEW_ACCESS)
     expect(await stored(integration)).toMatchObject({ refresh_token: NEW_REFRESH })
+  })
+})
+
+describe('the end of a process', () => {
+  it('waits until the answer to a refresh is stored, though its caller has gone', async () => {
+    const ending = another()
+    const [begun, asked] = [occasion(), occasion<Credentials>()]
+    refreshToken.mockImplementationOnce(async () => {
+      begun.happen()
+      return asked.happened
+    })
+    const { id } = await make(EXPIRED)
+    const integration = await ending.integrations.get(id)
+    void integration.getAccessToken().catch(() => {})
+    await begun.happened
+    let atItsEnd: Credentials = {}
+    const { egress } = ending.framework
+    const { close } = egress
+    vi.spyOn(egress, 'close').mockImplementation(async () => {
+      atItsEnd = await stored(integration)
+      await close()
+    })
+    const closed = ending.integrations.close()
+    await new Promise((resolve) => setImmediate(resolve))
+    asked.happen(granted())
+    await Promise.all([closed, ending.sql.end()])
+    expect(atItsEnd).toMatchObject({ access_token: NEW_ACCESS, refresh_token: NEW_REFRESH })
   })
 })
 

@@ -6,6 +6,7 @@ import { keepSubscription } from '../../src/subscriptions/keep.ts'
 import { claimSubscription, setWanted } from '../../src/subscriptions/queries.ts'
 import type { SubscriptionSight } from '../../src/subscriptions/subscription-jobs.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
+import { scriptedOAuth } from '../oauth/scripted-oauth.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -54,6 +55,10 @@ const options = {
       classifyFailure(error: unknown) {
         return (error as { response: { status: number } }).response.status === 401 ? ('client' as const) : null
       },
+    },
+    connected: {
+      ...subscribingProvider(),
+      ...scriptedOAuth(() => ({}), { exchangeCode: async () => ({ access_token: 'a' }) }),
     },
     silent: {},
   },
@@ -350,6 +355,27 @@ describe('a look', () => {
     expect(more).toEqual([])
     expect((await test.integrations.get(other.id)).credentialsArray().webhook_secret).toBe(after?.secret)
     await theirs.close()
+  })
+
+  it('comes at once after new credentials: by a handle that names the secret, and by an authorization', async () => {
+    const integration = await make('connected')
+    await test.integrations.webhooks.register(integration.id)
+    const dueAt = async () => (await test.integrations.webhooks.subscription(integration.id)).nextCheckAt
+    const later = await dueAt()
+    test.starts.subscriptions.length = 0
+    await integration.updateCredentials({ token: 'of the adapter' })
+    expect([test.starts.subscriptions, await dueAt()]).toEqual([[], later])
+
+    await integration.updateCredentials({ webhook_secret: SECRET })
+    expect([test.starts.subscriptions, await dueAt()]).toEqual([[integration.id], clock.now()])
+    await look(integration)
+    expect(live()[0]?.secret).toBe(SECRET)
+    expect(await dueAt()).not.toEqual(clock.now())
+
+    const { state } = await test.integrations.oauth.start(integration.id)
+    const query = new URLSearchParams({ state, code: 'a-code' })
+    await test.integrations.oauth.complete({ query, cookie: () => undefined })
+    expect([test.starts.subscriptions, await dueAt()]).toEqual([[integration.id, integration.id], clock.now()])
   })
 
   it('believes what is known where the provider has no list', async () => {

@@ -124,7 +124,7 @@ async function installed(context: CommandContext, input: Input): Promise<Outcome
       : await integrations.update(existing.id, {
           ...{ name, ...options },
           ...(isEmpty(credentials) ? {} : { credentials }),
-          ...(isEmpty(metadata) ? {} : { metadata: { ...existing.metadata, ...metadata } }),
+          ...(isEmpty(metadata) ? {} : { metadata: (stored: object) => ({ ...stored, ...metadata }) }),
         })
   const { id, isActive } = integration
   const takeBack = () => integrations.delete(id, { force: true, by, from })

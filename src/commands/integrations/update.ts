@@ -58,12 +58,12 @@ export const update = command({
   ],
   async run(context, { id, name, owner, syncInterval: syncIntervalMinutes, metadata: words }) {
     const { integrations, terminal } = context
-    const { provider: key, metadata } = await integrations.get(id)
+    const { provider: key } = await integrations.get(id)
     const schema = integrations.admin.providers().find((provider) => provider.key === key)?.metadataSchema
     const read = valueReader({ ...terminal.sources, onLiteral: () => {} })
     const added = await read('--metadata', words, fieldsOf(schema))
-    const merged = words.length === 0 ? undefined : { ...(metadata as object), ...added }
-    return changed(context, id, given({ name, owner, syncIntervalMinutes, metadata: merged }))
+    const metadata = words.length === 0 ? undefined : (stored: object) => ({ ...stored, ...added })
+    return changed(context, id, given({ name, owner, syncIntervalMinutes, metadata }))
   },
   show: ({ id, name, provider }) => `Updated integration ${id} ("${name}", ${provider}).`,
 })

@@ -22,7 +22,10 @@ let dashboard: Dashboard
 
 beforeAll(async () => {
   dashboard = await openDashboard({
-    providers: { acme: webhookProvider(), listed: syncProvider(() => {}), oauth: OAUTH },
+    providers: {
+      ...{ acme: webhookProvider(), listed: syncProvider(() => {}), oauth: OAUTH },
+      machine: { ...OAUTH, obtainsTokens: () => true },
+    },
   })
 })
 beforeEach(async () => {
@@ -206,6 +209,17 @@ describe('the integrations', () => {
       `<a class="bad" href="/integrations/${integration.id}/oauth/connect" aria-label="Reconnect Let &lt;us&gt; in">Reconnect</a>`,
     )
     expect(await home(reader)).toContain('<span class="bad">authorization is needed again</span>')
+  })
+
+  it('lead to pages that offer to connect what needs a person, and nothing else', async () => {
+    for (const [provider, isOffered] of [
+      ['oauth', true],
+      ['machine', false],
+    ] as const) {
+      const { id } = await makeIntegration(dashboard.test, provider)
+      const page = await dashboard.page(`/integrations/${id}`)
+      expect([provider, page.includes(`/integrations/${id}/oauth/connect`)]).toEqual([provider, isOffered])
+    }
   })
 
   it('go on to the older ones', async () => {

@@ -16,7 +16,7 @@ export interface Ran {
 }
 
 export interface RunOptions {
-  readonly stdin?: string
+  readonly stdin?: string | (() => Promise<string>)
   readonly signal?: AbortSignal
   /** Answers by a part of their question; with them somebody sits at the terminal. A question without an answer throws. */
   readonly answers?: Readonly<Record<string, string | boolean>>
@@ -32,6 +32,7 @@ export async function runCommand(
   words: readonly string[],
   options: RunOptions = {},
 ): Promise<Ran> {
+  const { stdin = '' } = options
   let out = ''
   let err = ''
   const terminal: Terminal = {
@@ -44,7 +45,7 @@ export async function runCommand(
     isInteractive: options.answers !== undefined,
     columns: () => 80,
     prompts: scripted(options),
-    sources: processSources(async () => options.stdin ?? ''),
+    sources: processSources(typeof stdin === 'function' ? stdin : async () => stdin),
   }
   const load = typeof integrations === 'function' ? integrations : async () => leftOpen(integrations)
   const exitCode = await runProgram(words, {

@@ -185,7 +185,7 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
               html`${oauth === null ? NOTHING : facts(Object.fromEntries(Object.entries(oauth).map(([name, value]) => [name.replaceAll('_', ' '), shown(value)])))}${
                 integration.reauth_required
                   ? html`<p>A person has to authorize it again: ${reauthorize(integrations, reader, integration)}</p>`
-                  : reader.mayOperate && connects !== null
+                  : reader.mayOperate && connects !== null && oauth?.needs_authorization !== false
                     ? html`<p><a href="${connects}">${oauth?.connected === true ? 'Reconnect' : 'Connect'}</a></p>`
                     : ''
               }${acts(
