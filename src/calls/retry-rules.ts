@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/requests.md, "Retries".
  */
 import { isIntegrationsError } from '../framework/errors.ts'
+import { field } from '../framework/thrown.ts'
 import type { FailureClass } from './failure-class-rules.ts'
 import { errorChain, isConnectionFault, NEVER_CONNECTED_CODES, statusOf } from './failure-class-rules.ts'
 
@@ -101,10 +102,9 @@ function numberOf(value: unknown): number | null {
  */
 export function isNeverConnected(error: unknown): boolean {
   if (statusOf(error) !== null) return false
-  const faults = errorChain(error).filter(isConnectionFault) as { code?: unknown; syscall?: unknown }[]
-  const isNever = ({ code }: { code?: unknown }) => NEVER_CONNECTED_CODES.has(String(code))
-  const isNeutral = ({ code, syscall }: { code?: unknown; syscall?: unknown }) =>
-    code === undefined || syscall === 'connect'
+  const faults = errorChain(error).filter(isConnectionFault)
+  const isNever = (fault: object) => NEVER_CONNECTED_CODES.has(String(field(fault, 'code')))
+  const isNeutral = (fault: object) => field(fault, 'code') === undefined || field(fault, 'syscall') === 'connect'
   return faults.some(isNever) && faults.every((fault) => isNever(fault) || isNeutral(fault))
 }
 
