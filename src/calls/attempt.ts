@@ -14,6 +14,7 @@ import { answerOf, cutRequestId, decode, NO_ANSWER } from './answer.ts'
 import type { PlannedCall } from './call.ts'
 import { inCallSpan } from './call-span.ts'
 import { classifyFailure, FailureClass } from './failure-class-rules.ts'
+import { httpDateMs } from './retry-rules.ts'
 
 export interface Attempt {
   /** From 1. */
@@ -97,7 +98,7 @@ export function callContext(
     return async (input, init) => {
       const response = await fetch(input, init)
       // RFC 9110, 6.6.1: when the server has made the answer.
-      const date = new Date(response.headers.get('date') ?? Number.NaN)
+      const date = new Date(httpDateMs(response.headers.get('date') ?? ''))
       if (!Number.isNaN(date.getTime())) observeDate(date)
       return response
     }
