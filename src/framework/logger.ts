@@ -58,8 +58,8 @@ export function boundLogger(logger: Logger, fields: Readonly<Record<string, unkn
 }
 
 /**
- * A host's own logger, without its faults: a line that can't be written undoes nothing of what it tells, and a rejection
- * of an `async` one does not end the process.
+ * A host's own logger, without its faults: a line that can't be written undoes nothing of what it tells, and the
+ * rejection of an `async` one does not end the process.
  */
 export function unfailingLogger(logger: Logger): Logger {
   const { isLevelEnabled } = logger
