@@ -137,8 +137,8 @@ export function firstStatus(candidates: readonly unknown[]): number | null {
 }
 
 /**
- * The error, its causes, Stripe's `detail` and an AggregateError's `errors`; depth-first, cycles cut, 100 links at most.
- * A link is read with `field()`: the error of a host or an SDK may have a getter that throws.
+ * The error, its causes, Stripe's `detail` and an AggregateError's `errors`; depth-first, cycles cut, 100 links at
+ * most. A link is read with `field()`: the error of a host or an SDK may have a getter that throws.
  */
 export function errorChain(error: unknown): object[] {
   const chain = new Set<object>()

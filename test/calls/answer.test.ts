@@ -152,7 +152,7 @@ describe('the Date of an answer', () => {
     expect(await heard(date)).toEqual(['1994-11-06T08:49:37.000Z'])
   })
 
-  it.each(['-1', '0', 'in May 2099', '-271821-04-20T00:00:00Z'])('is not heard where it is none: %s', async (date) => {
+  it.each(['-1', '0', 'in May 2099', '-271821-04-20T00:00:00Z'])('is ignored if it is not a date of HTTP: %s', async (date) => {
     expect(await heard(date)).toEqual([])
   })
 })
