@@ -44,7 +44,7 @@ import type { ConfigurationProblem } from './framework/errors.ts'
 import { InvalidConfiguration } from './framework/errors.ts'
 import type { Json } from './framework/json.ts'
 import type { Clock, Logger } from './framework/logger.ts'
-import { systemClock } from './framework/logger.ts'
+import { systemClock, unfailingLogger } from './framework/logger.ts'
 import type { HasTransactions } from './framework/transactions.ts'
 import { runInTransaction, trackTransactions } from './framework/transactions.ts'
 import { disableIntegration, enableIntegration } from './integrations/enabled.ts'
@@ -572,7 +572,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     problems,
   )
   const ring = attempt(problems, 'encryptionKeys', () => parseKeyRing({ encryptionKeys: options.encryptionKeys }))
-  const logger = options.logger ?? defaultLogger(logLevel)
+  const logger = options.logger === undefined ? defaultLogger(logLevel) : unfailingLogger(options.logger)
   const listeners = new Listeners(logger, {
     isTold: (name) => isNotified(config.notifications.targets, name),
     wake: () => framework.workflows.wakeOutbox(),

@@ -6,6 +6,7 @@ import type { ApplicationFailure } from '@temporalio/activity'
 import type { Duration } from '@temporalio/common'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { redactedErrorLine, redactedMessage } from '../framework/redacted-error.ts'
+import { thrownTexts } from '../framework/thrown.ts'
 import { sdk } from './surroundings.ts'
 
 const MAX_MESSAGE_LENGTH = 1_000
@@ -24,7 +25,7 @@ export function asFailure(
 
 function typeOf(error: unknown): string {
   if (isIntegrationsError(error)) return error.code
-  return error instanceof Error ? error.name : 'Error'
+  return thrownTexts(error).name ?? 'Error'
 }
 
 /** A failure in our own words, without a stack. */

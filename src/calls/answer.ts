@@ -4,7 +4,8 @@
  * Rule: docs/behaviour/requests.md, "What an answer says".
  */
 import { HttpError } from '../framework/errors.ts'
-import { errorChain, field, firstStatus, statusOf } from './failure-class-rules.ts'
+import { field, isError } from '../framework/thrown.ts'
+import { errorChain, firstStatus, statusOf } from './failure-class-rules.ts'
 import { retryAfterSeconds } from './retry-rules.ts'
 import { keepLargeText } from './stored-body.ts'
 
@@ -70,7 +71,7 @@ export function answerOf(source: unknown, now: Date): Answer {
       ...quotaIn(headers, now),
     }
   }
-  return { ...NO_ANSWER, statusCode: source instanceof Error ? statusOf(source) : null }
+  return { ...NO_ANSWER, statusCode: isError(source) ? statusOf(source) : null }
 }
 
 /** By its shape: `context.fetch` answers with undici's class, a test's transport with the platform's. */
@@ -90,14 +91,13 @@ function isResponse(value: unknown): value is Response {
 type HeaderReader = (name: string) => string | null
 
 function headersOf(link: object): HeaderReader | null {
-  const record = link as Record<string, unknown>
-  const holder = [record.headers, field(record.response, 'headers'), field(record.lastResponse, 'headers')].find(
+  const ofAnswer = ['response', 'lastResponse'].map((key) => field(field(link, key), 'headers'))
+  const holder = [field(link, 'headers'), ...ofAnswer].find(
     (candidate) => typeof candidate === 'object' && candidate !== null,
   )
   if (holder === undefined) return null
-  const plain = holder as Record<string, unknown>
   const read = (name: string): unknown =>
-    typeof plain.get === 'function' ? (holder as Headers).get(name) : plain[name]
+    typeof field(holder, 'get') === 'function' ? (holder as Headers).get(name) : field(holder, name)
   return (name) => {
     const value = read(name)
     return value === undefined || value === null ? null : String(value)
@@ -105,13 +105,12 @@ function headersOf(link: object): HeaderReader | null {
 }
 
 function statusIn(link: object): number | null {
-  const record = link as Record<string, unknown>
-  return firstStatus([record.status, record.statusCode, field(record.lastResponse, 'statusCode')])
+  const last = field(link, 'lastResponse')
+  return firstStatus([field(link, 'status'), field(link, 'statusCode'), field(last, 'statusCode')])
 }
 
 function requestIdIn(link: object, headers: HeaderReader): string | null {
-  const own =
-    field((link as Record<string, unknown>).lastResponse, 'requestId') ?? (link as Record<string, unknown>).requestId
+  const own = field(field(link, 'lastResponse'), 'requestId') ?? field(link, 'requestId')
   const found = typeof own === 'string' ? own : REQUEST_ID_HEADERS.map(headers).find((value) => value !== null)
   return found === undefined || found === null ? null : cutRequestId(found)
 }

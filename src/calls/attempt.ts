@@ -4,6 +4,7 @@ import type { Egress } from '../egress/guarded-fetch.ts'
 import { InvalidArgumentException, RequestTimeout, SchemaDrift } from '../framework/errors.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
+import { errorKind } from '../framework/thrown.ts'
 import { withTimeLimit } from '../framework/waiting.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import { classifiesFailures } from '../providers/contracts.ts'
@@ -13,6 +14,7 @@ import { answerOf, cutRequestId, decode, NO_ANSWER } from './answer.ts'
 import type { PlannedCall } from './call.ts'
 import { inCallSpan } from './call-span.ts'
 import { classifyFailure, FailureClass } from './failure-class-rules.ts'
+import { httpDateMs } from './retry-rules.ts'
 
 export interface Attempt {
   /** From 1. */
@@ -96,7 +98,7 @@ export function callContext(
     return async (input, init) => {
       const response = await fetch(input, init)
       // RFC 9110, 6.6.1: when the server has made the answer.
-      const date = new Date(response.headers.get('date') ?? Number.NaN)
+      const date = new Date(httpDateMs(response.headers.get('date') ?? ''))
       if (!Number.isNaN(date.getTime())) observeDate(date)
       return response
     }
@@ -130,15 +132,22 @@ function isWithin(value: number | undefined, min: number, max: number): value is
   return typeof value === 'number' && value >= min && value <= max
 }
 
-/** The answer as the schema makes it. */
+/** The answer as the schema makes it. Never throws: whatever the schema does, the provider has answered. */
 function fitted({ schema, shownEndpoint }: PlannedCall, returned: unknown, body: unknown): Success | Failure {
-  const parsed = schema?.safeParse(returned)
-  if (parsed === undefined) return { kind: 'succeeded', value: returned, returned, body }
-  if (parsed.success) return { kind: 'succeeded', value: parsed.data, returned, body }
-  const issues = parsed.error.issues.map(({ path, message }) => {
-    return { path: path.map(String).join('.') || '(root)', message }
-  })
-  return { kind: 'failed', error: new SchemaDrift(shownEndpoint(), issues), failureClass: FailureClass.Unknown, body }
+  if (schema === undefined) return { kind: 'succeeded', value: returned, returned, body }
+  const drift = (issues: SchemaDrift['issues']): Failure => {
+    return { kind: 'failed', error: new SchemaDrift(shownEndpoint(), issues), failureClass: FailureClass.Unknown, body }
+  }
+  try {
+    const parsed = schema.safeParse(returned)
+    if (parsed.success) return { kind: 'succeeded', value: parsed.data, returned, body }
+    return drift(
+      parsed.error.issues.map(({ path, message }) => ({ path: path.map(String).join('.') || '(root)', message })),
+    )
+  } catch (fault) {
+    // A transform() that throws, or an asynchronous refine(). Its kind only: the text may quote the answer.
+    return drift([{ path: '(root)', message: `the schema threw ${errorKind(fault)}` }])
+  }
 }
 
 function classOf(call: PlannedCall, error: unknown): FailureClass {

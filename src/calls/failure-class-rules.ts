@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/requests.md, "Failure classes".
  */
 import { isIntegrationsError } from '../framework/errors.ts'
+import { field } from '../framework/thrown.ts'
 
 export const FailureClass = {
   Upstream: 'upstream',
@@ -110,17 +111,18 @@ export function classOfStatus(status: number): FailureClass {
 /** The HTTP status that an error carries, outermost first; null without one. */
 export function statusOf(error: unknown): number | null {
   for (const link of errorChain(error)) {
-    const record = link as Record<string, unknown>
     // Octokit invents a 500 for a refused port, a bad URL and an abort alike: without a response its cause decides.
-    if (isOctokitErrorWithoutResponse(link) || record.name === 'AbortError') continue
+    if (isOctokitErrorWithoutResponse(link) || field(link, 'name') === 'AbortError') continue
+    const response = field(link, 'response')
+    const code = field(link, 'code')
     const candidates = [
-      field(record.response, 'status'),
-      record.statusCode,
-      record.status,
-      field(record.$metadata, 'httpStatusCode'),
+      field(response, 'status'),
+      field(link, 'statusCode'),
+      field(link, 'status'),
+      field(field(link, '$metadata'), 'httpStatusCode'),
       // As got has it: https://github.com/sindresorhus/got/blob/main/documentation/8-errors.md
-      field(record.response, 'statusCode'),
-      typeof record.code === 'number' && !isDomException(link) ? record.code : undefined,
+      field(response, 'statusCode'),
+      typeof code === 'number' && !isDomException(link) ? code : undefined,
     ]
     const status = firstStatus(candidates)
     if (status !== null) return status
@@ -134,7 +136,10 @@ export function firstStatus(candidates: readonly unknown[]): number | null {
   return status === undefined ? null : Number(status)
 }
 
-/** The error, its causes, Stripe's `detail` and an AggregateError's `errors`; depth-first, cycles cut, 100 links at most. */
+/**
+ * The error, its causes, Stripe's `detail` and an AggregateError's `errors`; depth-first, cycles cut, 100 links at
+ * most. A link is read with `field()`: the error of a host or an SDK may have a getter that throws.
+ */
 export function errorChain(error: unknown): object[] {
   const chain = new Set<object>()
   const visit = (link: unknown, depth: number): void => {
@@ -145,10 +150,10 @@ export function errorChain(error: unknown): object[] {
     if (isDatabaseError(link)) return
     // What is below our HttpError is how its body ended: the status is the verdict.
     if (isIntegrationsError(link, 'http_error')) return
-    visit((link as { cause?: unknown }).cause, depth + 1)
-    const detail = (link as { detail?: unknown }).detail
+    visit(field(link, 'cause'), depth + 1)
+    const detail = field(link, 'detail')
     if (typeof detail === 'object') visit(detail, depth + 1)
-    const errors = (link as { errors?: unknown }).errors
+    const errors = field(link, 'errors')
     if (Array.isArray(errors)) for (const inner of errors.slice(0, MAX_CHAIN_LINKS)) visit(inner, depth + 1)
   }
   visit(error, 0)
@@ -159,14 +164,14 @@ export function errorChain(error: unknown): object[] {
 export function isConnectionFault(link: object): boolean {
   if (isDatabaseError(link)) return false
   // Of an answer that does not begin with HTTP/, undici's error has no code: only this name.
-  if ((link as { name?: unknown }).name === 'HTTPParserError') return true
+  if (field(link, 'name') === 'HTTPParserError') return true
   const code = codeOf(link)
   if (CONNECTION_CODES.has(code) || CONNECTION_CODE_PREFIXES.some((prefix) => code.startsWith(prefix))) return true
-  return (link as { type?: unknown }).type === 'StripeConnectionError'
+  return field(link, 'type') === 'StripeConnectionError'
 }
 
 function isAbort(link: object): boolean {
-  const name = (link as { name?: unknown }).name
+  const name = field(link, 'name')
   return name === 'AbortError' || name === 'TimeoutError'
 }
 
@@ -175,15 +180,22 @@ function isAbort(link: object): boolean {
  * the provider's, but for the `query` and `parameters` that it puts on every error; Drizzle's has `query` and `params`.
  */
 export function isDatabaseError(link: object): boolean {
-  const record = link as Record<string, unknown>
-  if (record.name === 'PostgresError') return true
-  if (Object.hasOwn(link, 'query') && (Object.hasOwn(link, 'parameters') || Object.hasOwn(link, 'params'))) return true
-  return typeof record.severity === 'string' && typeof record.code === 'string' && /^[0-9A-Z]{5}$/.test(record.code)
+  if (field(link, 'name') === 'PostgresError') return true
+  if (owns(link, 'query') && (owns(link, 'parameters') || owns(link, 'params'))) return true
+  return typeof field(link, 'severity') === 'string' && /^[0-9A-Z]{5}$/.test(codeOf(link))
+}
+
+function owns(link: object, key: string): boolean {
+  try {
+    return Object.hasOwn(link, key)
+  } catch {
+    // A revoked proxy.
+    return false
+  }
 }
 
 function isOctokitErrorWithoutResponse(link: object): boolean {
-  const record = link as Record<string, unknown>
-  return record.name === 'HttpError' && 'request' in record && record.response === undefined
+  return field(link, 'name') === 'HttpError' && 'request' in link && field(link, 'response') === undefined
 }
 
 function isDomException(link: object): boolean {
@@ -191,11 +203,6 @@ function isDomException(link: object): boolean {
 }
 
 function codeOf(link: object): string {
-  const code = (link as { code?: unknown }).code
+  const code = field(link, 'code')
   return typeof code === 'string' ? code : ''
-}
-
-/** Undefined where the value is no object. */
-export function field(value: unknown, key: string): unknown {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
 }

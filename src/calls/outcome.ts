@@ -5,7 +5,7 @@ import { isIntegrationsError } from '../framework/errors.ts'
 import { currentOrigin } from '../framework/origin.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { redactText, storable } from '../framework/redaction.ts'
-import { errorKind } from '../framework/thrown.ts'
+import { errorKind, field } from '../framework/thrown.ts'
 import { isInsideAdaptersTokenWork } from '../oauth/token-work.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { CallOutcome } from './admission/call-queries.ts'
@@ -116,9 +116,10 @@ export function storedError(
 /** The provider's answer, from the first error of the chain that has it: our `HttpError` or Octokit's. */
 function bodyOfError(error: unknown): unknown {
   for (const link of errorChain(error)) {
-    const { body, response } = link as { body?: unknown; response?: { data?: unknown } | null }
+    const body = field(link, 'body')
     if (body !== undefined) return body
-    if (response?.data !== undefined) return response.data
+    const data = field(field(link, 'response'), 'data')
+    if (data !== undefined) return data
   }
   return null
 }

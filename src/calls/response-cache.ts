@@ -42,11 +42,17 @@ async function served(call: PlannedCall, serving: Serving): Promise<ServedAnswer
   return usable
 }
 
-/** A kept answer as the call returns it. Null when it does not fit the schema. */
+/** A kept answer as the call returns it. Null when it does not fit the schema, or the schema throws over it. */
 export function usableAnswer({ schema }: PlannedCall, body: string | null): ServedAnswer | null {
   const value = decodedAnswer(body)
-  const parsed = value === undefined || schema === undefined ? null : schema.safeParse(value)
-  return value === undefined || parsed?.success === false ? null : { value: parsed === null ? value : parsed.data }
+  if (value === undefined) return null
+  if (schema === undefined) return { value }
+  try {
+    const parsed = schema.safeParse(value)
+    return parsed.success ? { value: parsed.data } : null
+  } catch {
+    return null
+  }
 }
 
 /** Rows of the answers of a call that may be served again. @param freshAt those that have not expired then; null: however old */

@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/requests.md, "Retries".
  */
 import { isIntegrationsError } from '../framework/errors.ts'
+import { field } from '../framework/thrown.ts'
 import type { FailureClass } from './failure-class-rules.ts'
 import { errorChain, isConnectionFault, NEVER_CONNECTED_CODES, statusOf } from './failure-class-rules.ts'
 
@@ -101,10 +102,9 @@ function numberOf(value: unknown): number | null {
  */
 export function isNeverConnected(error: unknown): boolean {
   if (statusOf(error) !== null) return false
-  const faults = errorChain(error).filter(isConnectionFault) as { code?: unknown; syscall?: unknown }[]
-  const isNever = ({ code }: { code?: unknown }) => NEVER_CONNECTED_CODES.has(String(code))
-  const isNeutral = ({ code, syscall }: { code?: unknown; syscall?: unknown }) =>
-    code === undefined || syscall === 'connect'
+  const faults = errorChain(error).filter(isConnectionFault)
+  const isNever = (fault: object) => NEVER_CONNECTED_CODES.has(String(field(fault, 'code')))
+  const isNeutral = (fault: object) => field(fault, 'code') === undefined || field(fault, 'syscall') === 'connect'
   return faults.some(isNever) && faults.every((fault) => isNever(fault) || isNeutral(fault))
 }
 
@@ -128,6 +128,16 @@ const HTTP_DATE =
   /^[A-Z][a-z]{2,8}(, \d{2}[ -][A-Z][a-z]{2}[ -]\d{2,4} \d{2}:\d{2}:\d{2} GMT| [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4})$/
 
 /**
+ * A date of HTTP in milliseconds since the epoch; NaN for any other text. `Date.parse()` reads almost anything ("-5",
+ * "in May 2099") as some day, so only the three forms get that far.
+ */
+export function httpDateMs(text: string): number {
+  if (!HTTP_DATE.test(text)) return Number.NaN
+  // The third form, asctime's, names no zone: it is UTC all the same.
+  return Date.parse(text.endsWith('GMT') ? text : `${text} GMT`)
+}
+
+/**
  * Seconds that a `Retry-After` header asks for: decimal seconds or an HTTP date (RFC 9110, section 10.2.3).
  * Null when absent, malformed or in the past.
  */
@@ -135,10 +145,7 @@ export function retryAfterSeconds(header: string | null | undefined, now: Date):
   if (header === null || header === undefined) return null
   const text = header.trim()
   if (/^\d+(\.\d+)?$/.test(text)) return Number(text)
-  // Date.parse reads almost anything ("-5", "in May 2099") as some day, so only the three forms of a date get that far.
-  if (!HTTP_DATE.test(text)) return null
-  // The third form, asctime's, names no zone: it is UTC all the same.
-  const at = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`)
+  const at = httpDateMs(text)
   if (Number.isNaN(at) || at <= now.getTime()) return null
   return Math.ceil((at - now.getTime()) / 1000)
 }

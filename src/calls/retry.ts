@@ -101,7 +101,8 @@ function providerOpinion(
     const delayMs = provider.retryDelayMs?.(error, attempt, now)
     return {
       providerSaysRetryable: typeof retryable === 'boolean' ? retryable : null,
-      providerDelayMs: Number.isFinite(delayMs) ? Number(delayMs) : null,
+      // Jitter leaves a fraction. A suppression is stored as a whole number, and could not be stored.
+      providerDelayMs: Number.isFinite(delayMs) ? Math.min(Math.ceil(Number(delayMs)), Number.MAX_SAFE_INTEGER) : null,
     }
   } catch (fault) {
     integrationLogger(framework, integration).warn(

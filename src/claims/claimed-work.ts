@@ -7,6 +7,7 @@
 import type { Database } from '../db/client.ts'
 import type { Logger } from '../framework/logger.ts'
 import { integrationLogger } from '../framework/logger.ts'
+import { errorKind } from '../framework/thrown.ts'
 import { patiently } from '../framework/waiting.ts'
 import type { Claimed, ClaimedRow, ClaimedRows, ClaimRoom, Settlement } from './claimed-rows.ts'
 import { handBack, handBackUnknown, idsHeldBy, settle, settledBefore, takeUp } from './claimed-rows.ts'
@@ -62,6 +63,8 @@ export interface PumpedQueue<Row extends ClaimedRow, Outcome extends Ended, Cont
    * @returns null: the row was not handled, and goes back
    */
   run(row: Row, context: Context | null, enough: AbortSignal): Promise<Outcome | null>
+  /** The outcome of a row whose `run()` has thrown all the same. @param error its kind: its text may hold a secret */
+  failed(row: Row, error: string): Outcome
 }
 
 /** What rows need of their integrations: see integrations/integration-contexts.ts. */
@@ -189,7 +192,22 @@ export class PumpedWork<Row extends ClaimedRow, Outcome extends Ended, Context>
       // The database was away until the worker stopped, as the log says by now. The row has not started.
       return null
     }
-    return this.#queue.run(row, context, enough)
+    try {
+      return await this.#queue.run(row, context, enough)
+    } catch (thrown) {
+      return this.#failed(row, errorKind(thrown))
+    }
+  }
+
+  /** A fault of ours ends its row only. Thrown on, it would end the pump with all its rows, and perhaps the process. */
+  #failed(row: Row, error: string): Outcome {
+    const { named, providerOf } = this.#queue
+    const { id, integrationId } = row
+    integrationLogger(this.worker, { id: integrationId, provider: providerOf(integrationId) }).error(
+      { event: 'inbox.row_broke', row: named.row, id, error },
+      'the run of a row threw, which it never should; the row has failed',
+    )
+    return this.#queue.failed(row, error)
   }
 
   heldIds(): Promise<ReadonlySet<number>> {

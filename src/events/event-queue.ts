@@ -75,7 +75,10 @@ async function tellEvent(framework: Framework, row: EventRow, telling: Telling):
   )
   if (told.length === 0 && due.length > 0) return null
   const outcomes = { ...known, ...before, ...Object.fromEntries(told.map(({ key, outcome }) => [key, outcome])) }
-  const dueMs = nextDueMs([...tries.keys()], outcomes, nowMs)
+  return endOf(row, told, outcomes, nextDueMs([...tries.keys()], outcomes, nowMs))
+}
+
+function endOf(row: EventRow, told: readonly Told[], outcomes: Outcomes, dueMs: number | null): ToldEvent {
   return {
     row,
     told,
@@ -88,6 +91,14 @@ async function tellEvent(framework: Framework, row: EventRow, telling: Telling):
       logs: told.flatMap((each) => logOf(row, each)),
     },
   }
+}
+
+/** An event that could not be told at all, by a fault of ours: as one that this release cannot read. */
+function brokenEvent(row: EventRow, error: string, nowMs: number): ToldEvent {
+  const before = readOutcomes(row.outcomes)
+  const outcome = outcomeOf({ kind: 'failed', error }, before[UNREADABLE], nowMs)
+  const outcomes = { ...before, [UNREADABLE]: outcome }
+  return endOf(row, [{ key: UNREADABLE, outcome, durationMs: 0 }], outcomes, nextDueMs([UNREADABLE], outcomes, nowMs))
 }
 
 /** @param silenced a person has silenced the incident whose trouble the event repeats: targets are not told, now or later */
@@ -226,6 +237,8 @@ export function eventQueue(
   contexts: Contexts<Owner> & { subject(id: number): { readonly provider: string } },
 ): PumpedQueue<TakenEvent, ToldEvent, Owner> {
   const { db, tables } = framework
+  const nowMs = ({ judgedAtMs, takenAtMs }: TakenEvent): number =>
+    givenNowMs(framework) ?? Math.round(judgedAtMs + performance.now() - takenAtMs)
   const queue: PumpedQueue<TakenEvent, ToldEvent, Owner> = {
     rows: claimedEvents(tables),
     named: { event: 'event', field: 'id', row: 'event' },
@@ -251,11 +264,12 @@ export function eventQueue(
       setMaxListeners(0, enough)
       return tellEvent(framework, row, {
         integration: owner.handle,
-        nowMs: () => givenNowMs(framework) ?? Math.round(row.judgedAtMs + performance.now() - row.takenAtMs),
+        nowMs: () => nowMs(row),
         signal: enough,
         ...(losses < MAX_LOST_WORKERS ? {} : { lostWorkers: losses }),
       })
     },
+    failed: (row, error) => brokenEvent(row, error, nowMs(row)),
     report({ row, told, settlement }) {
       const subject = { id: row.integrationId, provider: queue.providerOf(row.integrationId) }
       for (const each of told) logDelivery(framework, subject, row, each)

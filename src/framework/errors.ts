@@ -6,6 +6,8 @@
  * Rule: docs/behaviour/errors.md.
  */
 
+import { field, isError } from './thrown.ts'
+
 /** How an integration appears in errors, events and logs. */
 export interface IntegrationIdentity {
   readonly id: number
@@ -36,8 +38,8 @@ export abstract class IntegrationsError extends Error {
 
 /** Whether `error` is ours and, given a code, that very one. Works on errors of another copy of this package too. */
 export function isIntegrationsError(error: unknown, code?: string): error is IntegrationsError {
-  if (!(error instanceof Error) || !(OURS in error)) return false
-  return code === undefined || ('code' in error && error.code === code)
+  if (!isError(error) || !(OURS in error)) return false
+  return code === undefined || field(error, 'code') === code
 }
 
 /** An argument broke a documented rule; nothing was sent or stored. */

@@ -1,3 +1,5 @@
+import { withoutTrailingZeros } from './digit-rules.ts'
+
 /** What JSON can hold, and what may be asked about it. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
@@ -156,6 +158,6 @@ function isHeldExactly(number: string): boolean {
 function decimalOf(number: string): string {
   const [, whole = '', fraction = '', power = '0'] = /^-?(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(number) ?? []
   const written = `${whole}${fraction}`.replace(/^0+/, '')
-  const digits = written.replace(/0+$/, '')
+  const digits = withoutTrailingZeros(written)
   return digits === '' ? '0' : `${digits}e${Number(power) - fraction.length + written.length - digits.length}`
 }

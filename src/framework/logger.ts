@@ -1,4 +1,4 @@
-import { thrownTexts } from './thrown.ts'
+import { field, thrownTexts } from './thrown.ts'
 
 /** What the framework asks of a logger: pino's and most others' shape. Fields first, then the sentence. */
 export interface Logger {
@@ -9,6 +9,8 @@ export interface Logger {
   /** pino's: whether lines of a level are written at all. Without it those of every request are made, and the logger drops them. */
   isLevelEnabled?(level: string): boolean
 }
+
+type Level = 'debug' | 'info' | 'warn' | 'error'
 
 /** Where the time comes from. Tests put a clock of their own in its place. */
 export interface Clock {
@@ -52,6 +54,37 @@ export function boundLogger(logger: Logger, fields: Readonly<Record<string, unkn
     warn: (own, message) => logger.warn({ ...fields, ...own }, message),
     error: (own, message) => logger.error({ ...fields, ...own }, message),
     ...(isLevelEnabled === undefined ? {} : { isLevelEnabled: (level) => isLevelEnabled.call(logger, level) }),
+  }
+}
+
+/**
+ * A host's own logger, without its faults: a line that can't be written undoes nothing of what it tells, and the
+ * rejection of an `async` one does not end the process.
+ */
+export function unfailingLogger(logger: Logger): Logger {
+  const { isLevelEnabled } = logger
+  const write = (level: Level, fields: Record<string, unknown>, message: string): void => {
+    try {
+      const written: unknown = logger[level](fields, message)
+      if (typeof field(written, 'then') === 'function') Promise.resolve(written).catch(() => {})
+    } catch {
+      // The line is lost.
+    }
+  }
+  return {
+    debug: (fields, message) => write('debug', fields, message),
+    info: (fields, message) => write('info', fields, message),
+    warn: (fields, message) => write('warn', fields, message),
+    error: (fields, message) => write('error', fields, message),
+    ...(isLevelEnabled === undefined ? {} : { isLevelEnabled: (level) => isEnabled(logger, level) }),
+  }
+}
+
+function isEnabled(logger: Logger, level: string): boolean {
+  try {
+    return logger.isLevelEnabled?.(level) ?? true
+  } catch {
+    return true
   }
 }
 

@@ -1,5 +1,6 @@
 /** Whether Postgres went away under a statement. Rule: docs/commands.md, "Exit codes". */
 import { errorChain, isConnectionFault, isDatabaseError } from '../calls/failure-class-rules.ts'
+import { field } from './thrown.ts'
 
 /** postgres.js' own (https://github.com/porsager/postgres#error-handling), and db/pool.ts' for a statement without an answer. */
 const DRIVER_CODES: ReadonlySet<string> = new Set([
@@ -19,7 +20,7 @@ const SQLSTATE = /^(08[0-9A-Z]{3}|25P03|53300|57P0[1235])$/
 /** The code of the loss; null for any other error. A provider's broken connection is another error. */
 export function lostDatabase(error: unknown): string | null {
   for (const link of errorChain(error)) {
-    const { code } = link as { readonly code?: unknown }
+    const code = field(link, 'code')
     if (typeof code !== 'string') continue
     if (DRIVER_CODES.has(code)) return code
     if (isDatabaseError(link) && (SQLSTATE.test(code) || isConnectionFault({ code }))) return code

@@ -29,7 +29,7 @@ export function stackFrames(thrown: unknown): string[] {
 }
 
 /** A proxy may refuse the question. */
-function isError(thrown: unknown): thrown is Error {
+export function isError(thrown: unknown): thrown is Error {
   try {
     return thrown instanceof Error
   } catch {
@@ -43,6 +43,16 @@ function read(error: Error, field: 'name' | 'message' | 'code' | 'stack', unread
     return Reflect.get(error, field)
   } catch {
     return unreadable
+  }
+}
+
+/** A field of what was thrown, or of what it holds. Undefined where that is no object, or the field's getter throws. */
+export function field(value: unknown, key: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined
+  try {
+    return Reflect.get(value, key)
+  } catch {
+    return undefined
   }
 }
 
@@ -60,10 +70,7 @@ function textOf(value: unknown): string {
  * says may quote new tokens, which redaction does not know yet.
  */
 export function errorKind(error: unknown): string {
-  const { code, name } = (typeof error === 'object' && error !== null ? error : {}) as {
-    code?: unknown
-    name?: unknown
-  }
-  const kind = [code, name].find((word) => typeof word === 'string' && /^[\w.-]{1,64}$/.test(word))
+  const words = [field(error, 'code'), field(error, 'name')]
+  const kind = words.find((word) => typeof word === 'string' && /^[\w.-]{1,64}$/.test(word))
   return typeof kind === 'string' ? kind : 'unknown'
 }

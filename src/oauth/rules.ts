@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { errorChain, statusOf } from '../calls/failure-class-rules.ts'
 import type { JsonObject } from '../framework/json.ts'
+import { field } from '../framework/thrown.ts'
 
 /** The tokens inside an integration's credentials. */
 export interface Tokens {
@@ -116,9 +117,9 @@ export function providerErrorOf(thrown: unknown): string | null {
   let error = thrown
   // A cause can lead back to its error.
   for (let depth = 0; depth < 5 && isRecord(error); depth += 1) {
-    const code = providerErrorCode(error.error) ?? providerErrorCode(errorIn(error.body))
+    const code = providerErrorCode(field(error, 'error')) ?? providerErrorCode(errorIn(field(error, 'body')))
     if (code !== null) return code
-    error = error.cause
+    error = field(error, 'cause')
   }
   return null
 }
@@ -131,10 +132,11 @@ export function isInvalidGrant(error: unknown): boolean {
   const status = statusOf(error)
   if (status !== null && status !== 400 && status !== 401) return false
   return errorChain(error).some((link) => {
-    const { error: code, body, response } = link as Record<'error' | 'body' | 'response', unknown>
-    const answers = [body, ...(isRecord(response) ? [response.data, response.body] : [])]
+    const response = field(link, 'response')
+    const answers = [field(link, 'body'), field(response, 'data'), field(response, 'body')]
     return (
-      code === 'invalid_grant' || (status !== null && answers.some((answer) => errorIn(answer) === 'invalid_grant'))
+      field(link, 'error') === 'invalid_grant' ||
+      (status !== null && answers.some((answer) => errorIn(answer) === 'invalid_grant'))
     )
   })
 }

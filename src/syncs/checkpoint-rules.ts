@@ -3,6 +3,7 @@
  *
  * Rule: docs/behaviour/sync-cursor.md, "The cursor".
  */
+import { withoutTrailingZeros } from '../framework/digit-rules.ts'
 import type { Json } from '../framework/json.ts'
 import { jsonEquals } from '../framework/json.ts'
 
@@ -116,7 +117,7 @@ function orderOf(checkpoint: string): string {
   if (!isInstant(checkpoint)) return checkpoint
   const at = new Date(checkpoint)
   // Dates hold milliseconds only, so the fraction is taken from the text.
-  const fraction = (/\.(\d+)/.exec(checkpoint)?.[1] ?? '').replace(/0+$/, '')
+  const fraction = withoutTrailingZeros(/\.(\d+)/.exec(checkpoint)?.[1] ?? '')
   // The end that no stored text has tells it from the same time without a zone.
   return `${at.toISOString().slice(0, 'YYYY-MM-DDTHH:MM:SS'.length)}${fraction === '' ? '' : `.${fraction}`}\u0000`
 }

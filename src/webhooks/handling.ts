@@ -13,7 +13,7 @@ import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { asPartOf } from '../framework/origin.ts'
 import { redactedErrorLine, redactedMessage } from '../framework/redacted-error.ts'
 import { redactBody } from '../framework/redaction.ts'
-import { errorKind } from '../framework/thrown.ts'
+import { errorKind, isError } from '../framework/thrown.ts'
 import { withTimeLimit } from '../framework/waiting.ts'
 import type { IntegrationContext } from '../integrations/integration-contexts.ts'
 import { isSwitchedOffByPerson } from '../integrations/rules.ts'
@@ -115,7 +115,7 @@ async function attemptOf(
     )
     return end({ status: 'processed', result: storedResult(result, secrets()) })
   } catch (error) {
-    if (error instanceof HandlerNotReached) return null
+    if (isError(error) && error instanceof HandlerNotReached) return null
     if (enough?.aborted === true && error === enough.reason) {
       const why = errorLine(enough.reason, 300)
       const provider = integration?.row.provider ?? UNKNOWN_PROVIDER

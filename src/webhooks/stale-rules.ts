@@ -3,6 +3,7 @@
  *
  * Rule: docs/behaviour/webhooks.md, "Stale deliveries".
  */
+import { withoutTrailingZeros } from '../framework/digit-rules.ts'
 
 export type Version = string | number
 
@@ -32,8 +33,7 @@ function instantOf(text: string): number | null {
 
 /** What a JS date drops of an instant's fraction: its digits beyond the third, as many zeros at their end as there may be. */
 function finer(text: string): string {
-  const digits = INSTANT.exec(text)?.groups?.fraction?.slice(3) ?? ''
-  return digits.replace(/0+$/, '')
+  return withoutTrailingZeros(INSTANT.exec(text)?.groups?.fraction?.slice(3) ?? '')
 }
 
 function compared<T extends string | number>(a: T, b: T): number {

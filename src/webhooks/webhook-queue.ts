@@ -55,6 +55,11 @@ export function webhookQueue(framework: Framework): WebhookQueue {
       const settlement = await runWebhook(framework, row, integration, { handled, enough })
       return settlement === null ? null : { row, settlement, hasRun: true }
     },
+    failed: (row, error) => ({
+      row,
+      hasRun: true,
+      settlement: webhookOutcome(row, { status: 'failed', error }, 0),
+    }),
     // Without ordering keys, which a pump's lanes keep apart, it is the one statement of every settlement.
     store: (outcomes) => {
       const settlements = outcomes.map(({ row, settlement }) =>

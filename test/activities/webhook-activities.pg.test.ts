@@ -8,6 +8,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
+import { ODD_ERRORS } from '../support/odd-errors.ts'
 import { CREDENTIALS, SECRET, TOKEN, webhookProvider } from '../support/providers.ts'
 import { countStatements, logsOf, makeIntegration, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
@@ -343,6 +344,17 @@ describe('an error', () => {
     expect([status, error]).toEqual(['failed', stored])
     expect((await logsOf(test, integration.id, 'webhook'))[0]?.error).toEqual(logged ?? `Error: ${stored}`)
     expect(JSON.stringify(test.lines)).not.toContain(TOKEN)
+  })
+
+  it.each(ODD_ERRORS)('that is %s is a failure like any other', async (_, { make, name, message, line }) => {
+    const row = await pending()
+    handle.mockImplementation(() => {
+      throw make()
+    })
+    await pump()
+    expect(await webhookOf(test, row.id)).toMatchObject({ status: 'failed', attempts: 1, error: message || name })
+    expect((await logsOf(test, integration.id, 'webhook'))[0]?.error).toBe(line)
+    expect(test.lines.map(({ fields }) => fields.event)).not.toContain('inbox.row_broke')
   })
 
   it('of a handler that outlives webhook.handler_timeout is HandlerTimedOut; its late result is dropped', async () => {

@@ -2,7 +2,7 @@
 import type { Server } from 'node:http'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { EventName } from '../../src/events/events.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
@@ -225,6 +225,18 @@ describe('the life of a failing integration', () => {
     await call(500)
     expect(await call(500)).toHaveLength(3)
     expect(test.lines.some(({ message }) => message.includes('a listener threw'))).toBe(true)
+  })
+
+  it('nor does it where the line that tells of it can not be written', async () => {
+    const fail = (): never => {
+      throw new Error('the disk is full')
+    }
+    const logger = { debug: fail, info: fail, warn: fail, error: fail }
+    const silent = testIntegrations(database.url, { clock, encryptionKeys, logger, providers: { plain: {} } })
+    onTestFinished(() => silent.close())
+    listen(silent, 'RequestCompleted', fail)
+    const own = await makeIntegration(silent, 'plain')
+    expect(await own.request('things', 'GET', () => 'answered')).toBe('answered')
   })
 
   it('a stale integration keeps its incident when its health is back', async () => {

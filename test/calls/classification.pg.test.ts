@@ -14,6 +14,7 @@ import type { FailingServer } from '../support/failing-server.ts'
 import { failingServer, refusedUrl, selfSignedServer, silentServer } from '../support/failing-server.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
+import { ODD_ERRORS } from '../support/odd-errors.ts'
 import { makeIntegration } from '../support/rows.ts'
 
 let database: TestDatabase
@@ -319,6 +320,26 @@ describe('other clients', () => {
   })
 })
 
+describe('an error that can not be read', () => {
+  it.each(ODD_ERRORS)('%s: unknown, with its row, and thrown as it is', async (_, { make, line }) => {
+    const thrown = make()
+    const { row, error } = await failureOf(() => Promise.reject(thrown))
+    expect(row).toMatchObject({ failure_class: 'unknown', status_code: null, error: line })
+    // No matcher: it would read the error.
+    expect(error === thrown).toBe(true)
+  })
+
+  it('says what it says in fields that can be read', async () => {
+    const thrown = Object.defineProperty(Object.assign(new Error('as the client says'), { status: 503 }), 'code', {
+      get() {
+        throw new TypeError('no answer')
+      },
+    })
+    const { row } = await failureOf(() => Promise.reject(thrown))
+    expect(row).toMatchObject({ failure_class: 'upstream', status_code: 503 })
+  })
+})
+
 describe("the host's own database, asked within a call, is not the provider", () => {
   it.each<[string, () => Promise<unknown>]>([
     ['a fault that it reports', () => test.sql`select 1 / 0`],
@@ -351,11 +372,15 @@ interface Row {
 async function failureOf(call: Call, options: RequestOptions = {}): Promise<{ row: Row | undefined; error: unknown }> {
   const integration = await makeIntegration(test, 'plain')
   const ended = integration.request('things', 'GET', call as never, { attempts: 1, ...options })
-  const error = await ended.then(
+  let error: unknown
+  await ended.then(
     () => {
       throw new Error('the call was to fail')
     },
-    (fault: unknown) => fault,
+    // Not returned: a promise asks what it is given for its `then`, and one of the odd errors refuses every question.
+    (fault: unknown) => {
+      error = fault
+    },
   )
   const rows = await test.sql<Row[]>`
     select failure_class, status_code, error from integration_requests where integration_id = ${integration.id}`

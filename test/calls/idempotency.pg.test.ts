@@ -10,7 +10,7 @@ import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
 import { connect } from '../../src/db/client.ts'
 import type { IdempotencyConflict } from '../../src/framework/errors.ts'
 import { CircuitOpenException, HttpError } from '../../src/framework/errors.ts'
-import type { CustomizesRetry, SupportsIdempotency } from '../../src/providers/contracts.ts'
+import type { ClassifiesFailures, CustomizesRetry, SupportsIdempotency } from '../../src/providers/contracts.ts'
 import type { Call, Integration, RequestOptions } from '../../src/providers/integration.ts'
 import type { MappedModel } from '../../src/providers/mapped-model.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
@@ -28,7 +28,8 @@ const KNOWING: SupportsIdempotency & CustomizesRetry = {
   idempotencyWindowSeconds: WINDOW_SECONDS,
   retryDelayMs: () => 0,
 }
-const PROVIDERS = { plain: {}, knowing: KNOWING }
+const BLAMING: ClassifiesFailures = { classifyFailure: () => 'client' }
+const PROVIDERS = { plain: {}, knowing: KNOWING, blaming: BLAMING }
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -196,6 +197,21 @@ describe('after a call that ended with', () => {
       integration.requestAs(schema, 'things', 'POST', answers('{"id":1}'), { idempotencyKey: 'key' }),
     ).rejects.toMatchObject({ code: 'schema_drift' })
     expect(await conflictOf(write(answers('{}')))).toMatchObject({ priorState: 'recovered', priorResponse: { id: 1 } })
+  })
+
+  it.each<[string, z.ZodType]>([
+    ['a transform that throws', z.object({ id: z.number().transform((id) => JSON.parse(`{${id}`) as unknown) })],
+    ['an asynchronous check', z.object({ id: z.number().refine(async () => true) })],
+  ])('an answer over which the schema throws, the same: %s', async (_, schema) => {
+    // Its classifier takes all that it does not know for the caller's fault.
+    const blaming = await makeIntegration(test, 'blaming')
+    await expect(
+      blaming.requestAs(schema, 'things', 'POST', answers('{"id":1}'), { idempotencyKey: 'key' }),
+    ).rejects.toMatchObject({ code: 'schema_drift', issues: [{ path: '(root)' }] })
+    const [row] = await test.sql`select * from integration_requests where integration_id = ${blaming.id}`
+    expect(row).toMatchObject({ status_code: 200, failure_class: 'unknown' })
+    const again = await conflictOf(write(answers('{}'), {}, blaming))
+    expect(again).toMatchObject({ priorState: 'recovered', priorResponse: { id: 1 } })
   })
 
   it('a refusal before the first attempt, the key is given back', async () => {

@@ -41,6 +41,8 @@ beforeAll(async () => {
       idempotent: { supportsIdempotency: true, idempotencyWindowSeconds: 600 } as never,
       insistent: { isRetryable: () => true, retryDelayMs: () => 0 } as never,
       patient: { isRetryable: () => false, retryDelayMs: () => 900_000 } as never,
+      jittering: { isRetryable: () => false, retryDelayMs: () => 900_000.5 } as never,
+      endless: { isRetryable: () => false, retryDelayMs: () => 1e300 } as never,
       // Counted from its first call: a fixed window might begin anew between two calls.
       once: { defaultRateLimit: () => RateLimit.perHour(1).sliding() } as never,
     },
@@ -141,6 +143,14 @@ describe('the stages', () => {
     const seconds = ((suppressedUntil?.getTime() ?? 0) - Date.now()) / 1_000
     expect(seconds).toBeGreaterThan(880)
     expect(seconds).toBeLessThan(910)
+  })
+
+  it.each(['jittering', 'endless'])('wait also for a time with a fraction, or beyond measure: %s', async (provider) => {
+    integration = await makeIntegration(test, provider)
+    const headers = { 'x-ratelimit-remaining': '4000', 'x-ratelimit-reset': String(inSeconds(20)) }
+    await integration.request('things', 'POST', () => Promise.reject(http(429, headers))).catch(() => {})
+    expect(await rows()).toMatchObject([{ failure_class: 'throttle' }])
+    await expectRefusal('rate_limit_exceeded')
   })
 
   it('stop before an attempt that a refusal forbids: the refusal is thrown, the attempts before it have rows', async () => {

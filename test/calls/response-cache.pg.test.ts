@@ -200,6 +200,15 @@ describe('a cached answer is the live one', () => {
     expect((await rows()).map(({ cache_hits }) => cache_hits)).toEqual([0, 0])
     expect(await askTyped()).toEqual({ n: 2 })
   })
+
+  it('unless the schema throws over it: then the provider is asked', async () => {
+    next = () => ({ n: 'no JSON' })
+    await call({ cacheFor: 60 })
+    next = () => ({ n: '2' })
+    const schema = z.object({ n: z.string().transform((text) => JSON.parse(text) as unknown) })
+    expect(await integration.requestAs(schema, 'x', 'GET', ask, { cacheFor: 60 })).toEqual({ n: 2 })
+    expect((await rows()).map(({ cache_hits }) => cache_hits)).toEqual([0, 0])
+  })
 })
 
 describe('an older answer', () => {

@@ -67,6 +67,7 @@ function choreQueue(db: Database, work: (row: Chore) => Promise<string | null>) 
       const result = await work(row)
       return result === null ? null : done(row, result)
     },
+    failed: done,
     report: ({ row, settlement }) => {
       reported.push([row.id, settlement.result])
       return 'processed'
@@ -140,6 +141,24 @@ describe('a queue of its own', () => {
     expect(tries).toBe(1)
     expect(work.tally).toEqual({ processed: 0, failed: 0, handedBack: 1 })
     expect(await all()).toMatchObject([{ attempts: 0, claim: null, result: null }])
+  })
+})
+
+describe('a row whose run throws, which it never should', () => {
+  it('is settled as failed, and ends neither the pump nor another row', async () => {
+    const [broken = 0, ...others] = await store(6)
+    const work = workOf(test.framework.db, 'pump:a:1', async ({ id }) => {
+      if (id === broken) throw new RangeError('with a secret in it')
+      return 'done'
+    })
+    expect(await pumpOf(work).run()).toBe('empty')
+    expect((await all()).map(({ id, result }) => [id, result])).toEqual([
+      [broken, 'RangeError'],
+      ...others.map((id) => [id, 'done']),
+    ])
+    expect(test.lines.map(({ fields }) => fields)).toEqual([
+      { event: 'inbox.row_broke', integration: 1, provider: 'acme', row: 'chore', id: broken, error: 'RangeError' },
+    ])
   })
 })
 

@@ -5,6 +5,9 @@ import { canonicalJson, isJson, jsonEquals, lossInParsing, withoutNul } from '..
 
 const json = fc.jsonValue({ stringUnit: 'binary' }).map((value) => value as Json)
 
+/** What takes some milliseconds has this long on a machine that stands still. In quadratic time it would take 17 s. */
+const LINEAR_MS = 4_000
+
 class Issue {
   readonly number = 1
 }
@@ -148,6 +151,12 @@ describe('what parsing a JSON text loses', () => {
 
   it.each(['9007199254740993', '[1, {"a": 0.1234567890123456789}]', '1e999'])('digits of a number: %s', (text) => {
     expect(lossInParsing(text)).toBe('a number in it is not held exactly')
+  })
+
+  it('digits of a number, in no time that grows with the square of its zeros', () => {
+    const startedAt = performance.now()
+    expect(lossInParsing(`1.${'0'.repeat(200_000)}1`)).toBe('a number in it is not held exactly')
+    expect(performance.now() - startedAt).toBeLessThan(LINEAR_MS)
   })
 
   it.each(['1', '""', '{}'])('its depth, with %s inside of 501 lists', (inner) => {

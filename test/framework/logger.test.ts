@@ -1,7 +1,7 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { InvalidArgumentException } from '../../src/framework/errors.ts'
-import { boundLogger, errorLine, integrationLogger } from '../../src/framework/logger.ts'
+import { boundLogger, errorLine, integrationLogger, unfailingLogger } from '../../src/framework/logger.ts'
 import { ODD_ERRORS } from '../support/odd-errors.ts'
 
 function error(message: string, fields: Record<string, unknown> = {}): Error {
@@ -54,6 +54,55 @@ describe('an error as one line', () => {
         },
       ),
     )
+  })
+})
+
+describe("a host's logger", () => {
+  const LEVELS = ['debug', 'info', 'warn', 'error'] as const
+  const writing = (write: () => unknown) => {
+    const logger = { debug: write, info: write, warn: write, error: write } as never
+    for (const level of LEVELS) unfailingLogger(logger)[level]({ event: 'thing.happened' }, 'it happened')
+  }
+
+  it('gets each line as it is, and is asked for its levels', () => {
+    const lines: unknown[] = []
+    class Own {
+      readonly levels = LEVELS
+      #write = (...line: unknown[]) => void lines.push(line)
+      debug = (fields: object, message: string) => this.#write('debug', fields, message)
+      info = (fields: object, message: string) => this.#write('info', fields, message)
+      warn = (fields: object, message: string) => this.#write('warn', fields, message)
+      error(fields: object, message: string) {
+        this.#write('error', fields, message)
+      }
+      isLevelEnabled(level: string) {
+        return this.levels.includes(level as never)
+      }
+    }
+    const logger = unfailingLogger(new Own())
+    for (const level of LEVELS) logger[level]({ a: 1 }, level)
+    expect(lines).toEqual(LEVELS.map((level) => [level, { a: 1 }, level]))
+    expect([logger.isLevelEnabled?.('info'), logger.isLevelEnabled?.('trace')]).toEqual([true, false])
+  })
+
+  it('that throws hurts nothing', () => {
+    const throwing = () => {
+      throw new Error('the disk is full')
+    }
+    expect(() => writing(throwing)).not.toThrow()
+  })
+
+  it('that rejects hurts nothing: no rejection is left over', async () => {
+    const rejections: unknown[] = []
+    const note = (reason: unknown): void => void rejections.push(reason)
+    process.on('unhandledRejection', note)
+    onTestFinished(() => void process.off('unhandledRejection', note))
+    writing(async () => {
+      throw new Error('the disk is full')
+    })
+    // Node tells of it before the next turn of the event loop.
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(rejections).toEqual([])
   })
 })
 

@@ -253,6 +253,20 @@ describe('a list of', () => {
     await expect(all(pages)).rejects.toMatchObject({ code: 'pagination_failed', fault: 'unreadable' })
   })
 
+  it.each([
+    ['a cursor', nextByCursor('next')],
+    ['a key', byKeyset('id')],
+    ['a key with a limit', byKeyset('id', { limit: 1 })],
+  ] as const)('%s that JSON.parse() has rounded is refused: it would lead elsewhere', async (_, next) => {
+    const pages = eachPage<string | number | null, { things: { id: number }[]; next: number }, { id: number }>({
+      first: null,
+      page: async () => JSON.parse('{"things":[{"id":1374004777531007833}],"next":1374004777531007833}'),
+      next: next as never,
+      items: ({ things }) => things,
+    })
+    await expect(all(pages)).rejects.toMatchObject({ code: 'pagination_failed', fault: 'unreadable' })
+  })
+
   it.each<[string, unknown, string]>([
     ['undefined', undefined, 'it gave undefined'],
     ['a Date', new Date(0), 'it gave a Date'],

@@ -83,6 +83,14 @@ describe('reduceCheckpointsByMax', () => {
     expect(reduceCheckpointsByMax(given)).toBe(max)
   })
 
+  it('takes no time that grows with the square of the zeros of a fraction', () => {
+    const later = (end: number) => `2026-11-21T10:00:00.${'0'.repeat(200_000)}${end}Z`
+    const startedAt = performance.now()
+    expect(reduceCheckpointsByMax([later(1), later(2)])).toBe(later(2))
+    // Some milliseconds. In quadratic time it would take half a minute.
+    expect(performance.now() - startedAt).toBeLessThan(4_000)
+  })
+
   it('is idempotent', () => {
     fc.assert(
       fc.property(checkpoints, (given) => {

@@ -23,6 +23,12 @@ describe('the hash of a record', () => {
   })
 })
 
+it('tells records apart that differ in a key `__proto__` only', () => {
+  const [one, other] = [1, 2].map((x) => recordHash(`{"data":{"a":1,"__proto__":{"x":${x}}}}`, true))
+  expect(one).not.toBe(other)
+  expect(one).not.toBe(recordHash('{"data":{"a":1}}', true))
+})
+
 describe('what is left out of it', () => {
   it.each<[string[], unknown, unknown]>([
     [['seen'], { seen: 1, id: 7 }, { seen: 2, id: 7 }],

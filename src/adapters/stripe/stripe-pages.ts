@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Integration, ShownRecord } from '../../provider.ts'
 
-/** By the beginning of an object's id. https://docs.stripe.com/dashboard/basics */
+/** By the beginning of an object's id, own keys only. https://docs.stripe.com/dashboard/basics */
 const PLACES: Readonly<Record<string, string>> = {
   cus: 'customers',
   pi: 'payments',
@@ -28,7 +28,8 @@ export function pageOf(_integration: Integration, { externalId, payload }: Shown
   const object = Delivered.safeParse(payload).data?.data.object
   const isLive = object?.livemode ?? event?.livemode ?? true
   for (const id of [object?.id, externalId, event?.id]) {
-    const place = PLACES[ID.exec(id ?? '')?.[1] ?? '']
+    const kind = ID.exec(id ?? '')?.[1] ?? ''
+    const place = Object.hasOwn(PLACES, kind) ? PLACES[kind] : undefined
     if (place !== undefined) return `https://dashboard.stripe.com/${isLive ? '' : 'test/'}${place}/${id}`
   }
   return null

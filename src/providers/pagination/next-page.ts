@@ -54,6 +54,13 @@ export function unreadable(path: string, allowed: string, given: unknown): Pagin
   return new PaginationFailed('unreadable', `${path} must be ${allowed}; it is ${JSON.stringify(given) ?? 'missing'}`)
 }
 
+const TEXT_OR_NUMBER = 'a text, or a number that JavaScript holds exactly (up to 2^53)'
+
+/** `JSON.parse()` rounds a whole number beyond 2^53, such as a snowflake id: it names another place of the list. */
+function isExact(value: unknown): value is number {
+  return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value))
+}
+
 /**
  * By a token in the page, at a path such as `next_cursor` or `meta.next`. None, null or an empty text: the list has ended.
  *
@@ -69,8 +76,7 @@ export function nextByCursor<const Path extends string>(
       position: ({ cursor }) => cursor as string | null,
       after({ page }) {
         const cursor = valueAt(page, path) ?? ''
-        if (typeof cursor !== 'string' && typeof cursor !== 'number')
-          throw unreadable(path, 'a text or a number', cursor)
+        if (typeof cursor !== 'string' && !isExact(cursor)) throw unreadable(path, TEXT_OR_NUMBER, cursor)
         return cursor === '' ? null : { cursor: String(cursor) }
       },
     }),
@@ -258,8 +264,8 @@ export function byKeyset<const Path extends string>(
 ): Paging<string | number | null, unknown, At<Path, string | number>> {
   const keyOf = (item: unknown): string | number => {
     const found = valueAt(item, key)
-    if ((typeof found === 'string' && found !== '') || Number.isFinite(found)) return found as string | number
-    throw unreadable(key, 'a text or a number', found)
+    if ((typeof found === 'string' && found !== '') || isExact(found)) return found
+    throw unreadable(key, TEXT_OR_NUMBER, found)
   }
   return {
     from: (first) => ({

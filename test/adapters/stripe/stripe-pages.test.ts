@@ -27,6 +27,12 @@ it.each([
   ['an older dispute', null, 'dp_1', 'https://dashboard.stripe.com/disputes/dp_1'],
   ['an external id', null, 'in_9', 'https://dashboard.stripe.com/invoices/in_9'],
   ['nothing of it', { hello: 'there' }, 'thing-9', null],
+  [
+    'a word that every object has',
+    event({ id: 'constructor_1', livemode: true }),
+    null,
+    'https://dashboard.stripe.com/events/evt_1',
+  ],
   ['no id of Stripe', event({ id: 'cus_../../x' }), null, 'https://dashboard.stripe.com/events/evt_1'],
 ])('leads to %s', (_, payload, externalId, expected) => {
   expect(page(payload, externalId)).toBe(expected)

@@ -13,6 +13,7 @@ import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../../support/integrations.ts'
+import { ODD_ERRORS } from '../../support/odd-errors.ts'
 import { incrementalProvider, OtherSynced, syncProvider, ThingSynced, TOKEN } from '../../support/providers.ts'
 import { itemsOf, logOf, makeIntegration, makeItem, makeRun, setIntegration } from '../../support/rows.ts'
 
@@ -145,6 +146,15 @@ describe('a listing', () => {
     const failure = await list(run).catch((error: Error) => error)
     expect(failure).toMatchObject({ message: 'Error: refused [REDACTED]', stack: '' })
     expect(JSON.stringify(test.lines)).not.toContain(TOKEN)
+  })
+
+  it.each(ODD_ERRORS)('that throws %s fails like any other', async (_, { make, line }) => {
+    lists = () => {
+      throw make()
+    }
+    test.lines.length = 0
+    await expect(list(await unlisted())).rejects.toMatchObject({ message: line, nonRetryable: false })
+    expect(test.lines.map(({ fields }) => [fields.event, fields.error])).toContainEqual(['sync.listing_failed', line])
   })
 
   it('given up leaves a failed log, no item, cursor and last_synced_at as they were, and plans the next run', async () => {
