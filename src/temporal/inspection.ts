@@ -245,8 +245,7 @@ export function temporalCommands(
     },
     wakeInbox: () => wake('webhookInbox'),
     askInbox: () => askState(workflowId.webhookInbox(prefix)),
-    terminate: (id) =>
-      `temporal workflow terminate ${at} --workflow-id ${shellWord(id)} --reason 'it does not go on'`,
+    terminate: (id) => `temporal workflow terminate ${at} --workflow-id ${shellWord(id)} --reason 'it does not go on'`,
     wakeOutbox: () => wake('eventOutbox'),
     askOutbox: () => askState(workflowId.eventOutbox(prefix)),
     followIncident: (integrationId) =>

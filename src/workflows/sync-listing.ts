@@ -12,8 +12,8 @@ import {
   sleep,
   TimeoutFailure,
 } from '@temporalio/workflow'
-import type { Activities } from '../activities/index.ts'
 import type { HeartbeatDetails } from '../activities/heartbeat.ts'
+import type { Activities } from '../activities/index.ts'
 import type { ListingFault } from '../activities/small-run.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
 import type { Listing } from '../syncs/listing/listing-try.ts'

@@ -144,17 +144,19 @@ describe('the Date of an answer', () => {
     return dates.map((at) => at.toISOString())
   }
 
-  it.each([
-    'Sun, 06 Nov 1994 08:49:37 GMT',
-    'Sunday, 06-Nov-94 08:49:37 GMT',
-    'Sun Nov  6 08:49:37 1994',
-  ])('is heard in each form that HTTP has: %s', async (date) => {
-    expect(await heard(date)).toEqual(['1994-11-06T08:49:37.000Z'])
-  })
+  it.each(['Sun, 06 Nov 1994 08:49:37 GMT', 'Sunday, 06-Nov-94 08:49:37 GMT', 'Sun Nov  6 08:49:37 1994'])(
+    'is heard in each form that HTTP has: %s',
+    async (date) => {
+      expect(await heard(date)).toEqual(['1994-11-06T08:49:37.000Z'])
+    },
+  )
 
-  it.each(['-1', '0', 'in May 2099', '-271821-04-20T00:00:00Z'])('is ignored if it is not a date of HTTP: %s', async (date) => {
-    expect(await heard(date)).toEqual([])
-  })
+  it.each(['-1', '0', 'in May 2099', '-271821-04-20T00:00:00Z'])(
+    'is ignored if it is not a date of HTTP: %s',
+    async (date) => {
+      expect(await heard(date)).toEqual([])
+    },
+  )
 })
 
 describe('report()', () => {

@@ -1,5 +1,5 @@
 /** What the search for the owner of a delivery costs its process. */
-import { setImmediate as turn, setTimeout as passing } from 'node:timers/promises'
+import { setTimeout as passing, setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import type { RepeatedWarnings } from '../../src/framework/repeated-warnings.ts'
 import type { HandlesWebhooks } from '../../src/providers/contracts.ts'

@@ -11,13 +11,7 @@ import { InvalidArgumentException, SyncItemNotFound } from '../../framework/erro
 import { isId } from '../../framework/id.ts'
 import { INSTANT_OR_AGO, instantOrAgo } from '../../framework/instant.ts'
 import type { Page } from '../../framework/list-filter.ts'
-import {
-  checkChoice,
-  checkIds,
-  checkPeriod,
-  checkTexts,
-  searchedSince,
-} from '../../framework/list-filter.ts'
+import { checkChoice, checkIds, checkPeriod, checkTexts, searchedSince } from '../../framework/list-filter.ts'
 import { REDACTED } from '../../framework/redaction.ts'
 import { redacted } from '../../framework/redaction-thread.ts'
 import { checkOwnerFilter } from '../../integrations/rules.ts'
