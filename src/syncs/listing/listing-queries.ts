@@ -187,7 +187,14 @@ export async function* listedKeys(
         checkpoint: sql<string | null>`${syncItems.checkpointValue}::text`,
       })
       .from(syncItems)
-      .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'pending'), gt(syncItems.id, after)))
+      .where(
+        and(
+          // As in claimPendingItems(): by another index each page would read and sort all that the run has stored.
+          sql`${syncItems.syncLogId} + 0 = ${syncLogId}`,
+          sql`${syncItems.status} = 'pending'`,
+          gt(syncItems.id, after),
+        ),
+      )
       .orderBy(asc(syncItems.id))
       .limit(pageSize)
     if (rows.length === 0) return

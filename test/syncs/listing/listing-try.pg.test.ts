@@ -1,18 +1,21 @@
 /** A listing, try by try: what it stores, what it keeps for the next try, and who may store at all. */
 import { CancelledFailure } from '@temporalio/activity'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Database } from '../../../src/db/client.ts'
 import type { LogRow } from '../../../src/db/schema/tables.ts'
 import { HttpError, InvalidArgumentException, RateLimitExceededException } from '../../../src/framework/errors.ts'
 import type { Json } from '../../../src/framework/json.ts'
 import type { HasBackfill } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { SyncSession } from '../../../src/providers/sync-session.ts'
+import { listedKeys } from '../../../src/syncs/listing/listing-queries.ts'
 import type { ActivityRun } from '../../support/activities.ts'
 import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../../support/integrations.ts'
+import { planned } from '../../support/plans.ts'
 import { incrementalProvider, OtherSynced, syncProvider, ThingSynced, TOKEN } from '../../support/providers.ts'
 import { itemsOf, logOf, makeIntegration, makeItem, makeRun, setIntegration } from '../../support/rows.ts'
 
@@ -67,6 +70,8 @@ const list = (run: LogRow, attempt = 1, options: ActivityRun = {}) =>
 const idsOf = async (run: LogRow) => (await itemsOf(test, run.id)).map(({ externalId }) => externalId)
 const lost = () => Object.assign(new Error('connection lost'), { code: 'ECONNRESET' })
 const limited = () => new RateLimitExceededException(integration, 42, null)
+
+const planOf = async (ask: (db: Database) => Promise<unknown>) => (await planned(database.url, ask)).plan
 
 describe('a listing', () => {
   it('stores the items, marks the run as enumerated and names its requests', async () => {
@@ -211,6 +216,16 @@ describe('a try after one that failed', () => {
     const { metadata } = await logOf(test, run.id)
     expect(metadata).toMatchObject({ listed: 3, duplicates_dropped: 1, request_ids: [expect.any(Number)] })
     expect(metadata).not.toHaveProperty('bookmark')
+  })
+
+  it('reads the keys before its bookmark page by page, and each row once', async () => {
+    const run = await unlisted()
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, payload)
+      select ${integration.id}, ${run.id}, 'test.thing', '{}' from generate_series(1, 12000)`
+    const plan = await planOf((db) => listedKeys(db, test.framework.tables, run.id, 1_000).next())
+    expect(plan).toMatch(/Index Scan using integration_sync_items_pending_idx .*rows=1000\b/)
+    expect(plan).not.toContain('Sort')
   })
 
   it('without a bookmark of its own goes on at the one before', async () => {
