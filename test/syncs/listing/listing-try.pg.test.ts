@@ -8,7 +8,7 @@ import type { Json } from '../../../src/framework/json.ts'
 import type { HasBackfill } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { SyncSession } from '../../../src/providers/sync-session.ts'
-import { listedKeys } from '../../../src/syncs/listing/listing-queries.ts'
+import { listedKeys, storeListed } from '../../../src/syncs/listing/listing-queries.ts'
 import type { ActivityRun } from '../../support/activities.ts'
 import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'
@@ -295,6 +295,35 @@ describe('a try after one that failed', () => {
     expect(await itemsOf(test, run.id)).toMatchObject([
       { externalId: 'edited', checkpointValue: '2026-01-01T00:00:09Z', payload: { data: { n: 2 } } },
       { externalId: 'read backwards', checkpointValue: '2026-01-01T00:00:05Z', payload: { data: { n: 1 } } },
+    ])
+  })
+
+  it('finds the row of a repeat by its external id, although statistics know nothing of its run', async () => {
+    const { id: elsewhere } = await makeIntegration(test, 'acme')
+    await test.sql`
+      insert into integration_logs (integration_id, operation, direction, status)
+      select ${elsewhere}, 'sync', 'inbound', 'success' from generate_series(1, 200)`
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, external_id, status)
+      select integration_id, l.id, 'test.thing', n, 'success'
+      from integration_logs l cross join generate_series(1, 10) n
+      where integration_id = ${elsewhere}`
+    await test.sql`analyze integration_sync_items`
+    const run = await unlisted({ listing_attempt: 1 })
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, external_id, payload)
+      select ${integration.id}, ${run.id}, 'test.thing', n, '{}' from generate_series(1, 12000) n`
+    const key = { eventClass: 'test.thing', externalId: '7' }
+    const again = { ...key, checkpoint: '7', payload: '{"again":true}', isRepeat: true }
+    const of = { integrationId: integration.id, stream: null, syncLogId: run.id, batchId: 'a batch', attempt: 1 }
+    const plan = await planOf((db) =>
+      storeListed(db, test.framework.tables, of, { items: [again], note: null, lastId: 12_000 }),
+    )
+    expect(plan).toContain('integration_sync_items_external_id_idx')
+    expect(plan).not.toMatch(/sync_items_(log|pending|status|created_at)_idx|Seq Scan on integration_sync_items/)
+    const rows = await itemsOf(test, run.id)
+    expect(rows.filter(({ payload }) => JSON.stringify(payload) !== '{}')).toMatchObject([
+      { externalId: '7', checkpointValue: 7, payload: { again: true } },
     ])
   })
 
