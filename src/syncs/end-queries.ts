@@ -194,18 +194,69 @@ function textArray(values: readonly string[]): SQL {
   return sql`${literal}::text[]`
 }
 
-/** Deletes items that have not started. @param afterId items up to this one stay. @returns their number */
+/** Rows of one part. With their payloads, those of a large run may take longer than one statement has. */
+const DELETED_AT_ONCE = 5_000
+
+/**
+ * Deletes items that have not started, in parts. Only those that it finds at its beginning: a later try of the listing
+ * may store more meanwhile.
+ *
+ * @param afterId items up to this one stay
+ * @returns their number
+ */
 export async function deletePendingItems(
   db: Database | Transaction,
   { syncItems }: Tables,
   syncLogId: number,
   afterId = 0,
 ): Promise<number> {
-  const [row] = await db.execute<{ count: string }>(sql`
-    with gone as (
-      delete from ${syncItems} where sync_log_id = ${syncLogId} and status = 'pending' and id > ${afterId} returning 1)
-    select count(*) as count from gone`)
-  return Number(row?.count)
+  const pending = pendingOfRun(syncLogId)
+  const [newest] = await db.execute<{ id: string }>(
+    sql`select id from ${syncItems} where ${pending} order by id desc limit 1`,
+  )
+  const upTo = Number(newest?.id ?? 0)
+  let deleted = 0
+  let after = afterId
+  while (after < upTo) {
+    const [row] = await db.execute<{ deleted: string; last: string | null }>(sql`
+      with part as (
+        select id from ${syncItems} where ${pending} and id > ${after} and id <= ${upTo}
+        order by id limit ${sql.raw(String(DELETED_AT_ONCE))}
+      ), gone as (
+        delete from ${syncItems} i using part where i.id = part.id and i.status = 'pending' returning 1
+      )
+      select (select count(*) from gone) as deleted, (select max(id) from part) as last`)
+    deleted += Number(row?.deleted)
+    after = Number(row?.last ?? upTo)
+  }
+  return deleted
+}
+
+/**
+ * Deletes the unstarted items of a run that is about to end, if they are more than one part. From then on its listing
+ * counts as incomplete: no batch claims any more, and the next run ends this one if the process dies here.
+ */
+export async function emptyLargeRun(db: Database, tables: Tables, syncLogId: number): Promise<void> {
+  const { logs, syncItems } = tables
+  const emptied = await db
+    .update(logs)
+    .set({ metadata: sql`coalesce(${logs.metadata}, '{}'::jsonb) || '{"enumerated": false}'::jsonb` })
+    .where(
+      and(
+        eq(logs.id, syncLogId),
+        eq(logs.status, 'processing'),
+        sql`exists (
+          select 1 from ${syncItems} where ${pendingOfRun(syncLogId)}
+          order by id offset ${sql.raw(String(DELETED_AT_ONCE))} limit 1)`,
+      ),
+    )
+    .returning({ id: logs.id })
+  if (emptied.length > 0) await deletePendingItems(db, tables, syncLogId)
+}
+
+/** The text of the partial index, as in claimPendingItems(). */
+function pendingOfRun(syncLogId: number): SQL {
+  return sql`sync_log_id + 0 = ${syncLogId} and status = 'pending'`
 }
 
 /** Fails items that wait or are held: a late batch finds its claim gone. @param but these stay @returns their number */

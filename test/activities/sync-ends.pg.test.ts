@@ -691,6 +691,32 @@ describe('a cancelled run', () => {
     })
   })
 
+  it('a large one is emptied in parts, each in a transaction of its own, as is one that is given up', async () => {
+    await test.sql.unsafe(`
+      create table deletions (tx bigint, deleted int);
+      create function note_deletion() returns trigger language plpgsql as $$
+        begin insert into deletions select txid_current(), count(*) from gone; return null; end $$;
+      create trigger note_deletion after delete on integration_sync_items referencing old table as gone
+        for each statement execute function note_deletion()`)
+    for (const [end, status] of [
+      [cancel, 'cancelled'],
+      [fail, 'failed'],
+    ] as const) {
+      const run = await makeRun(test, integration.id)
+      await test.sql`
+        insert into integration_sync_items (integration_id, sync_log_id, event_class, payload)
+        select ${integration.id}, ${run.id}, 'test.thing', '{}' from generate_series(1, 12000)`
+      await end(run)
+      expect(await itemsOf(test, run.id)).toEqual([])
+      expect(await logOf(test, run.id)).toMatchObject({ status, metadata: { enumerated: false } })
+      const parts = await test.sql`
+        select sum(deleted)::int as deleted from deletions where deleted > 0 group by tx order by tx`
+      expect(parts.map(({ deleted }) => deleted)).toEqual([5_000, 5_000, 2_000])
+      await test.sql`delete from deletions`
+    }
+    await test.sql.unsafe('drop trigger note_deletion on integration_sync_items')
+  })
+
   it('while it lists, keeps no row', async () => {
     const run = await makeRun(test, integration.id, { enumerated: false })
     await makeItem(test, run)

@@ -8,6 +8,7 @@ import type { Json } from '../../../src/framework/json.ts'
 import type { HasBackfill } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { SyncSession } from '../../../src/providers/sync-session.ts'
+import { deletePendingItems } from '../../../src/syncs/end-queries.ts'
 import { listedKeys, storeListed } from '../../../src/syncs/listing/listing-queries.ts'
 import type { ActivityRun } from '../../support/activities.ts'
 import { runActivity } from '../../support/activities.ts'
@@ -193,6 +194,25 @@ describe('a try after one that failed', () => {
     }
     await list(run, 2)
     expect(await idsOf(run)).toEqual(['7', '8'])
+  })
+
+  it('deletes only what it finds at its beginning, however long that takes: a later try stores meanwhile', async () => {
+    const run = await unlisted()
+    const store = (count: number) => test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, external_id, payload)
+      select ${integration.id}, ${run.id}, 'test.thing', n, '{}' from generate_series(1, ${count}::int) n`
+    await store(12_000)
+    const { db, tables } = test.framework
+    let asked = 0
+    const slow = {
+      execute: async (statement: Parameters<Database['execute']>[0]) => {
+        asked += 1
+        if (asked === 3) await store(2)
+        return db.execute(statement)
+      },
+    }
+    expect(await deletePendingItems(slow as never, tables, run.id)).toBe(12_000)
+    expect(await idsOf(run)).toEqual(['1', '2'])
   })
 
   it('with a bookmark goes on there: what it vouches for stays, what came after it goes', async () => {
