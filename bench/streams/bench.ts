@@ -19,7 +19,7 @@ const LENGTHS = { rounds: ROUNDS, items: 0, activityItems: 0, slowItems: 0 }
 export async function benchStreams({ quick, rounds, say }: BenchOptions): Promise<Outcome> {
   const { stage, stop } = await startProcesses(LENGTHS, say)
   try {
-    const large = quick ? 60_000 : 100_000
+    const large = 100_000
     const turns = rounds ?? (quick ? 1 : ROUNDS)
     const alone: number[] = []
     const beside: number[] = []

@@ -5,7 +5,7 @@ import type { LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { lockIntegration } from '../integrations/queries.ts'
 import { endRunLog, lockLog, mergeLogMetadata } from '../observability/log-queries.ts'
-import { deletePendingItems, failHeldItems } from './end-queries.ts'
+import { deletePendingItems, emptyLargeRun, failHeldItems } from './end-queries.ts'
 import { itemsHeldByOwnWorkflow } from './leftovers.ts'
 import { recentRuns } from './opening-queries.ts'
 import { planNext } from './plan-next.ts'
@@ -102,6 +102,8 @@ async function endOpenRun(
   { integrationId, syncLogId }: RunIds,
   end: (tx: Transaction, row: SyncRow, log: LogRow) => Promise<Ended>,
 ): Promise<boolean> {
+  // Before the locks: while they are held, calls of the integration wait.
+  await emptyLargeRun(db, tables, syncLogId)
   const ended = await db.transaction(async (tx) => {
     const row = await lockIntegration(tx, tables, integrationId)
     const log = await lockLog(tx, tables, syncLogId)

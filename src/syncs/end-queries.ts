@@ -122,20 +122,36 @@ export async function isCursorHeld(
 ): Promise<boolean> {
   const isOf = isOfStream(sql`stream`, stream)
   // Without a log an item is of a run that was pruned since.
-  const undone = sql`
-    ${isOf} and status in ('pending', 'processing', 'failed') and coalesce(sync_log_id, 0) < ${runLogId}
+  const isOfEarlierRun = sql`
+    ${isOf} and coalesce(sync_log_id, 0) < ${runLogId}
     and coalesce(sync_log_id, 0) not in (
       select id from ${logs} where integration_id = ${integrationId} and operation = 'backfill')`
-  // One without items: the cursor was set by hand since.
-  const rows = await tx.execute<{ external_id: string | null; was_set: boolean }>(sql`
-    select external_id, false as was_set from (
-      select distinct external_id from ${syncItems} where integration_id = ${integrationId} and ${undone}) undone
-    union all
-    select null, true where exists (
+  const undone = sql`status in ('pending', 'processing', 'failed') and ${isOfEarlierRun}`
+  // A record that fails in each run leaves a row in each. For the integration's own stream only their index is read:
+  // ids of other streams, backfills and later runs are among them, and are sorted out below.
+  const failed = stream === null ? sql`status = 'failed'` : sql`status = 'failed' and ${isOfEarlierRun}`
+  // Null: an item without an external id, which no other item makes up for; or the cursor was set by hand since.
+  const rows = await tx.execute<{ external_id: string | null }>(sql`
+    select external_id from ${syncItems}
+    where integration_id = ${integrationId} and status in ('pending', 'processing') and ${isOfEarlierRun}
+    union
+    select external_id from (
+      select integration_id, external_id, event_class, max(id) as id from ${syncItems}
+      where integration_id = ${integrationId} and external_id is not null and ${failed}
+      group by integration_id, external_id, event_class
+    ) newest
+    where (
+      select done.id from ${syncItems} done
+      where done.integration_id = newest.integration_id and done.external_id = newest.external_id
+        and done.event_class = newest.event_class and done.id > newest.id and done.status in ('success', 'skipped')
+      order by done.id desc limit 1) is null
+    union
+    select null where exists (
+      select 1 from ${syncItems}
+      where integration_id = ${integrationId} and status = 'failed' and external_id is null and ${isOfEarlierRun}
+    ) or exists (
       select 1 from ${logs} where integration_id = ${integrationId} and ${isOf} and operation = 'cursor' and id > ${runLogId})`)
-  if (rows.some(({ was_set }) => was_set)) return true
   const ids = rows.flatMap((row) => row.external_id ?? [])
-  // Without an external id no other item makes up for it.
   if (ids.length < rows.length) return true
   for (let from = 0; from < ids.length; from += IDS_PAGE) {
     const unresolved = await tx.execute(sql`
@@ -149,15 +165,21 @@ export async function isCursorHeld(
   return false
 }
 
+/** Most rows of an external id that one run is taken to have: one for each class. */
+const ROWS_OF_A_RUN = 20
+
 export interface StuckItem {
   /** The failed row of this run; of several with this external id the last. */
   readonly itemId: number
+  /** As far as the newest rows of the external id say. */
   readonly runs: number
 }
 
 /**
  * External ids that failed in this run and, with it, in at least `threshold` runs since they last succeeded or were skipped,
  * whatever their class. Backfills do not count.
+ *
+ * Reads only the newest rows of each, since one that fails in each run leaves a row in each.
  */
 export async function stuckItems(
   tx: Transaction,
@@ -171,18 +193,24 @@ export async function stuckItems(
   const ids = failed.map((row) => row.external_id)
   const stuck: StuckItem[] = []
   for (let from = 0; from < ids.length; from += IDS_PAGE) {
+    // Of the log's integration the planner knows no value: by old statistics a new one would seem to have a few rows.
     const rows = await tx.execute<{ id: string; runs: string }>(sql`
-      select max(id) filter (where sync_log_id = ${run.id}) as id, count(distinct sync_log_id) as runs
-      from (
-        select id, external_id, sync_log_id, status,
-               max(id) filter (where status in ('success', 'skipped')) over (partition by external_id) as done
-        from ${syncItems}
-        where integration_id = ${run.integrationId} and ${isOfStream(sql`stream`, run.stream)} and external_id = any(${textArray(ids.slice(from, from + IDS_PAGE))})
+      select max(item.id) filter (where item.sync_log_id = ${run.id}) as id, count(distinct item.sync_log_id) as runs
+      from ${logs} l
+      cross join unnest(${textArray(ids.slice(from, from + IDS_PAGE))}) as failed (external_id)
+      cross join lateral (
+        select newest.*, max(newest.id) filter (where newest.status in ('success', 'skipped')) over () as done
+        from (
+          select i.id, i.sync_log_id, i.status from ${syncItems} i
+          where i.integration_id = l.integration_id and i.external_id = failed.external_id
+            and ${isOfStream(sql`i.stream`, run.stream)} and i.status in ('failed', 'success', 'skipped')
+          order by i.id desc limit ${threshold * ROWS_OF_A_RUN}
+        ) newest
       ) item
-      where status = 'failed' and id > coalesce(done, 0) and sync_log_id <= ${run.id}
-        and sync_log_id not in (
+      where l.id = ${run.id} and item.status = 'failed' and item.id > coalesce(item.done, 0)
+        and item.sync_log_id <= ${run.id} and item.sync_log_id not in (
           select id from ${logs} where integration_id = ${run.integrationId} and operation = 'backfill')
-      group by external_id having count(distinct sync_log_id) >= ${threshold}`)
+      group by failed.external_id having count(distinct item.sync_log_id) >= ${threshold}`)
     stuck.push(...rows.map((row) => ({ itemId: Number(row.id), runs: Number(row.runs) })))
   }
   return stuck.sort((a, b) => a.itemId - b.itemId)
@@ -194,18 +222,69 @@ function textArray(values: readonly string[]): SQL {
   return sql`${literal}::text[]`
 }
 
-/** Deletes items that have not started. @param afterId items up to this one stay. @returns their number */
+/** Rows of one part. With their payloads, those of a large run may take longer than one statement has. */
+const DELETED_AT_ONCE = 5_000
+
+/**
+ * Deletes items that have not started, in parts. Only those that it finds at its beginning: a later try of the listing
+ * may store more meanwhile.
+ *
+ * @param afterId items up to this one stay
+ * @returns their number
+ */
 export async function deletePendingItems(
   db: Database | Transaction,
   { syncItems }: Tables,
   syncLogId: number,
   afterId = 0,
 ): Promise<number> {
-  const [row] = await db.execute<{ count: string }>(sql`
-    with gone as (
-      delete from ${syncItems} where sync_log_id = ${syncLogId} and status = 'pending' and id > ${afterId} returning 1)
-    select count(*) as count from gone`)
-  return Number(row?.count)
+  const pending = pendingOfRun(syncLogId)
+  const [newest] = await db.execute<{ id: string }>(
+    sql`select id from ${syncItems} where ${pending} order by id desc limit 1`,
+  )
+  const upTo = Number(newest?.id ?? 0)
+  let deleted = 0
+  let after = afterId
+  while (after < upTo) {
+    const [row] = await db.execute<{ deleted: string; last: string | null }>(sql`
+      with part as (
+        select id from ${syncItems} where ${pending} and id > ${after} and id <= ${upTo}
+        order by id limit ${sql.raw(String(DELETED_AT_ONCE))}
+      ), gone as (
+        delete from ${syncItems} i using part where i.id = part.id and i.status = 'pending' returning 1
+      )
+      select (select count(*) from gone) as deleted, (select max(id) from part) as last`)
+    deleted += Number(row?.deleted)
+    after = Number(row?.last ?? upTo)
+  }
+  return deleted
+}
+
+/**
+ * Deletes the unstarted items of a run that is about to end, if they are more than one part. From then on its listing
+ * counts as incomplete: no batch claims any more, and the next run ends this one if the process dies here.
+ */
+export async function emptyLargeRun(db: Database, tables: Tables, syncLogId: number): Promise<void> {
+  const { logs, syncItems } = tables
+  const emptied = await db
+    .update(logs)
+    .set({ metadata: sql`coalesce(${logs.metadata}, '{}'::jsonb) || '{"enumerated": false}'::jsonb` })
+    .where(
+      and(
+        eq(logs.id, syncLogId),
+        eq(logs.status, 'processing'),
+        sql`exists (
+          select 1 from ${syncItems} where ${pendingOfRun(syncLogId)}
+          order by id offset ${sql.raw(String(DELETED_AT_ONCE))} limit 1)`,
+      ),
+    )
+    .returning({ id: logs.id })
+  if (emptied.length > 0) await deletePendingItems(db, tables, syncLogId)
+}
+
+/** The text of the partial index, as in claimPendingItems(). */
+function pendingOfRun(syncLogId: number): SQL {
+  return sql`sync_log_id + 0 = ${syncLogId} and status = 'pending'`
 }
 
 /** Fails items that wait or are held: a late batch finds its claim gone. @param but these stay @returns their number */

@@ -8,6 +8,7 @@ import type { Json } from '../../src/framework/json.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { reduceCheckpointsByMax } from '../../src/syncs/checkpoint-rules.ts'
 import { abandonSlice } from '../../src/syncs/cut-short.ts'
+import { isCursorHeld } from '../../src/syncs/end-queries.ts'
 import { finaliseRun } from '../../src/syncs/finalisation.ts'
 import { skipSyncItem } from '../../src/syncs/items/item-acts.ts'
 import { claimedItems } from '../../src/syncs/items/item-queries.ts'
@@ -15,6 +16,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../support/integrations.ts'
+import { planned } from '../support/plans.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
 import {
   itemOf,
@@ -286,6 +288,22 @@ describe('an unfinished item of an earlier run', () => {
     expect((await timesOf()).cursor).toBe(4)
   })
 
+  it('that was made up for is known by the index of failed ones, however often it has failed', async () => {
+    const earlier = await makeRun(test, integration.id, {}, { status: 'failed' })
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, status, external_id, payload)
+      select ${integration.id}, ${earlier.id}, 'test.thing', 'failed', 'x' || n % 30, to_jsonb(repeat('x', 1000))
+      from generate_series(1, 3000) n`
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, status, external_id)
+      select ${integration.id}, ${earlier.id}, 'test.thing', 'success', 'x' || n from generate_series(0, 29) n`
+    await test.sql.unsafe('vacuum analyze integration_sync_items')
+    const run = { ...(await runOf(['success', 2])), stream: null }
+    const isHeld = await planned(database.url, (db) => isCursorHeld(db as never, test.framework.tables, run))
+    expect(isHeld).toMatchObject({ answer: false, statements: 1 })
+    expect(isHeld.plan).toContain('Index Only Scan using integration_sync_items_own_failed_idx')
+  })
+
   it('of a backfill does not hold it', async () => {
     const backfill = await makeRun(test, integration.id, {}, { operation: 'backfill' })
     await makeItem(test, backfill, { status: 'failed', externalId: 'x' })
@@ -373,6 +391,23 @@ describe('a stuck item', () => {
     await makeItem(test, done, { status: 'skipped', externalId: 'x', eventClass: 'test.other' })
     await finalise(done)
     expect(await stuckOf(await runOf(['failed', 1, 'x']))).toEqual([])
+  })
+})
+
+describe('a stuck item that has failed very often', () => {
+  it('is counted as far as its newest rows say, twenty for each run of the threshold', async () => {
+    await test.sql`
+      with runs as (
+        insert into integration_logs (integration_id, operation, direction, status)
+        select ${integration.id}, 'sync', 'inbound', 'failed' from generate_series(1, 200)
+        returning id
+      )
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, external_id, status)
+      select ${integration.id}, id, 'test.thing', 'x', 'failed' from runs order by id`
+    const run = await runOf(['failed', 1, 'x'])
+    const [item] = await itemsOf(test, run.id)
+    await finalise(run)
+    expect((await logOf(test, run.id)).metadata).toMatchObject({ stuck: [{ item_id: item?.id, runs: 60 }] })
   })
 })
 
@@ -701,6 +736,32 @@ describe('a cancelled run', () => {
       expect(await handBack(db, claimedItems(tables), held)).toHaveProperty('size', 0)
       expect((await itemsOf(test, run.id)).map(({ status }) => status)).toEqual(['failed'])
     })
+  })
+
+  it('a large one is emptied in parts, each in a transaction of its own, as is one that is given up', async () => {
+    await test.sql.unsafe(`
+      create table deletions (tx bigint, deleted int);
+      create function note_deletion() returns trigger language plpgsql as $$
+        begin insert into deletions select txid_current(), count(*) from gone; return null; end $$;
+      create trigger note_deletion after delete on integration_sync_items referencing old table as gone
+        for each statement execute function note_deletion()`)
+    for (const [end, status] of [
+      [cancel, 'cancelled'],
+      [fail, 'failed'],
+    ] as const) {
+      const run = await makeRun(test, integration.id)
+      await test.sql`
+        insert into integration_sync_items (integration_id, sync_log_id, event_class, payload)
+        select ${integration.id}, ${run.id}, 'test.thing', '{}' from generate_series(1, 12000)`
+      await end(run)
+      expect(await itemsOf(test, run.id)).toEqual([])
+      expect(await logOf(test, run.id)).toMatchObject({ status, metadata: { enumerated: false } })
+      const parts = await test.sql`
+        select sum(deleted)::int as deleted from deletions where deleted > 0 group by tx order by tx`
+      expect(parts.map(({ deleted }) => deleted)).toEqual([5_000, 5_000, 2_000])
+      await test.sql`delete from deletions`
+    }
+    await test.sql.unsafe('drop trigger note_deletion on integration_sync_items')
   })
 
   it('while it lists, keeps no row', async () => {

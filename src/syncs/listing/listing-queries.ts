@@ -117,7 +117,7 @@ export async function storeListed(
   const repeats = items.filter(({ isRepeat }) => isRepeat)
   const [row] = await db.execute<{ may: boolean; last: string | null; replaced: string }>(sql`
     with run as (
-      select l.id from ${logs} l
+      select l.id, l.integration_id from ${logs} l
       where l.id = ${run.syncLogId} and l.status = 'processing'
         and l.metadata -> 'enumerated' is distinct from 'true'::jsonb
         and (l.metadata ->> 'listing_attempt')::int = ${run.attempt}
@@ -132,7 +132,7 @@ export async function storeListed(
       returning id
     ), last as (
       select greatest(max(id), ${lastId}::bigint) as id from stored
-    ), replaced as (${repeats.length === 0 ? sql`select 1` : replacing(syncItems, run, repeats)})${noted(logs, note)}
+    ), replaced as (${repeats.length === 0 ? sql`select 1` : replacing(syncItems, repeats)})${noted(logs, note)}
     select exists (select 1 from run) as may, (select id from last) as last, (select count(*) from replaced) as replaced`)
   if (row?.may !== true) return null
   if (repeats.length > 0 && Number(row.replaced) < repeats.length)
@@ -140,12 +140,27 @@ export async function storeListed(
   return Number(row.last)
 }
 
-function replacing(syncItems: Tables['syncItems'], { integrationId }: ListingTry, repeats: readonly ListedItem[]) {
+/**
+ * Finds the rows by external id alone: `offset 0` applies the other conditions later, and the planner does not know
+ * which integration it is. By statistics of before the listing, the index of the run or of the integration seems to
+ * give few rows, but gives all that the run has stored.
+ */
+function replacing(syncItems: Tables['syncItems'], repeats: readonly ListedItem[]) {
   return sql`
-      update ${syncItems} s set checkpoint_value = item.c, payload = item.p, record_hash = item.h, updated_at = clock_timestamp()
-      from run cross join json_to_recordset(${chunkText(repeats)}::json) as item (e text, x text, c jsonb, p jsonb, h text)
-      where s.integration_id = ${integrationId} and s.external_id = item.x and s.event_class = item.e
-        and s.sync_log_id = run.id and s.status = 'pending' and s.attempts = 0
+      update ${syncItems} s
+      set checkpoint_value = found.c, payload = found.p, record_hash = found.h, updated_at = clock_timestamp()
+      from (
+        select i.id, item.c, item.p, item.h
+        from run
+        cross join json_to_recordset(${chunkText(repeats)}::json) as item (e text, x text, c jsonb, p jsonb, h text)
+        cross join lateral (
+          select i.id, i.sync_log_id, i.event_class, i.status, i.attempts from ${syncItems} i
+          where i.integration_id = run.integration_id and i.external_id = item.x
+          offset 0
+        ) i
+        where i.sync_log_id = run.id and i.event_class = item.e and i.status = 'pending' and i.attempts = 0
+      ) found
+      where s.id = found.id
       returning s.id
     `
 }
@@ -187,7 +202,14 @@ export async function* listedKeys(
         checkpoint: sql<string | null>`${syncItems.checkpointValue}::text`,
       })
       .from(syncItems)
-      .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'pending'), gt(syncItems.id, after)))
+      .where(
+        and(
+          // As in claimPendingItems(): by another index each page would read and sort all that the run has stored.
+          sql`${syncItems.syncLogId} + 0 = ${syncLogId}`,
+          sql`${syncItems.status} = 'pending'`,
+          gt(syncItems.id, after),
+        ),
+      )
       .orderBy(asc(syncItems.id))
       .limit(pageSize)
     if (rows.length === 0) return

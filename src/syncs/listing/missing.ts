@@ -25,6 +25,8 @@ import { pendingOf } from '../sync-jobs.ts'
 
 /** Ids in one call of the provider. */
 const CHUNK = 500
+/** Missing ids that are told after one look at both listings, which counts all their items: seconds for millions. */
+const TOLD_AFTER_A_LOOK = 50_000
 /** Mapped ids compared by one statement: memory stays flat, however many there are. */
 const PAGE = 5_000
 /** Beyond this share it is more likely that the listing was wrong than that so much is gone. */
@@ -125,26 +127,25 @@ export async function handleMissing(
   let told = 0
   let waiting: string[] = []
   let isWhole = true
-  const tell = async (atLeast: number) => {
-    while (isWhole && waiting.length >= atLeast) {
+  const tell = async () => {
+    // Rows only go: if all are there now, they were there when the pages were read.
+    isWhole = await areWhole(framework, listings, listed)
+    for (let from = 0; isWhole && from < waiting.length; from += CHUNK) {
       signal.throwIfAborted()
-      // Rows only go: if all are there now, they were there when the page was read.
-      isWhole = await areWhole(framework, listings, listed)
-      if (!isWhole) return
-      const chunk = waiting.slice(0, CHUNK)
+      const chunk = waiting.slice(from, from + CHUNK)
       await untilAborted(provider.handleMissing(integration, chunk), enough)
       await noteDeleted(db, tables, listings, chunk)
-      waiting = waiting.slice(chunk.length)
       told += chunk.length
     }
+    waiting = []
   }
   if (found.missing > 0)
     for await (const { missing } of mappedPages(framework, listings, signal)) {
       waiting.push(...missing)
-      await tell(CHUNK)
+      if (waiting.length >= TOLD_AFTER_A_LOOK) await tell()
       if (!isWhole) break
     }
-  await tell(1)
+  if (waiting.length > 0) await tell()
   if (!isWhole) {
     warnOfPruned(framework, integration, listings.syncLogIds)
     await mergeLogMetadata(db, tables, syncLogId, { missing_withheld: found, missing: told })

@@ -1,12 +1,15 @@
 /** A listing, try by try: what it stores, what it keeps for the next try, and who may store at all. */
 import { CancelledFailure } from '@temporalio/activity'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Database } from '../../../src/db/client.ts'
 import type { LogRow } from '../../../src/db/schema/tables.ts'
 import { HttpError, InvalidArgumentException, RateLimitExceededException } from '../../../src/framework/errors.ts'
 import type { Json } from '../../../src/framework/json.ts'
 import type { HasBackfill } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { SyncSession } from '../../../src/providers/sync-session.ts'
+import { deletePendingItems } from '../../../src/syncs/end-queries.ts'
+import { listedKeys, storeListed } from '../../../src/syncs/listing/listing-queries.ts'
 import type { ActivityRun } from '../../support/activities.ts'
 import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'
@@ -14,6 +17,7 @@ import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../../support/integrations.ts'
 import { ODD_ERRORS } from '../../support/odd-errors.ts'
+import { planned } from '../../support/plans.ts'
 import { incrementalProvider, OtherSynced, syncProvider, ThingSynced, TOKEN } from '../../support/providers.ts'
 import { itemsOf, logOf, makeIntegration, makeItem, makeRun, setIntegration } from '../../support/rows.ts'
 
@@ -68,6 +72,8 @@ const list = (run: LogRow, attempt = 1, options: ActivityRun = {}) =>
 const idsOf = async (run: LogRow) => (await itemsOf(test, run.id)).map(({ externalId }) => externalId)
 const lost = () => Object.assign(new Error('connection lost'), { code: 'ECONNRESET' })
 const limited = () => new RateLimitExceededException(integration, 42, null)
+
+const planOf = async (ask: (db: Database) => Promise<unknown>) => (await planned(database.url, ask)).plan
 
 describe('a listing', () => {
   it('stores the items, marks the run as enumerated and names its requests', async () => {
@@ -200,6 +206,25 @@ describe('a try after one that failed', () => {
     expect(await idsOf(run)).toEqual(['7', '8'])
   })
 
+  it('deletes only what it finds at its beginning, however long that takes: a later try stores meanwhile', async () => {
+    const run = await unlisted()
+    const store = (count: number) => test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, external_id, payload)
+      select ${integration.id}, ${run.id}, 'test.thing', n, '{}' from generate_series(1, ${count}::int) n`
+    await store(12_000)
+    const { db, tables } = test.framework
+    let asked = 0
+    const slow = {
+      execute: async (statement: Parameters<Database['execute']>[0]) => {
+        asked += 1
+        if (asked === 3) await store(2)
+        return db.execute(statement)
+      },
+    }
+    expect(await deletePendingItems(slow as never, tables, run.id)).toBe(12_000)
+    expect(await idsOf(run)).toEqual(['1', '2'])
+  })
+
   it('with a bookmark goes on there: what it vouches for stays, what came after it goes', async () => {
     const run = await unlisted()
     lists = async (session) => {
@@ -221,6 +246,16 @@ describe('a try after one that failed', () => {
     const { metadata } = await logOf(test, run.id)
     expect(metadata).toMatchObject({ listed: 3, duplicates_dropped: 1, request_ids: [expect.any(Number)] })
     expect(metadata).not.toHaveProperty('bookmark')
+  })
+
+  it('reads the keys before its bookmark page by page, and each row once', async () => {
+    const run = await unlisted()
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, payload)
+      select ${integration.id}, ${run.id}, 'test.thing', '{}' from generate_series(1, 12000)`
+    const plan = await planOf((db) => listedKeys(db, test.framework.tables, run.id, 1_000).next())
+    expect(plan).toMatch(/Index Scan using integration_sync_items_pending_idx .*rows=1000\b/)
+    expect(plan).not.toContain('Sort')
   })
 
   it('without a bookmark of its own goes on at the one before', async () => {
@@ -290,6 +325,35 @@ describe('a try after one that failed', () => {
     expect(await itemsOf(test, run.id)).toMatchObject([
       { externalId: 'edited', checkpointValue: '2026-01-01T00:00:09Z', payload: { data: { n: 2 } } },
       { externalId: 'read backwards', checkpointValue: '2026-01-01T00:00:05Z', payload: { data: { n: 1 } } },
+    ])
+  })
+
+  it('finds the row of a repeat by its external id, although statistics know nothing of its run', async () => {
+    const { id: elsewhere } = await makeIntegration(test, 'acme')
+    await test.sql`
+      insert into integration_logs (integration_id, operation, direction, status)
+      select ${elsewhere}, 'sync', 'inbound', 'success' from generate_series(1, 200)`
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, external_id, status)
+      select integration_id, l.id, 'test.thing', n, 'success'
+      from integration_logs l cross join generate_series(1, 10) n
+      where integration_id = ${elsewhere}`
+    await test.sql`analyze integration_sync_items`
+    const run = await unlisted({ listing_attempt: 1 })
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, external_id, payload)
+      select ${integration.id}, ${run.id}, 'test.thing', n, '{}' from generate_series(1, 12000) n`
+    const key = { eventClass: 'test.thing', externalId: '7' }
+    const again = { ...key, checkpoint: '7', payload: '{"again":true}', isRepeat: true }
+    const of = { integrationId: integration.id, stream: null, syncLogId: run.id, batchId: 'a batch', attempt: 1 }
+    const plan = await planOf((db) =>
+      storeListed(db, test.framework.tables, of, { items: [again], note: null, lastId: 12_000 }),
+    )
+    expect(plan).toContain('integration_sync_items_external_id_idx')
+    expect(plan).not.toMatch(/sync_items_(log|pending|status|created_at)_idx|Seq Scan on integration_sync_items/)
+    const rows = await itemsOf(test, run.id)
+    expect(rows.filter(({ payload }) => JSON.stringify(payload) !== '{}')).toMatchObject([
+      { externalId: '7', checkpointValue: 7, payload: { again: true } },
     ])
   })
 

@@ -8,7 +8,7 @@ import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { testIntegrations } from '../../support/integrations.ts'
 import { syncProvider } from '../../support/providers.ts'
-import { logOf, makeIntegration, makeRun, setIntegration } from '../../support/rows.ts'
+import { countStatements, logOf, makeIntegration, makeRun, setIntegration } from '../../support/rows.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -233,7 +233,11 @@ it('tells of many in order, 500 at a time, and compares page by page', async () 
   const kept = all.filter((_, n) => n % 10 !== 9)
   await map(all)
   await listed(kept)
-  expect(await handled(await listed(kept))).toBe(600)
+  const target = await missingItemsOf(test.framework, { integrationId: id, syncLogId: (await listed(kept)).id })
+  if (target === null) throw new Error('nothing to compare')
+  const tell = async () => expect(await handleMissing(test.framework, target, new AbortController().signal)).toBe(600)
+  // Two pages counted and two told from, one look at each of the two listings, two chunks noted, and the run's log.
+  expect(await countStatements(test, tell)).toBe(2 + 2 + 2 + 2 + 1)
   expect(told.map((chunk) => chunk.length)).toEqual([500, 100])
   expect(told.flat()).toEqual(all.filter((_, n) => n % 10 === 9))
 })
