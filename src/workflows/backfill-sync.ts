@@ -11,6 +11,7 @@ import {
 import type { Activities } from '../activities/index.ts'
 import type { BackfillInput, BackfillResult } from '../syncs/sync-jobs.ts'
 import { step } from './activity-options.ts'
+import { lacksInput } from './given-input.ts'
 import type { BackfillProgress } from './messages.ts'
 import { backfillProgress, retryItem } from './messages.ts'
 import type { ItemRunState } from './sync-items.ts'
@@ -67,9 +68,13 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   })
   const tell = (): void => showBackfill(integrationId, slice, progress())
   let tryNow = (_itemId: number): boolean => false
-  setHandler(retryItem, ({ itemId }) => void tryNow(itemId), {
-    description: 'Tries an item that waits for another attempt now. Input: {"itemId": 5}.',
-  })
+  setHandler(
+    retryItem,
+    (input) => {
+      if (!lacksInput(retryItem.name, input)) tryNow(input.itemId)
+    },
+    { description: 'Tries an item that waits for another attempt now. Input: {"itemId": 5}.' },
+  )
 
   const goOn = async (): Promise<never> => {
     if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The backfill was cancelled')

@@ -7,7 +7,8 @@ import type { OneItem, OneItemResult } from '../../src/activities/item-activitie
 import type { FindOrphansResult } from '../../src/mappings/mapping-jobs.ts'
 import type { BackfillInput, BackfillResult, ProcessSyncItemResult } from '../../src/syncs/sync-jobs.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
-import { backfillProgress, processSyncItemState } from '../../src/workflows/messages.ts'
+import { backfillProgress, processSyncItemState, retryItem } from '../../src/workflows/messages.ts'
+import { occasion } from '../support/integrations.ts'
 import { ScriptedSync } from './scripted-sync.ts'
 import type { Scene, Stage } from './stage.ts'
 import { countEvents, handleOf, openStage } from './stage.ts'
@@ -276,6 +277,24 @@ describe('a backfill', () => {
     await stage.play(script.activities, async (played) => {
       const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-04T00:00:00Z' })
       expect(await handle.result()).toEqual({ slices: 0, listed: 0, succeeded: 0, failed: 0 })
+    })
+  })
+
+  it('goes on where `retryItem` came without an input', async () => {
+    const signalled = occasion()
+    const script = scripted(1, () => ({
+      async listSyncItems() {
+        await signalled.happened
+        return { kind: 'listed', listed: 0, duplicatesDropped: 0 }
+      },
+      finaliseSyncRun: async () => ({ kind: 'finalised', status: 'success', succeeded: 0, failed: 0, skipped: 0 }),
+    }))
+    await stage.play(script.activities, async (played) => {
+      const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-02T00:00:00Z' })
+      await handle.signal(retryItem.name)
+      signalled.happen()
+      expect(await handle.result()).toMatchObject({ slices: 1 })
+      expect(await countEvents(handle, 'workflowTaskFailedEventAttributes')).toBe(0)
     })
   })
 
