@@ -11,7 +11,7 @@ import {
 import type { Activities } from '../activities/index.ts'
 import type { BackfillInput, BackfillResult } from '../syncs/sync-jobs.ts'
 import { step } from './activity-options.ts'
-import { lacksInput } from './given-input.ts'
+import { lacksInput, refuseUnlessForSync } from './given-input.ts'
 import type { BackfillProgress } from './messages.ts'
 import { backfillProgress, retryItem } from './messages.ts'
 import type { ItemRunState } from './sync-items.ts'
@@ -47,6 +47,7 @@ type SliceState =
  * one backfill per integration. Continue-as-new carries the slice.
  */
 export async function backfillSync(input: BackfillInput, carried?: BackfillState): Promise<BackfillResult> {
+  refuseUnlessForSync(input)
   const { integrationId, stream } = input
   const slices = slicesOf(input)
   let done = carried?.done ?? { slices: 0, listed: 0, succeeded: 0, failed: 0 }

@@ -22,6 +22,30 @@ afterAll(() => stage.close())
 const start = <Result>({ client, taskQueue, workflowId }: Scene, workflow: string, ...args: unknown[]) =>
   client.start<(...input: unknown[]) => Promise<Result>>(workflow, { workflowId, taskQueue, args })
 
+const failureOf = async (handle: { result(): Promise<unknown> }) =>
+  ((await handle.result().catch((thrown: unknown) => thrown)) as WorkflowFailedError).cause
+
+describe('a workflow that a person starts with a wrong input', () => {
+  it.each([
+    [WORKFLOW.syncIntegration, [], '"integrationId": a whole number of at least 1 is allowed, nothing was given.'],
+    [WORKFLOW.syncIntegration, [{ id: 1 }], '"integrationId": a whole number of at least 1 is allowed, nothing was'],
+    [WORKFLOW.syncIntegration, [{ integrationId: 'one' }], 'at least 1 is allowed, a string was given.'],
+    [WORKFLOW.syncIntegration, [{ integrationId: 7, stream: 3 }], '"stream": the name of a stream is allowed, a number'],
+    [WORKFLOW.backfillSync, [], '"integrationId"'],
+    [WORKFLOW.processSyncItem, [], '"itemId"'],
+    [WORKFLOW.processSyncItem, [{ itemId: 0 }], '"itemId": a whole number of at least 1 is allowed, 0 was given.'],
+    [WORKFLOW.processWebhook, [null], '"webhookId"'],
+  ])('%s %j fails at once, and says what is allowed', async (name, input, message) => {
+    await stage.play({}, async (scene) => {
+      expect(await failureOf(await start(scene, name, ...input))).toMatchObject({
+        type: 'invalid_argument',
+        nonRetryable: true,
+        message: expect.stringContaining(message),
+      })
+    })
+  })
+})
+
 describe('the retry of one item', () => {
   const ended: OneItemResult = {
     itemId: 5,
@@ -287,7 +311,7 @@ describe('a backfill', () => {
         await signalled.happened
         return { kind: 'listed', listed: 0, duplicatesDropped: 0 }
       },
-      finaliseSyncRun: async () => ({ kind: 'finalised', status: 'success', succeeded: 0, failed: 0, skipped: 0 }),
+      finaliseSyncRun: async () => new ScriptedSync(0).finaliseSyncRun(),
     }))
     await stage.play(script.activities, async (played) => {
       const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-02T00:00:00Z' })
