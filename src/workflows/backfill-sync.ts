@@ -11,7 +11,7 @@ import {
 import type { Activities } from '../activities/index.ts'
 import type { BackfillInput, BackfillResult } from '../syncs/sync-jobs.ts'
 import { step } from './activity-options.ts'
-import { lacksInput, refuseUnlessForSync } from './given-input.ts'
+import { lacksInput, refuseUnlessForSync, refuseUnlessWindow } from './given-input.ts'
 import type { BackfillProgress } from './messages.ts'
 import { backfillProgress, retryItem } from './messages.ts'
 import type { ItemRunState } from './sync-items.ts'
@@ -39,6 +39,12 @@ type SliceState =
   | { readonly kind: 'listing'; readonly run: OpenRun; readonly listing: ListingState }
   | { readonly kind: 'items'; readonly run: OpenRun; readonly items: ItemRunState }
 
+/** There is no integration any more that may be listed. */
+interface CutShort {
+  readonly kind: 'cut short'
+  readonly reason: string
+}
+
 /**
  * Lists a window of the past, slice after slice in ascending order, and processes its items.
  *
@@ -48,6 +54,7 @@ type SliceState =
  */
 export async function backfillSync(input: BackfillInput, carried?: BackfillState): Promise<BackfillResult> {
   refuseUnlessForSync(input)
+  refuseUnlessWindow(input)
   const { integrationId, stream } = input
   const slices = slicesOf(input)
   let done = carried?.done ?? { slices: 0, listed: 0, succeeded: 0, failed: 0 }
@@ -81,7 +88,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
     if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The backfill was cancelled')
     return continueAsNew<typeof backfillSync>(input, { done, slice })
   }
-  const opened = async (): Promise<SliceState | null> => {
+  const opened = async (): Promise<SliceState | CutShort> => {
     const { firstExecutionRunId: runId, startTime } = workflowInfo()
     const window = {
       integrationId,
@@ -102,7 +109,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       integration: integrationId,
       reason: answer.reason,
     })
-    return null
+    return { kind: 'cut short', reason: answer.reason }
   }
   const listed = async ({ run, listing }: Extract<SliceState, { kind: 'listing' }>): Promise<SliceState> => {
     const end = await listWhole(run, listing, { untilResumed: async () => {} })
@@ -148,8 +155,9 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   const wholeWindow = async (): Promise<BackfillResult> => {
     while (done.slices < slices.length) {
       if (slice === null && hasLongHistory()) await goOn()
-      slice ??= await opened()
-      if (slice === null) return done
+      const next: SliceState | CutShort = slice ?? (await opened())
+      if (next.kind === 'cut short') return { ...done, reason: next.reason }
+      slice = next
       tell()
       if (slice.kind === 'listing') slice = await listed(slice)
       if (slice.kind === 'items') await processed(slice)

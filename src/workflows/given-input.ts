@@ -1,5 +1,6 @@
 /** Inputs that a person may have typed, or left out. Rule: docs/behaviour/workflows.md, "Asking and starting". */
 import { log } from '@temporalio/workflow'
+import { windowProblem } from '../syncs/sync-jobs.ts'
 import { plainFailure } from './readable-failure.ts'
 
 /**
@@ -31,6 +32,31 @@ export function refuseUnlessForSync(input: unknown): void {
   const stream = fieldOf(input, 'stream')
   if (stream === undefined || stream === null || typeof stream === 'string') return
   throw invalidArgument(`"stream": the name of a stream is allowed, ${kindOf(stream)} was given.`)
+}
+
+/**
+ * Refuses a window that the command `sync` refuses. A moment without its offset would be another one on each worker.
+ *
+ * @throws as {@link refuseUnlessFor}
+ */
+export function refuseUnlessWindow(input: unknown): void {
+  const [from, to] = [momentIn(input, 'from'), momentIn(input, 'to')]
+  const problem = windowProblem(from, to)
+  if (problem !== null) throw invalidArgument(`"to": ${problem}.`)
+}
+
+const MOMENT = /^(\d{4}-\d\d-\d\d)T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
+
+function momentIn(input: unknown, name: 'from' | 'to'): number {
+  const given = fieldOf(input, name)
+  const [text = '', day = ''] = typeof given === 'string' ? (MOMENT.exec(given) ?? []) : []
+  // A day that is not in its month reads as one of the next month.
+  const [moment, midnight] = [Date.parse(text), new Date(`${day}T00:00:00Z`)]
+  if (!Number.isNaN(moment) && midnight.toISOString().startsWith(day)) return moment
+  const what = typeof given === 'string' ? `"${given.slice(0, 40)}"` : given === undefined ? 'nothing' : kindOf(given)
+  throw invalidArgument(
+    `"${name}": a moment in ISO 8601 with its offset is allowed, such as 2031-06-01T12:00:00Z; ${what} was given.`,
+  )
 }
 
 /** A refusal of an input, for people. */

@@ -294,13 +294,31 @@ describe('a backfill', () => {
     expect(script.calls.slice(-3)).toEqual(['open', 'list 102', 'fail: the token was refused'])
   })
 
-  it('ends when the integration was switched off meanwhile', async () => {
+  it.each([
+    ['its end before its beginning', { to: '2026-02-28T00:00:00Z' }, '"to": a time after 2026-03-01T00:00:00.000Z, the'],
+    ['of more than 3,660 days', { to: '2126-03-01T00:00:00Z' }, '"to": at most 3660 days after the beginning'],
+    ['an end that there is not', { to: '2026-13-01T00:00:00Z' }, '"to": a moment in ISO 8601 with its offset is'],
+    ['a day that there is not', { to: '2026-06-31T00:00:00Z' }, '"2026-06-31T00:00:00Z" was given.'],
+    ['a beginning without its offset', { from: '2026-03-01T00:00:00' }, '"from": a moment in ISO 8601 with its offset'],
+    ['no end', { to: undefined }, '"to": a moment in ISO 8601 with its offset is allowed, such as'],
+  ])('is refused with a window that has %s', async (_, wrong, message) => {
+    await stage.play({}, async (played) => {
+      const window = { from: '2026-03-01T00:00:00Z', to: '2026-03-04T00:00:00Z', ...(wrong as object) }
+      expect(await failureOf(await backfill(played, window))).toMatchObject({
+        type: 'invalid_argument',
+        message: expect.stringContaining(message),
+      })
+    })
+  })
+
+  it('ends when the integration was switched off meanwhile, and says so', async () => {
     const script = scripted(1, () => ({
       openBackfillSlice: async () => ({ kind: 'nothing to do', reason: 'the integration is switched off' }),
     }))
     await stage.play(script.activities, async (played) => {
       const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-04T00:00:00Z' })
-      expect(await handle.result()).toEqual({ slices: 0, listed: 0, succeeded: 0, failed: 0 })
+      const none = { slices: 0, listed: 0, succeeded: 0, failed: 0 }
+      expect(await handle.result()).toEqual({ ...none, reason: 'the integration is switched off' })
     })
   })
 
