@@ -63,6 +63,8 @@ export interface Slice {
   /** ISO 8601. */
   readonly from: string
   readonly to: string
+  /** Where the whole window ends. Not given: by a workflow of an earlier release. */
+  readonly until?: string
 }
 
 /**
@@ -77,7 +79,7 @@ export async function openSlice(
   slice: Slice & { readonly startedAt: string },
 ): Promise<Extract<RunStart, { kind: 'open' | 'nothing to do' }>> {
   const { db, tables, providers } = framework
-  const { integrationId, runId, from, to } = slice
+  const { integrationId, runId, from, to, until } = slice
   await endDeadBackfills(framework, slice)
   return db.transaction(async (tx) => {
     // Two tries that overlap open one log.
@@ -101,7 +103,7 @@ export async function openSlice(
     if (existing !== null) return { kind: 'open', syncLogId: existing.id }
     const metadata: RunMetadata = {
       run_id: runId,
-      window: { from, to },
+      window: { from, to, ...(until === undefined ? {} : { until }) },
       incremental: false,
       cursor_before: cursorOf(row),
       enumerated: false,

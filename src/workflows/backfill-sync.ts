@@ -96,6 +96,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       runId,
       startedAt: startTime.toISOString(),
       ...current(),
+      until: slices.at(-1)?.to ?? input.to,
     }
     const answer: OpenedSlice = await CancellationScope.nonCancellable(() => steps.openBackfillSlice(window))
     if (answer.kind === 'open')

@@ -162,7 +162,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(37)
+  expect(findings.length).toBe(38)
 })
 
 describe('models of the host', () => {
@@ -529,6 +529,27 @@ describe('runs', () => {
         remedy: `integrations sync --integration ${id}`,
       })),
     )
+  })
+
+  it('of backfills whose workflow is gone are named, with what is left of the window', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    await setIntegration(test, id, { nextSyncAt: new Date(Date.now() + HOUR_MS) })
+    const slice = { from: '2031-01-02T00:00:00.000Z', to: '2031-01-03T00:00:00.000Z' }
+    const window = { ...slice, until: '2031-02-01T00:00:00.000Z' }
+    const { id: log } = await makeRun(test, id, { window }, { operation: 'backfill', createdAt: ago(HOUR_MS) })
+    test.starts.runningBackfills.add(id)
+    expect(await wrong()).toEqual([])
+    test.starts.runningBackfills.delete(id)
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'sync.backfills',
+        status: 'warning',
+        message: expect.stringContaining(`log ${log},`),
+        remedy: `integrations sync --integration ${id} --from ${window.from} --to ${window.until}`,
+      },
+    ])
+    await setIntegration(test, id, { isActive: false })
+    expect(await wrong()).toMatchObject([{ check: 'sync.backfills', remedy: `integrations enable ${id}` }])
   })
 
   it('whose workflow is gone are closed by hand where the integration is switched off: no run goes on with them', async () => {
