@@ -169,7 +169,8 @@ export interface ItemOwner {
 export interface WedgedWorkflow {
   readonly id: string
   readonly runId: string
-  readonly type: ReplaceableWorkflow
+  /** A backfill is no replaceable one: a person ends it, and starts another one for the rest of its window. */
+  readonly type: ReplaceableWorkflow | 'backfillSync'
   /** How often its task has been tried. */
   readonly attempts: number
   /** Its task queue, if no worker polls it and the configuration does not name it. Null: its task fails again and again. */

@@ -262,6 +262,8 @@ export function temporalCommands(
     askIncident: (integrationId) => askState(workflowId.incident(prefix, integrationId)),
     resume: (id) =>
       `temporal schedule toggle ${at} ${schedule(id)} --unpause --reason 'resumed after integrations doctor'`,
-    dispatchNow: () => `temporal schedule trigger ${at} ${schedule(scheduleId(prefix, 'dispatch-syncs'))}`,
+    // The Schedule's own policy starts none while one runs, which may be the one that does not go on.
+    dispatchNow: () =>
+      `temporal schedule trigger ${at} ${schedule(scheduleId(prefix, 'dispatch-syncs'))} --overlap-policy AllowAll`,
   }
 }

@@ -567,7 +567,7 @@ describe('runs', () => {
     expect(await wrong()).toEqual([])
     await setIntegration(test, id, { nextSyncAt: ago(310_000) })
     expect(await wrong()).toMatchObject([
-      { check: 'sync.overdue', remedy: expect.stringContaining('schedule trigger') },
+      { check: 'sync.overdue', remedy: expect.stringMatching(/schedule trigger .* --overlap-policy AllowAll$/) },
     ])
     test.starts.running.add(id)
     expect(await wrong()).toEqual([])
@@ -660,6 +660,8 @@ describe('runs', () => {
         remedy: expect.stringContaining('temporal workflow terminate'),
       },
     ])
+    temporal.wedged = [{ ...inbox, id: 'integrations:backfill:7', type: 'backfillSync', queue: null }]
+    expect(await wrong()).toMatchObject([{ message: expect.stringContaining('until a person ends it') }])
     temporal.wedged = [{ ...inbox, attempts: 1, queue: 'integrations-old' }]
     expect(await wrong()).toMatchObject([
       {
