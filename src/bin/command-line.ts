@@ -22,7 +22,8 @@ export async function runCommandLine(load: LoadIntegrations): Promise<never> {
     if (interrupt.signal.aborted) process.exit(130)
     interrupt.abort()
   })
-  process.on('SIGTERM', () => interrupt.abort())
+  // SIGHUP: the terminal is gone.
+  for (const name of ['SIGTERM', 'SIGHUP']) process.on(name, () => interrupt.abort())
 
   const stdout = ownStdout()
   const exitCode = await runProgram(process.argv.slice(2), {
