@@ -59,7 +59,8 @@ function ownStdout(): OwnStdout {
   let isGone = false
   for (const stream of [process.stdout, process.stderr])
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
+      // A terminal that is gone answers EIO.
+      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
       isGone = stream === process.stdout || isGone
     })
   return {
