@@ -132,7 +132,7 @@ export function temporalInspection(
     },
     searchAttributes: () => ask((asked) => readSearchAttributes(asked)),
     applySearchAttributes: () => ask((asked) => applySearchAttributes(asked, where)),
-    async pollers() {
+    async pollers(now) {
       const queues: PolledQueue[] = []
       for (const taskQueue of taskQueuesOf(config)) {
         const kinds = []
@@ -147,7 +147,7 @@ export function temporalInspection(
               }),
             ),
           )
-        queues.push(polledQueue(taskQueue, kinds, Date.now()))
+        queues.push(polledQueue(taskQueue, kinds, now.getTime()))
       }
       return queues
     },

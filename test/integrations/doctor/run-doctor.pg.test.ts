@@ -69,6 +69,8 @@ let temporal: {
   outbox: boolean
   followed: Set<number>
   unreachable: Error | null
+  /** What the polls were compared with. */
+  askedAt?: Date
 }
 let probes: DoctorProbes
 
@@ -129,15 +131,18 @@ function scriptedTemporal(): TemporalInspection {
     applySchedules: async () => temporal.schedules,
     searchAttributes: async () => [],
     applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
-    pollers: async () => [
-      {
-        taskQueue: 'integrations-default',
-        workers: temporal.workers,
-        lastPoll: null,
-        backlog: null,
-        ...temporal.queue,
-      },
-    ],
+    async pollers(now) {
+      temporal.askedAt = now
+      return [
+        {
+          taskQueue: 'integrations-default',
+          workers: temporal.workers,
+          lastPoll: null,
+          backlog: null,
+          ...temporal.queue,
+        },
+      ]
+    },
     wedged: async () => temporal.wedged,
     isInboxRunning: async () => temporal.inbox,
     isOutboxRunning: async () => temporal.outbox,
@@ -316,6 +321,18 @@ describe('workers', () => {
         since: last.at,
       },
     ])
+  })
+
+  it('are looked at by Postgres’ clock: that of this machine may be ahead of Temporal’s', async () => {
+    const behind = 180_000
+    // As Postgres answers whose clock agrees with Temporal's.
+    const answered = (rows: unknown): unknown =>
+      Array.isArray(rows) && rows[0]?.ms !== undefined ? [{ ms: rows[0].ms - behind }] : rows
+    probes = { ...probes, askAside: async (question) => answered(await askAside(test.sql, question)) as never }
+    temporal.queue = { lastPoll: lastPoll(181), backlog: { tasks: 900, seconds: 300, lastPoll: lastPoll(181) } }
+    const found = await runDoctor(test.framework, probes)
+    expect(found.find(({ check }) => check === 'temporal.workers')).toMatchObject({ status: 'ok' })
+    expect(Date.now() - (temporal.askedAt?.getTime() ?? 0)).toBeGreaterThanOrEqual(behind)
   })
 
   it('that work a backlog off are well', async () => {
