@@ -23,7 +23,7 @@ export async function runCommandLine(load: LoadIntegrations): Promise<never> {
     interrupt.abort()
   })
   // SIGHUP: the terminal is gone.
-  for (const name of ['SIGTERM', 'SIGHUP']) process.on(name, () => interrupt.abort())
+  for (const name of ['SIGTERM', 'SIGHUP'] as const) process.on(name, () => interrupt.abort())
 
   const stdout = ownStdout()
   const exitCode = await runProgram(process.argv.slice(2), {
