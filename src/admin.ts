@@ -331,9 +331,10 @@ export interface IntegrationsAdmin {
     /**
      * A database to play in, made of a scratch copy of this object's one.
      *
+     * @param signal breaks the copying off, and nothing of it is left
      * @throws InvalidArgumentException for this object's own database; BackendUnreachable
      */
-    open(copyUrl: string): Promise<Scratch>
+    open(copyUrl: string, signal?: AbortSignal): Promise<Scratch>
     /** Handles again what was handled. The object is on the copy, in a process without a network, and no good for anything else after. */
     play(input: RehearsalInput, playing: Playing): Promise<Recording>
   }
@@ -510,9 +511,9 @@ export function createAdmin(
     },
     links: { ...links, workflow: (of, runId) => links.workflow(workflowIdOf(config.cache_prefix, of), runId) },
     rehearsal: {
-      async open(copyUrl) {
+      async open(copyUrl, signal) {
         await checkConnection(connection)
-        return openScratch(framework, copyUrl)
+        return openScratch(framework, copyUrl, signal)
       },
       play: (input, playing) => play(framework, input, playing),
     },

@@ -5,10 +5,9 @@ import { COMMAND_EXIT } from '../commands/command-jobs.ts'
 import { untilGivenUp } from '../framework/waiting.ts'
 import { failureOf } from './activity-failures.ts'
 import { keptAlive } from './heartbeat.ts'
+import { MAX_RESULT_BYTES, sizeOf, tooLarge } from './result-size.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
-/** Half of Temporal's limit for a payload: https://docs.temporal.io/cloud/limits#per-message-grpc-limit */
-const MAX_DOCUMENT_BYTES = 1_000_000
 /** Notes are for people; a page of them is enough. */
 const MAX_NOTES_LENGTH = 10_000
 
@@ -34,9 +33,9 @@ export function commandActivities(run: CommandRunner, surroundings = temporalSur
         givenUp.abort(signal.reason)
         throw signal.reason
       }
-      const bytes = Buffer.byteLength(JSON.stringify(document) ?? 'null')
-      if (exitCode !== COMMAND_EXIT.done) throw failedCommand(command, answer, bytes <= MAX_DOCUMENT_BYTES)
-      if (bytes > MAX_DOCUMENT_BYTES) throw tooLarge(command, bytes)
+      const bytes = sizeOf(document)
+      if (exitCode !== COMMAND_EXIT.done) throw failedCommand(command, answer, bytes <= MAX_RESULT_BYTES)
+      if (bytes > MAX_RESULT_BYTES) throw tooLarge(command, bytes)
       return { document, notes: fitting(notes) }
     }),
   }
@@ -61,13 +60,6 @@ function partFailed(command: string, notes: readonly string[], isDocumentKept: b
     ? 'the details of this failure hold its result'
     : 'its result is larger than a history takes; the command line prints it'
   return [`${command} is done, and a part of it failed: ${where}.`, ...fitting(notes)].join('\n')
-}
-
-function tooLarge(command: string, bytes: number): ApplicationFailure {
-  const message =
-    `The result of ${command} has ${bytes} bytes; a workflow's has at most ${MAX_DOCUMENT_BYTES}. Ask for less, by "limit" or by what chooses, ` +
-    'or use the command line. If it was to change something, it has.'
-  return failureOf({ message, type: 'result_too_large', nonRetryable: true })
 }
 
 /** As the command line prints a failure. */

@@ -20,22 +20,24 @@ const Limit = Count.optional()
 const Flag = z.boolean('true or false').optional()
 const ModelName = z.string("a model's name").min(1, "a model's name")
 
+const inputOf = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape, 'one JSON object')
+
 const SCHEMAS = {
-  readWebhookState: z.looseObject({ webhookId: Id }),
-  processOneWebhook: z.looseObject({ webhookId: Id, replay: Flag }),
-  processOneSyncItem: z.looseObject({ itemId: Id, tries: Count, force: Flag }),
-  skipFailedItem: z.looseObject({ itemId: Id }),
-  listFailedSyncItems: z.looseObject({
+  readWebhookState: inputOf({ webhookId: Id }),
+  processOneWebhook: inputOf({ webhookId: Id, replay: Flag }),
+  processOneSyncItem: inputOf({ itemId: Id, tries: Count, force: Flag }),
+  skipFailedItem: inputOf({ itemId: Id }),
+  listFailedSyncItems: inputOf({
     integrationId: Id.optional(),
     since: instantOrAgo().optional(),
     limit: Limit,
     all: Flag,
     waiting: Flag,
   }),
-  advanceSyncCursor: z.looseObject({ integrationId: Id, reclaimStale: Flag, limit: Limit }),
-  refreshTokensNow: z.looseObject({ integrationId: Id.optional() }),
-  findOrphanRows: z.looseObject({ model: ModelName, integrationId: Id.optional(), limit: Limit }),
-  listReconcilable: z.looseObject({ integrationId: Id.optional(), since: instantOrAgo().optional(), dryRun: Flag }),
+  advanceSyncCursor: inputOf({ integrationId: Id, reclaimStale: Flag, limit: Limit }),
+  refreshTokensNow: inputOf({ integrationId: Id.optional() }),
+  findOrphanRows: inputOf({ model: ModelName, integrationId: Id.optional(), limit: Limit }),
+  listReconcilable: inputOf({ integrationId: Id.optional(), since: instantOrAgo().optional(), dryRun: Flag }),
 } as const
 
 type Step = keyof typeof SCHEMAS

@@ -7,6 +7,7 @@
 import type { ApplicationFailure } from '@temporalio/activity'
 import type { Framework } from '../framework/context.ts'
 import { boundLogger, errorLine, integrationLogger } from '../framework/logger.ts'
+import { LONGEST_TIMER_MS } from '../framework/waiting.ts'
 import type { Finalisation } from '../syncs/finalisation.ts'
 import { endRun } from '../syncs/finalisation.ts'
 import type { BegunListing } from '../syncs/listing/listing-queries.ts'
@@ -106,7 +107,7 @@ async function firstListing(
   const { job_timeout: callSeconds, lock_ttl: totalSeconds } = framework.config.sync
   const seconds = Math.min(callSeconds, totalSeconds)
   const timeUp = new AbortController()
-  const timer = setTimeout(() => timeUp.abort(new Error('its time is up')), seconds * 1_000)
+  const timer = setTimeout(() => timeUp.abort(new Error('its time is up')), Math.min(seconds * 1_000, LONGEST_TIMER_MS))
   try {
     const signal = AbortSignal.any([cancelled, timeUp.signal])
     const tried = await listBegun(framework, { ...begun, attempt: 1 }, signal)

@@ -39,6 +39,7 @@ import type {
   SkipSyncItemResult,
 } from '../syncs/sync-jobs.ts'
 import { asFailure } from './activity-failures.ts'
+import { fittingResult } from './result-size.ts'
 import type { FirstSteps } from './small-run.ts'
 import { failureOfTry, firstSteps } from './small-run.ts'
 import { temporalSurroundings } from './surroundings.ts'
@@ -196,7 +197,8 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
     /** May be run twice: a second try does what the first one has left. */
     skipFailedItem: ({ itemId }: SkipSyncItemInput): Promise<SkipSyncItemResult> =>
       skipSyncItem(framework, itemId, { isTriedAgain: surroundings().info.attempt > 1 }),
-    listFailedSyncItems: (input: ListFailedItemsInput): Promise<FailedItem[]> => listFailedItems(framework, input),
+    listFailedSyncItems: async (input: ListFailedItemsInput): Promise<FailedItem[]> =>
+      fittingResult('list-failed-items', await listFailedItems(framework, input)),
     advanceSyncCursor: (input: AdvanceCursorInput): Promise<AdvanceCursorResult> => advanceCursor(framework, input),
   }
 }

@@ -22,7 +22,8 @@ export async function runCommandLine(load: LoadIntegrations): Promise<never> {
     if (interrupt.signal.aborted) process.exit(130)
     interrupt.abort()
   })
-  process.on('SIGTERM', () => interrupt.abort())
+  // SIGHUP: the terminal is gone.
+  for (const name of ['SIGTERM', 'SIGHUP'] as const) process.on(name, () => interrupt.abort())
 
   const stdout = ownStdout()
   const exitCode = await runProgram(process.argv.slice(2), {
@@ -58,7 +59,8 @@ function ownStdout(): OwnStdout {
   let isGone = false
   for (const stream of [process.stdout, process.stderr])
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
+      // A terminal that is gone answers EIO.
+      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
       isGone = stream === process.stdout || isGone
     })
   return {

@@ -169,7 +169,8 @@ export interface ItemOwner {
 export interface WedgedWorkflow {
   readonly id: string
   readonly runId: string
-  readonly type: ReplaceableWorkflow
+  /** A backfill is no replaceable one: a person ends it, and starts another one for the rest of its window. */
+  readonly type: ReplaceableWorkflow | 'backfillSync'
   /** How often its task has been tried. */
   readonly attempts: number
   /** Its task queue, if no worker polls it and the configuration does not name it. Null: its task fails again and again. */
@@ -207,8 +208,12 @@ export interface TemporalInspection {
   searchAttributes(): Promise<readonly SearchAttributeState[]>
   /** Registers what is missing; a refusal is part of the answer. @throws BackendUnreachable */
   applySearchAttributes(): Promise<AppliedSearchAttributes>
-  /** The task queues of this configuration, each with how it is polled. @throws BackendUnreachable */
-  pollers(): Promise<readonly PolledQueue[]>
+  /**
+   * The task queues of this configuration, each with how it is polled.
+   *
+   * @param now the moment that the last two minutes are counted back from. @throws BackendUnreachable
+   */
+  pollers(now: Date): Promise<readonly PolledQueue[]>
   /** Workflows that do not go on by themselves; rows say what is left to do. @throws BackendUnreachable */
   wedged(): Promise<readonly WedgedWorkflow[]>
   /** Whether the inbox of webhooks lives. @throws BackendUnreachable */

@@ -42,13 +42,22 @@ export type Echo = (typeof ECHOES)[number]
 export const ENDED_RUNS = ['success', 'partial', 'failed', 'cancelled'] as const
 export type EndedRun = (typeof ENDED_RUNS)[number]
 
-/** Types of workflows that recovery may end at any time, since rows say what is left to do: another one is started for them. */
+/**
+ * Types of workflows that recovery may end at any time, since rows say what is left to do: another one is started for them. The
+ * scheduled ones would hold up their Schedule, which starts none while one runs.
+ */
 export const REPLACEABLE_WORKFLOWS = [
   'webhookInbox',
   'eventOutbox',
   'incident',
   'webhookSubscription',
   'syncIntegration',
+  'dispatchSyncs',
+  'evaluateFailures',
+  'recoverWebhooks',
+  'reconcileWebhooks',
+  'refreshTokens',
+  'prune',
 ] as const
 export type ReplaceableWorkflow = (typeof REPLACEABLE_WORKFLOWS)[number]
 

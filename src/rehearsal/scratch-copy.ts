@@ -19,8 +19,11 @@ export interface Scratch {
   drop(): Promise<void>
 }
 
-/** @throws InvalidArgumentException for the configured database itself, and where it can't be copied; BackendUnreachable */
-export async function openScratch(framework: Framework, copyUrl: string): Promise<Scratch> {
+/**
+ * @param signal breaks the copying off, which may take minutes
+ * @throws InvalidArgumentException for the configured database itself, and where it can't be copied; BackendUnreachable
+ */
+export async function openScratch(framework: Framework, copyUrl: string, signal?: AbortSignal): Promise<Scratch> {
   const name = await refuseLive(framework, copyUrl)
   const own = Buffer.from(name)
     .subarray(0, MAX_NAME_BYTES - SUFFIX_BYTES)
@@ -28,10 +31,20 @@ export async function openScratch(framework: Framework, copyUrl: string): Promis
     .replace(/\ufffd+$/, '')
   const scratch = `${own}_rehearsal_${randomBytes(6).toString('hex')}`
   await asOwner(copyUrl, async ({ db }) => {
+    const [session] = await db.execute<{ pid: number }>(sql`select pg_backend_pid() as pid`)
+    // Postgres would finish a copy whose client is gone, and nothing would drop it.
+    const breakOff = (): void => {
+      const cancel = sql`select pg_cancel_backend(${session?.pid ?? 0}::integer)`
+      asOwner(copyUrl, async (aside) => void (await aside.db.execute(cancel))).catch(() => {})
+    }
+    signal?.throwIfAborted()
+    signal?.addEventListener('abort', breakOff, { once: true })
     try {
       await db.execute(sql`create database ${sql.identifier(scratch)} template ${sql.identifier(name)}`)
     } catch (cause) {
       throw refusal(cause) ?? cause
+    } finally {
+      signal?.removeEventListener('abort', breakOff)
     }
   })
   const drop = sql`drop database if exists ${sql.identifier(scratch)} with (force)`

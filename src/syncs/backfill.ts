@@ -21,11 +21,8 @@ import { runLogger } from './run-logger.ts'
 import type { RunStart } from './start.ts'
 import { nothingToDo } from './start.ts'
 import type { BackfillInput } from './sync-jobs.ts'
+import { windowProblem } from './sync-jobs.ts'
 import { isOfStream, lockSyncRow, namedStream } from './sync-rows.ts'
-
-const DAY_MS = 86_400_000
-/** Ten years, leap days included. A longer window is likely a typing error. */
-const MAX_DAYS = 3_660
 
 /**
  * Starts the one backfill that an integration can have at a time; one that lives already goes on with its own window.
@@ -48,17 +45,8 @@ export async function startBackfill(
 
 function checkedWindow(from: string, to: string): Pick<BackfillInput, 'from' | 'to'> {
   const [begin, end] = [momentOf('from', from), momentOf('to', to)]
-  const days = (end.getTime() - begin.getTime()) / DAY_MS
-  if (days <= 0)
-    throw new InvalidArgumentException(
-      'to',
-      `a time after ${begin.toISOString()}, the beginning, is allowed; ${end.toISOString()} was given`,
-    )
-  if (days > MAX_DAYS)
-    throw new InvalidArgumentException(
-      'to',
-      `at most ${MAX_DAYS} days after the beginning are allowed, ${Math.ceil(days)} were given`,
-    )
+  const problem = windowProblem(begin.getTime(), end.getTime())
+  if (problem !== null) throw new InvalidArgumentException('to', problem)
   return { from: begin.toISOString(), to: end.toISOString() }
 }
 
@@ -75,6 +63,8 @@ export interface Slice {
   /** ISO 8601. */
   readonly from: string
   readonly to: string
+  /** Where the whole window ends. Not given: by a workflow of an earlier release. */
+  readonly until?: string
 }
 
 /**
@@ -89,7 +79,7 @@ export async function openSlice(
   slice: Slice & { readonly startedAt: string },
 ): Promise<Extract<RunStart, { kind: 'open' | 'nothing to do' }>> {
   const { db, tables, providers } = framework
-  const { integrationId, runId, from, to } = slice
+  const { integrationId, runId, from, to, until } = slice
   await endDeadBackfills(framework, slice)
   return db.transaction(async (tx) => {
     // Two tries that overlap open one log.
@@ -113,7 +103,7 @@ export async function openSlice(
     if (existing !== null) return { kind: 'open', syncLogId: existing.id }
     const metadata: RunMetadata = {
       run_id: runId,
-      window: { from, to },
+      window: { from, to, ...(until === undefined ? {} : { until }) },
       incremental: false,
       cursor_before: cursorOf(row),
       enumerated: false,

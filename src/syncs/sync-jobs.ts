@@ -172,11 +172,32 @@ export interface BackfillInput {
   readonly to: string
 }
 
+const DAY_MS = 86_400_000
+/** Ten years, leap days included. A longer window is likely a typing error. */
+const MAX_DAYS = 3_660
+
+/**
+ * What is wrong with the end of a backfill's window; null: nothing.
+ *
+ * @param fromMs of its beginning, in milliseconds since the epoch
+ */
+export function windowProblem(fromMs: number, toMs: number): string | null {
+  const days = (toMs - fromMs) / DAY_MS
+  if (days <= 0) {
+    const [begin, end] = [new Date(fromMs).toISOString(), new Date(toMs).toISOString()]
+    return `a time after ${begin}, the beginning, is allowed; ${end} was given`
+  }
+  if (days <= MAX_DAYS) return null
+  return `at most ${MAX_DAYS} days after the beginning are allowed, ${Math.ceil(days)} were given`
+}
+
 export interface BackfillResult {
   readonly slices: number
   readonly listed: number
   readonly succeeded: number
   readonly failed: number
+  /** Why it ended before its window was through; not there: it did not. */
+  readonly reason?: string
 }
 
 /** How far a run is: the query `progress`. */

@@ -132,7 +132,7 @@ export function temporalInspection(
     },
     searchAttributes: () => ask((asked) => readSearchAttributes(asked)),
     applySearchAttributes: () => ask((asked) => applySearchAttributes(asked, where)),
-    async pollers() {
+    async pollers(now) {
       const queues: PolledQueue[] = []
       for (const taskQueue of taskQueuesOf(config)) {
         const kinds = []
@@ -147,7 +147,7 @@ export function temporalInspection(
               }),
             ),
           )
-        queues.push(polledQueue(taskQueue, kinds, Date.now()))
+        queues.push(polledQueue(taskQueue, kinds, now.getTime()))
       }
       return queues
     },
@@ -261,6 +261,8 @@ export function temporalCommands(
     askIncident: (integrationId) => askState(workflowId.incident(prefix, integrationId)),
     resume: (id) =>
       `temporal schedule toggle ${at} ${schedule(id)} --unpause --reason 'resumed after integrations doctor'`,
-    dispatchNow: () => `temporal schedule trigger ${at} ${schedule(scheduleId(prefix, 'dispatch-syncs'))}`,
+    // The Schedule's own policy starts none while one runs, which may be the one that does not go on.
+    dispatchNow: () =>
+      `temporal schedule trigger ${at} ${schedule(scheduleId(prefix, 'dispatch-syncs'))} --overlap-policy AllowAll`,
   }
 }

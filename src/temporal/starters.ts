@@ -299,6 +299,7 @@ export function temporalStarters(
     async replaceWedged(told) {
       const asked = client()
       for (const { id, runId, type, attempts, queue } of await answered(asked, () => lookForWedged(asked))) {
+        if (type === 'backfillSync') continue
         const reason =
           queue === null
             ? `its task failed ${attempts} times`

@@ -16,6 +16,7 @@ const MANY_TRIES = 5
 const MAX_LOOKED_AT = 200
 const PAGE_SIZE = 200
 const ASKED_AT_ONCE = 10
+const LOOKED_AT = [...REPLACEABLE_WORKFLOWS, 'backfillSync'] as const
 /** `temporal.api.enums.v1.TaskQueueType` */
 const WORKFLOW_TASKS = 1
 
@@ -29,7 +30,7 @@ const WORKFLOW_TASKS = 1
 export function wedgedLooks(config: Config, limit = MAX_LOOKED_AT): (client: Client) => Promise<WedgedWorkflow[]> {
   const prefix = config.cache_prefix
   const queues = taskQueuesOf(config)
-  const types = REPLACEABLE_WORKFLOWS.map((type) => `'${WORKFLOW[type]}'`).join(', ')
+  const types = LOOKED_AT.map((type) => `'${WORKFLOW[type]}'`).join(', ')
   const running = `ExecutionStatus = 'Running' AND WorkflowType IN (${types})`
   /** Null: the next look begins with the newest. */
   let before: Date | null = null
@@ -88,11 +89,11 @@ async function isUnpolled(client: Client, name: string): Promise<boolean> {
 
 type Seen = WedgedWorkflow & { readonly queue: string }
 
-/** Null: it is gone, or its type is not one that recovery may end. */
+/** Null: it is gone, or its type is not one of these. */
 async function lookAt(client: Client, id: string): Promise<Seen | null> {
   try {
     const { type: name, runId, taskQueue: queue, raw } = await client.workflow.getHandle(id).describe()
-    const type = REPLACEABLE_WORKFLOWS.find((one) => one === name)
+    const type = LOOKED_AT.find((one) => one === name)
     return type === undefined ? null : { id, runId, type, queue, attempts: raw.pendingWorkflowTask?.attempt ?? 0 }
   } catch (error) {
     if (error instanceof sdk().WorkflowNotFoundError) return null

@@ -11,6 +11,7 @@ import {
 import type { Activities } from '../activities/index.ts'
 import type { BackfillInput, BackfillResult } from '../syncs/sync-jobs.ts'
 import { step } from './activity-options.ts'
+import { lacksInput, refuseUnlessForSync, refuseUnlessWindow } from './given-input.ts'
 import type { BackfillProgress } from './messages.ts'
 import { backfillProgress, retryItem } from './messages.ts'
 import type { ItemRunState } from './sync-items.ts'
@@ -38,6 +39,12 @@ type SliceState =
   | { readonly kind: 'listing'; readonly run: OpenRun; readonly listing: ListingState }
   | { readonly kind: 'items'; readonly run: OpenRun; readonly items: ItemRunState }
 
+/** There is no integration any more that may be listed. */
+interface CutShort {
+  readonly kind: 'cut short'
+  readonly reason: string
+}
+
 /**
  * Lists a window of the past, slice after slice in ascending order, and processes its items.
  *
@@ -46,6 +53,8 @@ type SliceState =
  * one backfill per integration. Continue-as-new carries the slice.
  */
 export async function backfillSync(input: BackfillInput, carried?: BackfillState): Promise<BackfillResult> {
+  refuseUnlessForSync(input)
+  refuseUnlessWindow(input)
   const { integrationId, stream } = input
   const slices = slicesOf(input)
   let done = carried?.done ?? { slices: 0, listed: 0, succeeded: 0, failed: 0 }
@@ -68,15 +77,19 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   })
   const tell = (): void => showBackfill(integrationId, slice, progress())
   let tryNow = (_itemId: number): boolean => false
-  setHandler(retryItem, ({ itemId }) => void tryNow(itemId), {
-    description: 'Tries an item that waits for another attempt now. Input: {"itemId": 5}.',
-  })
+  setHandler(
+    retryItem,
+    (input) => {
+      if (!lacksInput(retryItem.name, input)) tryNow(input.itemId)
+    },
+    { description: 'Tries an item that waits for another attempt now. Input: {"itemId": 5}.' },
+  )
 
   const goOn = async (): Promise<never> => {
     if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The backfill was cancelled')
     return continueAsNew<typeof backfillSync>(input, { done, slice })
   }
-  const opened = async (): Promise<SliceState | null> => {
+  const opened = async (): Promise<SliceState | CutShort> => {
     const { firstExecutionRunId: runId, startTime } = workflowInfo()
     const window = {
       integrationId,
@@ -84,6 +97,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       runId,
       startedAt: startTime.toISOString(),
       ...current(),
+      until: slices.at(-1)?.to ?? input.to,
     }
     opening = CancellationScope.nonCancellable(() => steps.openBackfillSlice(window))
     const answer = await opening
@@ -99,7 +113,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       integration: integrationId,
       reason: answer.reason,
     })
-    return null
+    return { kind: 'cut short', reason: answer.reason }
   }
   const listed = async ({ run, listing }: Extract<SliceState, { kind: 'listing' }>): Promise<SliceState> => {
     const end = await listWhole(run, listing, { untilResumed: async () => {} })
@@ -146,8 +160,9 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   const wholeWindow = async (): Promise<BackfillResult> => {
     while (done.slices < slices.length) {
       if (slice === null && hasLongHistory()) await goOn()
-      slice ??= await opened()
-      if (slice === null) return done
+      const next: SliceState | CutShort = slice ?? (await opened())
+      if (next.kind === 'cut short') return { ...done, reason: next.reason }
+      slice = next
       tell()
       if (slice.kind === 'listing') slice = await listed(slice)
       if (slice.kind === 'items') await processed(slice)

@@ -3,6 +3,7 @@ import type { Activities } from '../activities/index.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/sync-jobs.ts'
 import { batch } from './activity-options.ts'
+import { refuseUnlessFor } from './given-input.ts'
 import type { ProcessSyncItemState } from './messages.ts'
 import { processSyncItemState, retryItem } from './messages.ts'
 import { readably } from './readable-failure.ts'
@@ -25,6 +26,7 @@ export async function processSyncItem(
   attemptsBefore = 0,
   deferralsBefore = 0,
 ): Promise<ProcessSyncItemResult> {
+  refuseUnlessFor('itemId', input)
   const { itemId, tries = 1, force } = input
   let uncounted = deferralsBefore
   let state: ProcessSyncItemState = { phase: 'running', attempts: attemptsBefore }

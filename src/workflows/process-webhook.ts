@@ -3,6 +3,7 @@ import type { Activities } from '../activities/index.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult } from '../webhooks/webhook-jobs.ts'
 import { single, step } from './activity-options.ts'
+import { refuseUnlessFor } from './given-input.ts'
 import type { ProcessWebhookState } from './messages.ts'
 import { processWebhookState } from './messages.ts'
 import { readably } from './readable-failure.ts'
@@ -18,6 +19,7 @@ const { processOneWebhook } = proxyActivities<Activities>(single)
  * state has changed since the start is left alone. A handler that fails is a result, not a failure of the workflow.
  */
 export async function processWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult> {
+  refuseUnlessFor('webhookId', input)
   let state: ProcessWebhookState = { phase: 'claiming', outcome: null }
   setHandler(processWebhookState, () => state, { description: 'Whether it is done, and what became of the webhook.' })
 

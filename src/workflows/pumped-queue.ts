@@ -17,6 +17,7 @@ import type { Activities } from '../activities/index.ts'
 import type { Pumped, PumpInput } from '../claims/pump-jobs.ts'
 import { pumpClaimOf } from '../claims/rules.ts'
 import { single } from './activity-options.ts'
+import { lacksInput } from './given-input.ts'
 import type { PumpedQueueInput, PumpedQueueState } from './messages.ts'
 import { arrived, pumpCalls, pumpedQueueState } from './messages.ts'
 import { moment, showing } from './temporal-ui.ts'
@@ -194,7 +195,9 @@ async function pumpedQueue(
   )
   setHandler(
     pumpCalls,
-    ({ claim, needs }) => {
+    (call) => {
+      if (lacksInput(pumpCalls.name, call)) return
+      const { claim, needs } = call
       const caller = pumps.get(claim)
       if (needs === 'successor' && caller !== undefined) caller.isLeaving = true
       hasArrived = true

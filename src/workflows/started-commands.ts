@@ -20,6 +20,7 @@ import type { DispatchResult } from '../syncs/sync-jobs.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult } from '../webhooks/webhook-jobs.ts'
 import { pass } from './activity-options.ts'
 import { dispatchSyncs } from './dispatch-syncs.ts'
+import { invalidArgument, kindOf, refuseUnlessFor } from './given-input.ts'
 import {
   advanceCursor,
   evaluateFailures,
@@ -71,7 +72,7 @@ interface SyncCommandInput {
 async function sync(input: SyncCommandInput): Promise<DispatchResult | unknown> {
   if (Object.keys(input).length === 0) return onceReachable(dispatchSyncs)()
   const { integrationId, ...options } = input
-  refuseUnlessCount('integrationId', integrationId)
+  refuseUnlessFor('integrationId', input)
   return runProgramCommand({ ...options, integration: integrationId })
 }
 
@@ -146,7 +147,7 @@ function answering<Input, Carried extends unknown[], Result>(
   return async (input, ...carried) => {
     const given: unknown = input ?? {}
     const problem = problemOf(given, names)
-    if (problem !== null) throw plainFailure({ message: problem, type: 'invalid_argument', nonRetryable: true })
+    if (problem !== null) throw invalidArgument(problem)
     return workflow(given as Input, ...carried)
   }
 }
@@ -167,21 +168,6 @@ function problemOf(given: unknown, names: readonly string[]): string | null {
   if (unknown.length === 0) return null
   const allowed = names.length === 0 ? 'This command takes no input' : `Allowed are ${names.join(', ')}`
   return `${allowed}; ${unknown.join(', ')} was given.`
-}
-
-/** For a field that no activity checks, with the message that an activity would give. */
-function refuseUnlessCount(name: string, given: unknown): void {
-  if (typeof given === 'number' && Number.isSafeInteger(given) && given >= 1) return
-  const what = given === undefined ? 'nothing' : typeof given === 'number' ? String(given) : kindOf(given)
-  throw plainFailure({
-    message: `"${name}": a whole number of at least 1 is allowed, ${what} was given.`,
-    type: 'invalid_argument',
-    nonRetryable: true,
-  })
-}
-
-function kindOf(given: unknown): string {
-  return Array.isArray(given) ? 'a list' : `a ${typeof given}`
 }
 
 const UNREACHABLE = 'backend_unreachable'

@@ -21,6 +21,7 @@ import type {
   SyncProgress,
 } from '../syncs/sync-jobs.ts'
 import { step } from './activity-options.ts'
+import { lacksInput } from './given-input.ts'
 import { WORKFLOW, workflowId } from './ids.ts'
 import { cancel, itemsChanged, pause, resume, retryItem, skipItem } from './messages.ts'
 import type { ItemRunState, WaitingItem } from './sync-items.ts'
@@ -122,6 +123,7 @@ export class RunControls {
 export function handleItemSignals(integrationId: number, controls: RunControls): void {
   const lookAgain = (): void => controls.lookAgain()
   const retryOrTryNow = async (input: ProcessSyncItemInput): Promise<void> => {
+    if (lacksInput(retryItem.name, input)) return
     if (!controls.tryNow(input.itemId))
       await CancellationScope.nonCancellable(() => retry(integrationId, input, lookAgain))
   }
@@ -129,7 +131,11 @@ export function handleItemSignals(integrationId: number, controls: RunControls):
     description:
       'Tries an item that waits for another attempt now, or a failed one again in a workflow of its own. Input: {"itemId": 5}, or {"itemId": 5, "tries": 3}; 1 try by default. With "force": true also one of which a later run has a newer copy.',
   })
-  setHandler(skipItem, (input) => CancellationScope.nonCancellable(() => skip(integrationId, input, lookAgain)), {
+  const skipOne = async (input: { itemId: number }): Promise<void> => {
+    if (lacksInput(skipItem.name, input)) return
+    await CancellationScope.nonCancellable(() => skip(integrationId, input, lookAgain))
+  }
+  setHandler(skipItem, skipOne, {
     description: 'Gives one failed item up for good. Input: {"itemId": 5}.',
   })
 }

@@ -21,6 +21,7 @@ import { delayAfter } from '../syncs/items/item-rules.ts'
 import type { ListingFailure, SyncBegan, SyncInput, SyncOutcome } from '../syncs/sync-jobs.ts'
 import { BATCH_ROWS, pendingOf } from '../syncs/sync-jobs.ts'
 import { opening, repeatable, step } from './activity-options.ts'
+import { refuseUnlessForSync } from './given-input.ts'
 import { began, syncProgress } from './messages.ts'
 import type { ControlState, ProgressState } from './sync-controls.ts'
 import { handleItemSignals, RunControls, RunProgress, showRun } from './sync-controls.ts'
@@ -62,6 +63,7 @@ type StageEnd =
  * timers; continue-as-new bounds its history.
  */
 export async function syncIntegration(input: SyncInput, carried?: RunState): Promise<SyncOutcome> {
+  refuseUnlessForSync(input)
   const { integrationId, stream, onlyIfDue, onlyIfAsked } = input
   const named = stream === undefined ? {} : { stream }
   const runId = workflowInfo().firstExecutionRunId

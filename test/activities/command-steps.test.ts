@@ -41,6 +41,19 @@ describe('a command', () => {
   })
 
   it.each([
+    [null, 'null'],
+    [[7], 'a list'],
+    ['seven', 'a string'],
+  ])('whose input is no object says what is allowed: %j', async (input, given) => {
+    const step = commandStep('listReconcilable', async () => expect.fail('it ran'))
+    await expect(runActivity(step, input)).rejects.toMatchObject({
+      type: 'invalid_argument',
+      nonRetryable: true,
+      message: `"input": one JSON object is allowed, ${given} was given.`,
+    })
+  })
+
+  it.each([
     ['what is none of ours', new RangeError('Invalid time value'), 'RangeError'],
     ['a lock that another one holds', LOCKED, 'lock_timeout'],
   ])('tries %s six times', async (_, error, type) => {

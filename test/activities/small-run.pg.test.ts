@@ -15,6 +15,7 @@ import { itemsOf, logOf, makeIntegration } from '../support/rows.ts'
 
 const QUEUE = 'integrations-default'
 const THINGS = 3
+const YEAR_SECONDS = 31_536_000
 /** docs/behaviour/sync-listing.md, "A small run". */
 const QUICK_MS = 5_000
 
@@ -29,6 +30,7 @@ let apart: TestIntegrations
 let integration: Integration
 let lists: (session: SyncSession) => Promise<void> | void
 let listens: () => Promise<void> | void
+let patient: TestIntegrations
 let runs = 0
 
 const dispatch = async (session: SyncSession, things = THINGS): Promise<void> => {
@@ -47,9 +49,11 @@ beforeAll(async () => {
   test = framework({})
   hasty = framework({ sync: { job_timeout: 1 } })
   apart = framework({ sync: { item_queue: 'items' } })
+  patient = framework({ sync: { job_timeout: YEAR_SECONDS, lock_ttl: YEAR_SECONDS } })
 })
 afterAll(async () => {
   await apart?.close()
+  await patient?.close()
   await hasty?.close()
   await test?.close()
   await database?.drop()
@@ -215,6 +219,11 @@ describe('the opening leaves to other steps', () => {
       isFinal: false,
       tookMs: 1_000,
     })
+  })
+
+  it('none where sync.job_timeout is longer than a timer can be: that would be over at once', async () => {
+    const { first } = await open({ by: patient })
+    expect(first?.listing).toMatchObject({ kind: 'listed', listed: THINGS })
   })
 
   describe('a run that takes more than five seconds, whose workflow is told where it is:', () => {

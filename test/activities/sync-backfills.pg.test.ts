@@ -67,6 +67,13 @@ describe('opening a slice of a backfill', () => {
     ])
   })
 
+  it('notes where the whole window ends: the doctor names what is left of it', async () => {
+    const until = '2031-02-01T00:00:00.000Z'
+    const asked = { integrationId: integration.id, runId: 'a-backfill', startedAt: new Date().toISOString() }
+    await test.activities.openBackfillSlice({ ...asked, ...DAY, until })
+    expect(await logsOf(test, integration.id, 'backfill')).toMatchObject([{ metadata: { window: { ...DAY, until } } }])
+  })
+
   it('is done once per run and window, however often it is tried', async () => {
     const first = await open()
     const second = await open(NEXT_DAY)

@@ -326,6 +326,18 @@ it('a cancelled retry puts its item back to wait when no listener has seen it', 
   expect(heard).not.toHaveBeenCalled()
 })
 
+it('a list of failed items that a history does not take is refused at once, and says how to ask for less', async () => {
+  for (let n = 0; n < 3; n += 1) await failed({ error: 'x'.repeat(400_000) })
+  const list = (limit: number) =>
+    runActivity(test.activities.listFailedSyncItems, { integrationId: integration.id, limit })
+  await expect(list(3)).rejects.toMatchObject({
+    type: 'result_too_large',
+    nonRetryable: true,
+    message: expect.stringContaining('Ask for less, by "limit"'),
+  })
+  expect(await list(2)).toHaveLength(2)
+})
+
 function failed(values = {}): Promise<SyncItemRow> {
   return makeItem(test, run, { status: 'failed', attempts: 3, error: 'of an attempt before', ...values })
 }

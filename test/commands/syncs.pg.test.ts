@@ -1038,6 +1038,27 @@ describe('failed items', () => {
     expect(ran.err).toContain(`Until then:\nSync item ${items[0]?.id}: success, in attempt 4.\n`)
   })
 
+  it('that were done before Ctrl-C are told, and the one under way is written down', async () => {
+    const items = [await failed(), await failed(), await failed()]
+    const interrupt = new AbortController()
+    const { workflows } = test.framework
+    const { runProcessSyncItem } = workflows
+    const job = vi
+      .fn(runProcessSyncItem)
+      .mockImplementationOnce(runProcessSyncItem)
+      .mockImplementationOnce(() => {
+        interrupt.abort()
+        return new Promise(() => {})
+      })
+    Object.assign(workflows, { runProcessSyncItem: job })
+    const ran = await run(['retry-sync-item', ...items.map((item) => item.id)], { signal: interrupt.signal })
+    Object.assign(workflows, { runProcessSyncItem })
+    expect(ran.exitCode).toBe(130)
+    expect(ran.err).toContain(`Until then:\nSync item ${items[0]?.id}: success, in attempt 4.\n`)
+    expect(await notes()).toEqual(items.slice(0, 2).map((item) => note('retry', `sync-item:${item.id}`)))
+    expect(job).toHaveBeenCalledTimes(2)
+  })
+
   it('after Ctrl-C are not begun', async () => {
     const items = [await failed(), await failed()]
     const interrupt = new AbortController()
@@ -1045,9 +1066,10 @@ describe('failed items', () => {
     const ran = await run(['retry-sync-item', ...items.map((item) => item.id)], { signal: interrupt.signal })
     expect(ran.exitCode).toBe(130)
     // The one under way goes on, and is written down; by the time that another command has done its own, so would the next.
-    await vi.waitFor(async () => expect(await notes()).toEqual([note('retry', `sync-item:${items[0]?.id}`)]), SOON)
+    expect(await notes()).toEqual([note('retry', `sync-item:${items[0]?.id}`)])
     expect((await run(['retry-sync-item', (await failed()).id])).exitCode).toBe(0)
-    expect(await itemOf(test, items[0]?.id ?? 0)).toMatchObject({ status: 'success' })
+    const first = () => itemOf(test, items[0]?.id ?? 0)
+    await vi.waitFor(async () => expect(await first()).toMatchObject({ status: 'success' }), SOON)
     expect(await itemOf(test, items[1]?.id ?? 0)).toMatchObject({ status: 'failed', attempts: 3 })
   })
 })

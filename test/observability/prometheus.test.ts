@@ -125,10 +125,19 @@ describe('the text of /metrics', () => {
       const samples = await samplesOf(prometheusMetrics({ byIntegration: by }))
       const series = samples.filter(({ name }) => name === 'integrations_workflows_replaced_total')
       expect(series.map(({ labels, value }) => ({ ...labels, value }))).toEqual(
-        ['webhookInbox', 'eventOutbox', 'incident', 'webhookSubscription', 'syncIntegration'].map((workflow) => ({
-          workflow,
-          value: 0,
-        })),
+        [
+          'webhookInbox',
+          'eventOutbox',
+          'incident',
+          'webhookSubscription',
+          'syncIntegration',
+          'dispatchSyncs',
+          'evaluateFailures',
+          'recoverWebhooks',
+          'reconcileWebhooks',
+          'refreshTokens',
+          'prune',
+        ].map((workflow) => ({ workflow, value: 0 })),
       )
     },
   )

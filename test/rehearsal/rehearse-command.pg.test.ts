@@ -2,8 +2,10 @@
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { playHost } from '../../src/bin/play-host.ts'
+import type { RunOptions } from '../commands/cli/run.ts'
 import { runCommand } from '../commands/cli/run.ts'
 import type { TestDatabase } from '../support/database.ts'
+import { SOON } from '../support/soon.ts'
 import type { DeskWorld } from './desk-world.ts'
 import { deskWorld } from './desk-world.ts'
 
@@ -30,12 +32,12 @@ beforeAll(async () => {
 afterAll(() => world.close())
 
 /** @param host the module that is played */
-async function rehearse(host: string, words: readonly string[]) {
+async function rehearse(host: string, words: readonly string[], options: Pick<RunOptions, 'playHost' | 'signal'> = {}) {
   vi.stubEnv('INTEGRATIONS_CONFIG', config(host))
   vi.stubEnv('INTEGRATIONS_ENCRYPTION_KEYS', world.keys)
   vi.stubEnv('DESK_URL', world.desk.url)
   vi.stubEnv('LIVE_URL', world.liveUrl)
-  return runCommand(world.live.integrations, ['rehearse', '--since', '1h', ...words], { playHost })
+  return runCommand(world.live.integrations, ['rehearse', '--since', '1h', ...words], { playHost, ...options })
 }
 
 /** Those that were made of the copy. */
@@ -101,6 +103,44 @@ describe('integrations rehearse', () => {
     await guest.end()
     expect(ran.out).toContain('end its other sessions')
     expect(ran.exitCode).toBe(1)
+  })
+
+  it('ends with 130 at Ctrl-C while it plays, and leaves no database behind', async () => {
+    const ctrlC = new AbortController()
+    const ran = await rehearse('desk-config', ['--database', copy.url, '--json'], {
+      signal: ctrlC.signal,
+      playHost: (playing) =>
+        playHost({
+          ...playing,
+          onProgress: () => ctrlC.abort(),
+        }),
+    })
+    expect(ran.json()).toMatchObject({ error: { code: 'interrupted' } })
+    expect(ran.exitCode).toBe(130)
+    expect(await databases()).toEqual([])
+  })
+
+  it('breaks the copying off at Ctrl-C', async () => {
+    const postgres = (await import('postgres')).default
+    const name = new URL(copy.url).pathname.slice(1)
+    const copying = () => world.live.sql`
+      select 1 from pg_stat_activity
+      where state = 'active' and pid <> pg_backend_pid() and query like ${`create database "${name}\\_rehearsal%`}`
+    // A comment that is not committed yet: the copying waits for it.
+    const holder = postgres(world.liveUrl, { max: 1, fetch_types: false })
+    try {
+      await holder.unsafe(`begin; comment on database "${name}" is 'held'`)
+      const ctrlC = new AbortController()
+      const rehearsing = rehearse('desk-config', ['--database', copy.url, '--json'], { signal: ctrlC.signal })
+      await expect.poll(copying, SOON).toHaveLength(1)
+      ctrlC.abort()
+      expect((await rehearsing).exitCode).toBe(130)
+      expect(await copying()).toEqual([])
+      await holder.unsafe('rollback')
+    } finally {
+      await holder.end()
+    }
+    expect(await databases()).toEqual([])
   })
 
   it('ends with 2 where the copy is not reached', async () => {

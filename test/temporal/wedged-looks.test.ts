@@ -78,6 +78,31 @@ describe('looks at wedged workflows', () => {
     expect(await wedgedLooks(CONFIG)(client)).toMatchObject([{ id: keeper(2), attempts: 1, queue: `${PREFIX}-old` }])
   })
 
+  it.each([WORKFLOW.dispatchSyncs, WORKFLOW.recoverWebhooks, WORKFLOW.prune, WORKFLOW.backfillSync])(
+    'find %s, for which no other one starts',
+    async (type) => {
+      const id = `${PREFIX}:${type}-2031-06-01T12:00:00Z`
+      const asked: string[] = []
+      const workflow = {
+        async *list({ query }: { query: string }) {
+          asked.push(query)
+          yield { workflowId: id, startTime: new Date(NEWEST_AT) }
+        },
+        getHandle: (of: string) => ({
+          describe: async () => ({
+            type: of === id ? type : WORKFLOW.webhookInbox,
+            runId: `run of ${of}`,
+            taskQueue: `${PREFIX}-default`,
+            raw: { pendingWorkflowTask: { attempt: of === id ? 6 : 1 } },
+          }),
+        }),
+      }
+      const client = { workflow } as unknown as Client
+      expect(await wedgedLooks(CONFIG)(client)).toMatchObject([{ id, type, attempts: 6, queue: null }])
+      expect(asked).toEqual([expect.stringContaining(`'${type}'`)])
+    },
+  )
+
   it('take a page again that could not be looked at', async () => {
     const { client } = temporalOf(250, [3])
     const look = wedgedLooks(CONFIG)

@@ -136,21 +136,32 @@ it.concurrent('a workflow on a task queue that the configuration no longer names
     return temporalStarters(() => own, configOf(queue), logger, prometheusMetrics({ byIntegration: false }))
   }
   const outbox = workflowId.eventOutbox(prefix)
+  const dispatch = `${workflowId.dispatchSyncs(prefix)}-of-its-schedule`
+  const backfill = workflowId.backfillSync(prefix, { integrationId: INTEGRATION })
   const queueOf = async () => (await client.workflow.getHandle(outbox).describe()).taskQueue
   const before = startersOf('before')
   const after = startersOf('after')
   try {
     before.wakeOutbox()
     await vi.waitFor(queueOf, UNTIL_WEDGED)
+    const old = { taskQueue: taskQueue(prefix, 'before'), args: [] }
+    await client.workflow.start(WORKFLOW.dispatchSyncs, { workflowId: dispatch, ...old })
+    await client.workflow.start(WORKFLOW.backfillSync, { workflowId: backfill, ...old })
+    const look = wedgedLooks(configOf('after'))
+    await vi.waitFor(async () => expect(await look(client)).toHaveLength(3), UNTIL_WEDGED)
     await before.replaceWedged(() => expect.unreachable('its own configuration names the queue'))
     const replaced: ReplacedWorkflow[] = []
     await after.replaceWedged((one) => replaced.push(one))
     const queue = taskQueue(prefix, 'before')
-    expect(replaced).toEqual([{ workflow: outbox, attempts: expect.any(Number), queue }])
     const reason = expect.stringContaining(queue)
-    expect(errors).toMatchObject([{ event: 'workflow.replaced', workflow: outbox, reason }])
+    // A backfill has no other one in its place: a person ends it.
+    const ended = [dispatch, outbox]
+    expect(replaced).toEqual(ended.map((workflow) => ({ workflow, attempts: expect.any(Number), queue })))
+    expect(errors).toMatchObject(ended.map((workflow) => ({ event: 'workflow.replaced', workflow, reason })))
+    expect((await client.workflow.getHandle(backfill).describe()).status.name).toBe('RUNNING')
     await vi.waitFor(async () => expect(await queueOf()).toBe(taskQueue(prefix, 'after')), UNTIL_WEDGED)
     await client.workflow.getHandle(outbox).terminate()
+    await client.workflow.getHandle(backfill).terminate()
   } finally {
     await before.close()
     await after.close()

@@ -7,7 +7,8 @@ import type { OneItem, OneItemResult } from '../../src/activities/item-activitie
 import type { FindOrphansResult } from '../../src/mappings/mapping-jobs.ts'
 import type { BackfillInput, BackfillResult, ProcessSyncItemResult } from '../../src/syncs/sync-jobs.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
-import { backfillProgress, processSyncItemState } from '../../src/workflows/messages.ts'
+import { backfillProgress, processSyncItemState, retryItem } from '../../src/workflows/messages.ts'
+import { occasion } from '../support/integrations.ts'
 import { ScriptedSync } from './scripted-sync.ts'
 import type { Scene, Stage } from './stage.ts'
 import { countEvents, handleOf, openStage } from './stage.ts'
@@ -20,6 +21,30 @@ afterAll(() => stage.close())
 
 const start = <Result>({ client, taskQueue, workflowId }: Scene, workflow: string, ...args: unknown[]) =>
   client.start<(...input: unknown[]) => Promise<Result>>(workflow, { workflowId, taskQueue, args })
+
+const failureOf = async (handle: { result(): Promise<unknown> }) =>
+  ((await handle.result().catch((thrown: unknown) => thrown)) as WorkflowFailedError).cause
+
+describe('a workflow that a person starts with a wrong input', () => {
+  it.each([
+    [WORKFLOW.syncIntegration, [], '"integrationId": a whole number of at least 1 is allowed, nothing was given.'],
+    [WORKFLOW.syncIntegration, [{ id: 1 }], '"integrationId": a whole number of at least 1 is allowed, nothing was'],
+    [WORKFLOW.syncIntegration, [{ integrationId: 'one' }], 'at least 1 is allowed, a string was given.'],
+    [WORKFLOW.syncIntegration, [{ integrationId: 7, stream: 3 }], '"stream": the name of a stream is allowed, a number'],
+    [WORKFLOW.backfillSync, [], '"integrationId"'],
+    [WORKFLOW.processSyncItem, [], '"itemId"'],
+    [WORKFLOW.processSyncItem, [{ itemId: 0 }], '"itemId": a whole number of at least 1 is allowed, 0 was given.'],
+    [WORKFLOW.processWebhook, [null], '"webhookId"'],
+  ])('%s %j fails at once, and says what is allowed', async (name, input, message) => {
+    await stage.play({}, async (scene) => {
+      expect(await failureOf(await start(scene, name, ...input))).toMatchObject({
+        type: 'invalid_argument',
+        nonRetryable: true,
+        message: expect.stringContaining(message),
+      })
+    })
+  })
+})
 
 describe('the retry of one item', () => {
   const ended: OneItemResult = {
@@ -269,13 +294,49 @@ describe('a backfill', () => {
     expect(script.calls.slice(-3)).toEqual(['open', 'list 102', 'fail: the token was refused'])
   })
 
-  it('ends when the integration was switched off meanwhile', async () => {
+  it.each([
+    ['its end before its beginning', { to: '2026-02-28T00:00:00Z' }, '"to": a time after 2026-03-01T00:00:00.000Z, the'],
+    ['of more than 3,660 days', { to: '2126-03-01T00:00:00Z' }, '"to": at most 3660 days after the beginning'],
+    ['an end that there is not', { to: '2026-13-01T00:00:00Z' }, '"to": a moment in ISO 8601 with its offset is'],
+    ['a day that there is not', { to: '2026-06-31T00:00:00Z' }, '"2026-06-31T00:00:00Z" was given.'],
+    ['a beginning without its offset', { from: '2026-03-01T00:00:00' }, '"from": a moment in ISO 8601 with its offset'],
+    ['no end', { to: undefined }, '"to": a moment in ISO 8601 with its offset is allowed, such as'],
+  ])('is refused with a window that has %s', async (_, wrong, message) => {
+    await stage.play({}, async (played) => {
+      const window = { from: '2026-03-01T00:00:00Z', to: '2026-03-04T00:00:00Z', ...(wrong as object) }
+      expect(await failureOf(await backfill(played, window))).toMatchObject({
+        type: 'invalid_argument',
+        message: expect.stringContaining(message),
+      })
+    })
+  })
+
+  it('ends when the integration was switched off meanwhile, and says so', async () => {
     const script = scripted(1, () => ({
       openBackfillSlice: async () => ({ kind: 'nothing to do', reason: 'the integration is switched off' }),
     }))
     await stage.play(script.activities, async (played) => {
       const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-04T00:00:00Z' })
-      expect(await handle.result()).toEqual({ slices: 0, listed: 0, succeeded: 0, failed: 0 })
+      const none = { slices: 0, listed: 0, succeeded: 0, failed: 0 }
+      expect(await handle.result()).toEqual({ ...none, reason: 'the integration is switched off' })
+    })
+  })
+
+  it('goes on where `retryItem` came without an input', async () => {
+    const signalled = occasion()
+    const script = scripted(1, () => ({
+      async listSyncItems() {
+        await signalled.happened
+        return { kind: 'listed', listed: 0, duplicatesDropped: 0 }
+      },
+      finaliseSyncRun: async () => new ScriptedSync(0).finaliseSyncRun(),
+    }))
+    await stage.play(script.activities, async (played) => {
+      const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-02T00:00:00Z' })
+      await handle.signal(retryItem.name)
+      signalled.happen()
+      expect(await handle.result()).toMatchObject({ slices: 1 })
+      expect(await countEvents(handle, 'workflowTaskFailedEventAttributes')).toBe(0)
     })
   })
 

@@ -471,6 +471,30 @@ describe('signals about one item', () => {
     expect(skipped.sort()).toEqual([5, 6])
   })
 
+  it('do nothing without an input, as the Temporal UI sends them where its field stays empty', async () => {
+    const listed = occasion()
+    const sync = new ScriptedSync(1)
+    const replaced: Partial<Activities> = {
+      async listSyncItems() {
+        await listed.happened
+        return sync.listSyncItems()
+      },
+    }
+    await withRun(
+      sync,
+      async (run) => {
+        for (const signal of [retryItem.name, skipItem.name]) {
+          await run.signal(signal)
+          await run.signal(signal, null)
+        }
+        listed.happen()
+        expect(await run.result()).toMatchObject({ kind: 'finalised' })
+        expect(await countEvents(run, 'workflowTaskFailedEventAttributes')).toBe(0)
+      },
+      replaced,
+    )
+  })
+
   it('are carried out to the end although the run is over', async () => {
     const skipped = occasion()
     const mayEnd = occasion()

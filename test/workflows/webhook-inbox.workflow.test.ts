@@ -175,6 +175,21 @@ describe('more pumps than one', () => {
   })
 })
 
+describe('the signal of a pump', () => {
+  it('does nothing where a person sends it without an input', async () => {
+    const held = new HeldPumps()
+    await stage.play(held.pumps, async (scene) => {
+      const inbox = await wakeInbox(scene)
+      await held.untilRunning(1)
+      await handleOf(scene).signal(pumpCalls.name)
+      await handleOf(scene).signal(pumpCalls.name, null)
+      held.release()
+      expect(await inbox.result()).toMatchObject({ ended: 1 })
+      expect(await countEvents(inbox, 'workflowTaskFailedEventAttributes')).toBe(0)
+    })
+  })
+})
+
 describe('a pump that a stopping worker has declined', () => {
   it('is opened again at once, beside the others, and is not counted', async () => {
     const held = occasion()

@@ -160,7 +160,7 @@ export function jsonLine(document: unknown): string {
 const STOPPING_MS = 5_000
 
 /** The work, or {@link Interrupted} as soon as (and `graceMs` after) the signal says so. Late results are dropped. */
-async function untilAborted<T>(signal: AbortSignal, work: Promise<T>, graceMs = 0): Promise<T> {
+export async function untilAborted<T>(signal: AbortSignal, work: Promise<T>, graceMs = 0): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   let abort = (): void => {}
   const aborted = new Promise<never>((_, reject) => {

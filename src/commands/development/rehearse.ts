@@ -1,5 +1,6 @@
 import { differences, withoutColumns } from '../../rehearsal/difference-rules.ts'
 import type { Difference, Piece, Recording } from '../../rehearsal/rehearsal-jobs.ts'
+import { Interrupted } from '../cli/failure.ts'
 import { table } from '../cli/table.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command } from '../command.ts'
@@ -70,17 +71,28 @@ export const rehearse = command({
   hasFailed: ({ now: { pieces }, found }) => found.length > 0 || (pieces.length > 0 && pieces.every(isUnrehearsed)),
 })
 
-async function played(
+interface Asked {
+  readonly database: string
+  readonly config: string | undefined
+  readonly input: Parameters<Integrations['play']>[0]
+  readonly name: string
+}
+
+async function played(context: CommandContext, asked: Asked): Promise<Recording> {
+  try {
+    return await playedInScratch(context, asked)
+  } catch (error) {
+    // Its process, or its copy, was ended on purpose.
+    throw context.signal.aborted ? new Interrupted() : error
+  }
+}
+
+async function playedInScratch(
   { integrations, playHost, signal, progress }: CommandContext,
-  {
-    database,
-    config,
-    input,
-    name,
-  }: { database: string; config: string | undefined; input: Parameters<Integrations['play']>[0]; name: string },
+  { database, config, input, name }: Asked,
 ): Promise<Recording> {
   if (playHost === undefined) throw new Refused('usage', 'A rehearsal is played on the command line only.')
-  const scratch = await integrations.admin.rehearsal.open(database)
+  const scratch = await integrations.admin.rehearsal.open(database, signal)
   try {
     return await playHost({
       config,

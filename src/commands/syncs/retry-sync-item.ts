@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { byWorker } from '../cli/by-worker.ts'
+import { untilAborted } from '../cli/create-frame.ts'
 import { Interrupted } from '../cli/failure.ts'
 import type { CommandContext } from '../command.ts'
 import { command, route } from '../command.ts'
@@ -35,6 +36,7 @@ export const retrySyncItem = command({
   places: ['id'],
   needsWorker: true,
   workflow: 'own',
+  stopsItself: true,
   fields: {
     id: optional(many(id('of the items, as `list-failed-items` has them'))),
     run: optional(id('all failed and all waiting items of this run, the oldest first')),
@@ -110,10 +112,16 @@ async function retryOne(
   const { syncItems } = context.integrations.admin
   try {
     const { integrationId } = await syncItems.get(id)
-    const { outcome, status, attempts, error } = await byWorker(context, syncItems.retry(id, retry))
+    const note = () => context.note(integrationId, 'retry', `sync-item:${id}`)
+    const waiting = untilAborted(context.signal, byWorker(context, syncItems.retry(id, retry)))
+    const { outcome, status, attempts, error } = await waiting.catch(async (thrown: unknown) => {
+      // The worker goes on with it.
+      if (thrown instanceof Interrupted) await note()
+      throw thrown
+    })
     if (outcome === 'not failed' || outcome === 'outdated')
       return notRetried(id, status, `It is ${status ?? 'gone'} by now.`)
-    await context.note(integrationId, 'retry', `sync-item:${id}`)
+    await note()
     return { item_id: id, outcome, status, attempts, error }
   } catch (error) {
     if (isIntegrationsError(error, 'sync_item_not_found')) return notRetried(id, null, error.message)

@@ -58,7 +58,6 @@ export async function notedCounts<Result>(
       for (const { integrationId: id } of changed) counts.set(id, (counts.get(id) ?? 0) + 1)
     })
   } finally {
-    // Postgres is away: hundreds of lines would each wait for it, and the reason is told only after them.
     // At once: where Postgres is away, each waits for it, and the reason is told only after them.
     await Promise.all([...counts].map(([id, count]) => note(id, `${action} ${webhooks(count)}`)))
   }

@@ -182,8 +182,12 @@ const temporalWedged: Check = {
   async look({ temporal }) {
     const wedged = await temporal.wedged()
     return capped(
-      wedged.map(({ id, attempts, queue }) => {
-        const recovery = 'it does not go on. Recovery, which looks each five minutes, replaces it'
+      wedged.map(({ id, type, attempts, queue }) => {
+        // A recovery that does not go on holds up its own Schedule.
+        const isReplaced = type !== 'backfillSync' && type !== 'recoverWebhooks'
+        const recovery = isReplaced
+          ? 'it does not go on. Recovery, which looks each five minutes, replaces it'
+          : 'it does not go on until a person ends it'
         return fault(
           queue === null
             ? `The task of the workflow ${id} has been tried ${attempts} times and fails: ${recovery}; its last event says why.`

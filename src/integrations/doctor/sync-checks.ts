@@ -6,6 +6,7 @@ import type { Tables } from '../../db/schema/tables.ts'
 import { quotedName } from '../../db/sql-functions.ts'
 import type { Framework } from '../../framework/context.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
+import type { RunMetadata } from '../../observability/log-queries.ts'
 import { syncSource } from '../../providers/streams.ts'
 import type { Overdue } from '../../syncs/due.ts'
 import { declaredStreams, dueRule, overdueIntegrations, overdueStreams } from '../../syncs/due.ts'
@@ -59,6 +60,34 @@ const syncStuck: Check = {
           )
         }),
       'Every run that says processing lives.',
+    )
+  },
+}
+
+/** A run does not take up what a backfill has left, and the next backfill comes only if a person starts one. */
+const backfillsStuck: Check = {
+  name: 'sync.backfills',
+  needs: ['database.migrations', 'temporal.reachable'],
+  async look({ db, tables, workflows }) {
+    const dead: Awaited<ReturnType<typeof openRuns>> = []
+    for (const slice of await openRuns(db, tables, 'backfill'))
+      if (!(await workflows.isBackfillRunning(slice))) dead.push(slice)
+    const ids = dead.map(({ logId }) => logId)
+    // A backfill that ended meanwhile has closed its log.
+    const stuck = await stillOpen(db, tables, ids)
+    return capped(
+      dead.flatMap(({ integrationId, stream, isActive, logId, startedAt }) => {
+        const window = stuck.get(logId)?.window as { from: string; to: string; until?: string } | undefined
+        if (window === undefined) return []
+        const { from, to, until = to } = window
+        const of = { integrationId, stream }
+        return warning(
+          `The backfill of ${syncWords(of)} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone: what it still had to list is left, from ${from} to ${until}, and the items of this slice stay as they are. Another backfill ends the slice${isActive ? '' : ', once the integration is switched on'}.`,
+          isActive ? `${syncNow(of)} --from ${from} --to ${until}` : `integrations enable ${integrationId}`,
+          { ...of, since: startedAt },
+        )
+      }),
+      'Every backfill that says processing lives.',
     )
   },
 }
@@ -181,7 +210,7 @@ const syncFailedItems: Check = {
   },
 }
 
-export const syncChecks = [syncStuck, syncOverdue, syncPaused, syncStale, syncFailedItems]
+export const syncChecks = [syncStuck, backfillsStuck, syncOverdue, syncPaused, syncStale, syncFailedItems]
 
 /** Ends a run as one that is given up: items that had not started go. One statement, guarded on the status. */
 function closeRun({ tables }: Framework, logId: number): string {
@@ -199,12 +228,16 @@ function skipNameless({ tables }: Framework, { integrationId, stream }: SyncOf):
 }
 
 /** Older run logs that say `processing`. Only the last ones of each integration: their index leads to those. */
-async function openRuns(db: Database, { logs, integrations, streams }: Tables) {
+async function openRuns(
+  db: Database,
+  { logs, integrations, streams }: Tables,
+  operation: 'sync' | 'backfill' = 'sync',
+) {
   const runsOf = (stream: SQL) => {
     const lately = db
       .select()
       .from(logs)
-      .where(and(sql`${logs.integrationId} = ${integrations.id}`, eq(logs.operation, 'sync'), stream))
+      .where(and(sql`${logs.integrationId} = ${integrations.id}`, eq(logs.operation, operation), stream))
       .orderBy(sql`${logs.id} desc`)
       .limit(RUNS_DEPTH)
       .as('lately')
@@ -244,14 +277,14 @@ async function openRuns(db: Database, { logs, integrations, streams }: Tables) {
     .slice(0, MAX_LOOKED_AT)
 }
 
-/** The run logs of these that still say `processing`. */
-async function stillOpen(db: Database, { logs }: Tables, ids: readonly number[]): Promise<Set<number>> {
-  if (ids.length === 0) return new Set()
+/** The metadata of those of these logs that still say `processing`. */
+async function stillOpen(db: Database, { logs }: Tables, ids: readonly number[]): Promise<Map<number, RunMetadata>> {
+  if (ids.length === 0) return new Map()
   const rows = await db
-    .select({ id: logs.id })
+    .select({ id: logs.id, metadata: logs.metadata })
     .from(logs)
     .where(and(inArray(logs.id, [...ids]), eq(logs.status, 'processing')))
-  return new Set(rows.map((row) => row.id))
+  return new Map(rows.map(({ id, metadata }) => [id, metadata as RunMetadata]))
 }
 
 /** Active integrations, or streams of them, that are marked as stale, the longest first. */

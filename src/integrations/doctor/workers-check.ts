@@ -3,6 +3,7 @@ import type { LastPoll, PolledQueue } from '../../framework/context.ts'
 import { shellWord } from '../../framework/shell-word.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { counted, fault, moment, ok, warning, workerCommand } from './doctor-check.ts'
+import type { DoctorProbes, Finding } from './run-doctor.ts'
 
 /** A worker with a free slot takes a task within milliseconds, and polls again at once. A sticky one comes back after ten seconds. */
 const BACKLOG_SECONDS = 15
@@ -10,13 +11,14 @@ const BACKLOG_SECONDS = 15
 export const temporalWorkers: Check = {
   name: 'temporal.workers',
   needs: ['temporal.reachable'],
-  async look({ temporal }, { local }) {
-    const isKeptUp = local !== null
-    const queues = await temporal.pollers()
+  async look({ temporal }, probes, earlier = []) {
+    const isKeptUp = probes.local !== null
+    const now = await sharedNow(probes, earlier)
+    const queues = await temporal.pollers(now)
     const idle = queues.filter(({ workers }) => workers === 0)
     const found = [
       ...(idle.length > 0 ? [unpolled(idle, isKeptUp)] : []),
-      ...queues.flatMap((queue) => untaken(queue, isKeptUp)),
+      ...queues.flatMap((queue) => untaken(queue, isKeptUp, now)),
     ]
     if (found.length > 0) return found
     return ok(
@@ -28,6 +30,22 @@ export const temporalWorkers: Check = {
         .join(', '),
     )
   },
+}
+
+/**
+ * The polls' moments are of Temporal's clock. That of Postgres is more likely to agree with it than that of a machine whose own is
+ * wrong, which `clock.skew` names. Without Postgres it is this machine's.
+ */
+async function sharedNow({ askAside }: DoctorProbes, earlier: readonly Finding[]): Promise<Date> {
+  if (earlier.find(({ check }) => check === 'database.reachable')?.status !== 'ok') return new Date()
+  try {
+    const [row] = await askAside(
+      (sql) => sql<{ ms: number }[]>`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`,
+    )
+    return new Date(row?.ms ?? Date.now())
+  } catch {
+    return new Date()
+  }
 }
 
 function unpolled(queues: readonly PolledQueue[], isKeptUp: boolean): Observation {
@@ -48,10 +66,10 @@ function unpolled(queues: readonly PolledQueue[], isKeptUp: boolean): Observatio
 }
 
 /** A poller is named for as long as it polled lately, though its process stands still: then tasks wait that no poll takes. */
-function untaken({ taskQueue, workers, backlog }: PolledQueue, isKeptUp: boolean): Observation[] {
+function untaken({ taskQueue, workers, backlog }: PolledQueue, isKeptUp: boolean, now: Date): Observation[] {
   if (workers === 0 || backlog === null || backlog.seconds < BACKLOG_SECONDS) return []
   const { tasks, seconds, lastPoll } = backlog
-  const isPolled = lastPoll !== null && Date.now() - lastPoll.at.getTime() < BACKLOG_SECONDS * 1_000
+  const isPolled = lastPoll !== null && now.getTime() - lastPoll.at.getTime() < BACKLOG_SECONDS * 1_000
   // A worker that polls works its backlog off.
   if (isPolled) return []
   const told = `${counted(tasks, 'task')} of ${taskQueue} ${tasks === 1 ? 'waits' : 'wait'}, the oldest for ${seconds} s, though ${counted(workers, 'worker')} polled it within two minutes`

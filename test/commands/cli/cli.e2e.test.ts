@@ -220,6 +220,24 @@ describe('a pipe', () => {
   })
 })
 
+describe('a terminal', () => {
+  it('that has gone does not fail the command: each write to it answers EIO', async () => {
+    // As Node tells of it, once the command listens.
+    const gone = `
+      const { on } = process.stderr
+      process.stderr.on = function (name, listener) {
+        if (name === 'error')
+          setImmediate(() => this.emit('error', Object.assign(new Error('write EIO'), { code: 'EIO' })))
+        return on.call(this, name, listener)
+      }`
+    const { code, out } = await ended(
+      cli(['config', '--json'], { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(gone)}` }),
+    )
+    expect(document(out)).toBeInstanceOf(Array)
+    expect(code).toBe(0)
+  })
+})
+
 /** Beside each other: they wait for what does not come. */
 describe.concurrent('a command that waits', () => {
   it('sync --integration, which needs Temporal: 2', async () => {

@@ -69,6 +69,8 @@ let temporal: {
   outbox: boolean
   followed: Set<number>
   unreachable: Error | null
+  /** What the polls were compared with. */
+  askedAt?: Date
 }
 let probes: DoctorProbes
 
@@ -129,15 +131,18 @@ function scriptedTemporal(): TemporalInspection {
     applySchedules: async () => temporal.schedules,
     searchAttributes: async () => [],
     applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
-    pollers: async () => [
-      {
-        taskQueue: 'integrations-default',
-        workers: temporal.workers,
-        lastPoll: null,
-        backlog: null,
-        ...temporal.queue,
-      },
-    ],
+    async pollers(now) {
+      temporal.askedAt = now
+      return [
+        {
+          taskQueue: 'integrations-default',
+          workers: temporal.workers,
+          lastPoll: null,
+          backlog: null,
+          ...temporal.queue,
+        },
+      ]
+    },
     wedged: async () => temporal.wedged,
     isInboxRunning: async () => temporal.inbox,
     isOutboxRunning: async () => temporal.outbox,
@@ -162,7 +167,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(37)
+  expect(findings.length).toBe(38)
 })
 
 describe('models of the host', () => {
@@ -316,6 +321,18 @@ describe('workers', () => {
         since: last.at,
       },
     ])
+  })
+
+  it('are looked at by Postgres’ clock: that of this machine may be ahead of Temporal’s', async () => {
+    const behind = 180_000
+    // As Postgres answers whose clock agrees with Temporal's.
+    const answered = (rows: unknown): unknown =>
+      Array.isArray(rows) && rows[0]?.ms !== undefined ? [{ ms: rows[0].ms - behind }] : rows
+    probes = { ...probes, askAside: async (question) => answered(await askAside(test.sql, question)) as never }
+    temporal.queue = { lastPoll: lastPoll(181), backlog: { tasks: 900, seconds: 300, lastPoll: lastPoll(181) } }
+    const found = await runDoctor(test.framework, probes)
+    expect(found.find(({ check }) => check === 'temporal.workers')).toMatchObject({ status: 'ok' })
+    expect(Date.now() - (temporal.askedAt?.getTime() ?? 0)).toBeGreaterThanOrEqual(behind)
   })
 
   it('that work a backlog off are well', async () => {
@@ -531,6 +548,27 @@ describe('runs', () => {
     )
   })
 
+  it('of backfills whose workflow is gone are named, with what is left of the window', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    await setIntegration(test, id, { nextSyncAt: new Date(Date.now() + HOUR_MS) })
+    const slice = { from: '2031-01-02T00:00:00.000Z', to: '2031-01-03T00:00:00.000Z' }
+    const window = { ...slice, until: '2031-02-01T00:00:00.000Z' }
+    const { id: log } = await makeRun(test, id, { window }, { operation: 'backfill', createdAt: ago(HOUR_MS) })
+    test.starts.runningBackfills.add(id)
+    expect(await wrong()).toEqual([])
+    test.starts.runningBackfills.delete(id)
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'sync.backfills',
+        status: 'warning',
+        message: expect.stringContaining(`log ${log},`),
+        remedy: `integrations sync --integration ${id} --from ${window.from} --to ${window.until}`,
+      },
+    ])
+    await setIntegration(test, id, { isActive: false })
+    expect(await wrong()).toMatchObject([{ check: 'sync.backfills', remedy: `integrations enable ${id}` }])
+  })
+
   it('whose workflow is gone are closed by hand where the integration is switched off: no run goes on with them', async () => {
     const { id } = await makeIntegration(test, 'things')
     await makeRun(test, id, {}, { createdAt: ago(HOUR_MS) })
@@ -546,7 +584,7 @@ describe('runs', () => {
     expect(await wrong()).toEqual([])
     await setIntegration(test, id, { nextSyncAt: ago(310_000) })
     expect(await wrong()).toMatchObject([
-      { check: 'sync.overdue', remedy: expect.stringContaining('schedule trigger') },
+      { check: 'sync.overdue', remedy: expect.stringMatching(/schedule trigger .* --overlap-policy AllowAll$/) },
     ])
     test.starts.running.add(id)
     expect(await wrong()).toEqual([])
@@ -639,6 +677,8 @@ describe('runs', () => {
         remedy: expect.stringContaining('temporal workflow terminate'),
       },
     ])
+    temporal.wedged = [{ ...inbox, id: 'integrations:backfill:7', type: 'backfillSync', queue: null }]
+    expect(await wrong()).toMatchObject([{ message: expect.stringContaining('until a person ends it') }])
     temporal.wedged = [{ ...inbox, attempts: 1, queue: 'integrations-old' }]
     expect(await wrong()).toMatchObject([
       {

@@ -87,6 +87,10 @@ const MENDINGS: Readonly<Record<string, Mending>> = {
     acts: syncIfItMends,
     at: (id) => `sync-runs?integration=${id}&status=processing`,
   },
+  'sync.backfills': {
+    title: 'Backfills whose workflow is gone',
+    at: (id) => `sync-runs?integration=${id}&status=processing`,
+  },
   'sync.failed_items': {
     title: 'Failed items that hold a cursor',
     acts: syncIfItMends,
