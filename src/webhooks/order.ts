@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto'
 import type { SQL } from 'drizzle-orm'
 import { and, eq, ne, sql } from 'drizzle-orm'
-import type { Transaction } from '../db/client.ts'
+import type { Database, Transaction } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
@@ -18,7 +18,7 @@ import type { Framework } from '../framework/context.ts'
 /** Column `ordering_key` is varchar(255). */
 const MAX_KEY_LENGTH = 255
 /** Keys of one statement of a repair. */
-const REPAIR_KEYS = 500
+const LOOKED_KEYS = 500
 
 export interface OrderedKey {
   readonly integrationId: number
@@ -117,23 +117,63 @@ export async function turnBefore(
 export async function mendOrder(framework: Framework): Promise<void> {
   const { db, tables, config } = framework
   const { webhooks } = tables
-  await db.execute(sql`
-    update ${webhooks} w set key_turn = null
-    where w.key_turn and (w.status = 'processed' or w.status = 'failed' and (
-      w.attempts >= ${config.webhook.max_attempts}::int or w.dismissed_at is not null
-      or w.payload = '' and w.headers = '{}'::jsonb))`)
-  for (let after: { integration_id: string; key: string } | null = { integration_id: '0', key: '' }; after !== null; ) {
-    const { integration_id: id, key } = after
-    const left: { integration_id: string; key: string }[] = await db.execute(sql`
-      select distinct w.integration_id, w.ordering_key as key from ${webhooks} w
-      where w.key_turn is false and (w.integration_id, w.ordering_key) > (${id}::bigint, ${key}::text) and not exists (
-        select 1 from ${webhooks} h where h.integration_id = w.integration_id and h.ordering_key = w.ordering_key and h.key_turn
-      )
-      order by 1, 2 limit ${REPAIR_KEYS}`)
+  await byIndexes(db, (tx) =>
+    tx.execute(sql`
+      update ${webhooks} w set key_turn = null
+      where w.key_turn and (w.status = 'processed' or w.status = 'failed' and (
+        w.attempts >= ${config.webhook.max_attempts}::int or w.dismissed_at is not null
+        or w.payload = '' and w.headers = '{}'::jsonb))`),
+  )
+  for (let after: WaitingKey | null = { integration_id: '0', key: '' }; after !== null; ) {
+    const looked = await nextWaitingKeys(db, tables, after)
     await passTurnsBehind(
       framework,
-      left.map((each) => ({ integrationId: Number(each.integration_id), orderingKey: each.key })),
+      looked
+        .filter(({ has_turn }) => !has_turn)
+        .map(({ integration_id, key }) => ({ integrationId: Number(integration_id), orderingKey: key })),
     )
-    after = left.length < REPAIR_KEYS ? null : (left.at(-1) ?? null)
+    after = looked.length < LOOKED_KEYS ? null : (looked.at(-1) ?? null)
   }
+}
+
+interface WaitingKey {
+  readonly integration_id: string
+  readonly key: string
+}
+
+/** The next keys with rows that wait, and whether a row of theirs has the turn: from key to key, however many rows wait. */
+async function nextWaitingKeys(
+  db: Database,
+  { webhooks }: Tables,
+  after: WaitingKey,
+): Promise<(WaitingKey & { readonly has_turn: boolean })[]> {
+  const firstBehind = (integrationId: SQL, key: SQL) => sql`
+    select w.integration_id, w.ordering_key from ${webhooks} w
+    where w.key_turn is false and (w.integration_id, w.ordering_key) > (${integrationId}, ${key})
+    order by w.integration_id, w.ordering_key limit 1`
+  return byIndexes(db, (tx) =>
+    tx.execute<{ integration_id: string; key: string; has_turn: boolean }>(sql`
+      with recursive keys as (
+        (${firstBehind(sql`${after.integration_id}::bigint`, sql`${after.key}::text`)})
+        union all
+        select next.integration_id, next.ordering_key
+        from keys cross join lateral (${firstBehind(sql`keys.integration_id`, sql`keys.ordering_key`)}) next
+      )
+      select looked.integration_id, looked.ordering_key as key, (
+        select h.id from ${webhooks} h
+        where h.integration_id = looked.integration_id and h.ordering_key = looked.ordering_key and h.key_turn limit 1
+      ) is not null as has_turn
+      from (select * from keys limit ${LOOKED_KEYS}) looked
+      order by looked.integration_id, looked.ordering_key`),
+  )
+}
+
+/** With statistics from before a burst, Postgres would read all webhooks, or sort all that wait. */
+async function byIndexes<T>(db: Database, ask: (tx: Transaction) => Promise<T>): Promise<T> {
+  return db.transaction(async (tx) => {
+    await tx.execute(sql`
+      select set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
+        set_config('enable_incremental_sort', 'off', true)`)
+    return ask(tx)
+  })
 }

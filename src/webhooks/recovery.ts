@@ -96,7 +96,7 @@ export async function recoverWebhooks(framework: Framework, signal: AbortSignal)
     { status: 'failed', maxAttempts: max_attempts, backoffSeconds: retry_backoff },
   ]
   const replaced = await replaceWedged(framework)
-  await mendOrder(framework)
+  await mendOrderIfItCan(framework)
   try {
     for (const due of passes) {
       const count = (rows: number): void => {
@@ -125,6 +125,18 @@ async function replaceWedged({ workflows, logger }: Framework): Promise<Replaced
     )
   }
   return replaced
+}
+
+/** It mends rarities: where it fails, rows are taken up all the same. */
+async function mendOrderIfItCan(framework: Framework): Promise<void> {
+  try {
+    await mendOrder(framework)
+  } catch (error) {
+    framework.logger.warn(
+      { event: 'webhook.order_not_mended', error: errorLine(error, 300) },
+      'webhooks that wait for a turn which no webhook has could not be looked for',
+    )
+  }
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Webhooks of one ordering key, one after the other. */
 import { sql } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/postgres-js'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import type { Json } from '../../src/framework/json.ts'
@@ -7,7 +8,7 @@ import type { Integration } from '../../src/providers/integration.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
 import { eraseIntegration } from '../../src/retention/erasure.ts'
 import { dismissWebhook, dismissWebhooks } from '../../src/webhooks/dismissal.ts'
-import { lockKeys } from '../../src/webhooks/order.ts'
+import { lockKeys, mendOrder } from '../../src/webhooks/order.ts'
 import { claimWebhook } from '../../src/webhooks/queries.ts'
 import { recoverWebhooks } from '../../src/webhooks/recovery.ts'
 import { replayWebhooks, startReplay } from '../../src/webhooks/replay.ts'
@@ -247,6 +248,26 @@ describe('webhooks of one key', () => {
     await recover()
     await work()
     expect(handled).toEqual(['a1', 'a2'])
+  })
+
+  it('are looked at by recovery from key to key, however many wait behind one', async () => {
+    await test.sql`
+      insert into integration_webhooks (integration_id, delivery_id, payload, headers, ordering_key, key_turn)
+      select ${to.id}, n, '{}', '{}', case when n <= 20000 then 'a' else 'b' || n % 20 end, n = 1
+      from generate_series(1, 20040) n`
+    await test.sql`analyze integration_webhooks`
+    const asked: { text: string; parameters: unknown[] }[] = []
+    const logQuery = (text: string, parameters: unknown[]): void => void asked.push({ text, parameters })
+    await mendOrder({ ...test.framework, db: drizzle(test.sql, { logger: { logQuery } }) })
+    expect((await rows()).filter(({ key_turn }) => key_turn === true)).toHaveLength(21)
+    const query = asked.find(({ text }) => text.includes('recursive'))
+    const [plan] = await test.sql.unsafe(
+      `explain (analyze, buffers, format json) ${query?.text}`,
+      query?.parameters as never[],
+    )
+    const top = plan?.['QUERY PLAN'][0].Plan
+    expect(top['Actual Rows']).toBe(21)
+    expect(top['Shared Hit Blocks'] + top['Shared Read Blocks']).toBeLessThan(300)
   })
 
   it('replayed take their places again, by their ids', async () => {

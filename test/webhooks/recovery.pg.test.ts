@@ -340,6 +340,16 @@ describe('recovery', () => {
     expect(test.lines.map(({ fields }) => fields.event)).toContain('workflow.not_checked')
   })
 
+  it('takes up rows also where the look at the order of webhooks fails, and says so', async () => {
+    await waiting(1_000)
+    const transaction = vi.spyOn(test.framework.db, 'transaction').mockRejectedValueOnce(new Error('too late'))
+    onTestFinished(() => transaction.mockRestore())
+    expect(await recover()).toEqual({ ...NOTHING, pending: 1 })
+    expect(test.lines.map(({ fields }) => fields)).toContainEqual(
+      expect.objectContaining({ event: 'webhook.order_not_mended', error: 'Error: too late' }),
+    )
+  })
+
   it('stops between pages when the worker stops', async () => {
     await waiting(1_000)
     await expect(recoverWebhooks(test.framework, AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop')
