@@ -17,6 +17,8 @@ import type { Framework } from '../framework/context.ts'
 
 /** Column `ordering_key` is varchar(255). */
 const MAX_KEY_LENGTH = 255
+/** Superseded webhooks that a call settles at most (drizzle/functions/pass_turns.sql). */
+export const SUPERSEDED_ROWS = 1_000
 /** Keys of one statement of a repair. */
 const LOOKED_KEYS = 500
 
@@ -52,9 +54,21 @@ export async function lockKeys(tx: Transaction, tables: Tables, keys: readonly O
 export const lockingKeys = (tables: Tables, keys: readonly OrderedKey[]): SQL =>
   sql`${functionNamed(tables, 'lock_keys')}(${listed(keys)}::jsonb)`
 
-/** The call that passes their turns on, for a statement: how many rows have got one. The keys are locked. */
+/** The call that passes their turns on, for a statement: see {@link passedTurns}. The keys are locked. */
 export const passingTurns = (tables: Tables, keys: readonly OrderedKey[]): SQL =>
   sql`${functionNamed(tables, 'pass_turns')}(${listed(keys)}::jsonb)`
+
+/** What became of a call. */
+interface PassedTurns {
+  /** Rows that have got a turn. */
+  readonly passed: number
+  /** A key has more superseded webhooks than a call settles, and no turn yet: {@link passTurnsBehind} goes on. */
+  readonly isMore: boolean
+}
+
+/** @param given by the function */
+export const passedTurns = (given: number): PassedTurns =>
+  given < 0 ? { passed: -1 - given, isMore: true } : { passed: given, isMore: false }
 
 const listed = (keys: readonly OrderedKey[]): string =>
   jsonText(keys.map(({ integrationId, key }) => [integrationId, key]))
@@ -63,25 +77,30 @@ const listed = (keys: readonly OrderedKey[]): string =>
  * For each key without a row that has the turn: gives it to the next row.
  *
  * @param keys locked
- * @returns how many rows have got it
  */
-export async function passTurns(tx: Transaction, tables: Tables, keys: readonly OrderedKey[]): Promise<number> {
-  const [row] = await tx.execute<{ passed: number }>(sql`select ${passingTurns(tables, keys)} as passed`)
-  return row?.passed ?? 0
+export async function passTurns(tx: Transaction, tables: Tables, keys: readonly OrderedKey[]): Promise<PassedTurns> {
+  const [row] = await tx.execute<{ given: number }>(sql`select ${passingTurns(tables, keys)} as given`)
+  return passedTurns(row?.given ?? 0)
 }
 
-/** The same for the keys of these rows, in a transaction of its own. The inbox is woken where a row has got its turn. */
+/**
+ * The same for the keys of these rows, to the end, each call in a transaction of its own: others get the locks between.
+ * The inbox is woken where a row has got its turn.
+ */
 export async function passTurnsBehind(framework: Framework, rows: readonly OrderedRow[]): Promise<void> {
   const keys = keysOfRows(rows)
   if (keys.length === 0) return
   const { db, tables, workflows } = framework
-  const passed = await despiteDeadlocks(() =>
-    db.transaction(async (tx) => {
-      await lockKeys(tx, tables, keys)
-      return passTurns(tx, tables, keys)
-    }),
-  )
-  if (passed > 0) workflows.wakeInbox()
+  for (let isOver = false; !isOver; ) {
+    const { passed, isMore } = await despiteDeadlocks(() =>
+      db.transaction(async (tx) => {
+        await lockKeys(tx, tables, keys)
+        return passTurns(tx, tables, keys)
+      }),
+    )
+    if (passed > 0) workflows.wakeInbox()
+    isOver = !isMore
+  }
 }
 
 type OrderedRow = Pick<WebhookRow, 'integrationId' | 'orderingKey'>

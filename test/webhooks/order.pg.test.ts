@@ -386,6 +386,35 @@ describe('webhooks that coalesce', () => {
     expect(logs.map(({ status }) => status).filter(Boolean)).toEqual(Array(4).fill('coalesced'))
   })
 
+  it('are settled a thousand in a transaction where more have waited, before the newest runs', async () => {
+    await deliver(...newest('a', 1, 1), ...newest('b', 1, 1))
+    // Each but the first waits.
+    await test.sql`
+      insert into integration_webhooks (integration_id, delivery_id, event_type, payload, headers, part_of, part,
+        ordering_key, key_turn, coalesces)
+      select w.integration_id, 'copy-' || w.ordering_key || n, w.event_type,
+        json_build_object('key', w.ordering_key, 'n', n, 'coalesce', true)::text, w.headers, w.part_of, w.part,
+        w.ordering_key, false, true
+      from integration_webhooks w, generate_series(2, case w.ordering_key when 'a' then 2500 else 3 end) n
+      where w.integration_id = ${to.id} order by n`
+    await work()
+    expect(ofKey('a')).toEqual(['a1', 'a2500'])
+    expect(ofKey('b')).toEqual(['b1', 'b3'])
+    const chunks = await test.sql`
+      select count(*)::int as rows from integration_webhooks
+      where integration_id = ${to.id} and attempts = 0 and ordering_key = 'a' group by xmin::text order by 1 desc`
+    expect(chunks.reduce((sum, { rows }) => sum + rows, 0)).toBe(2_498)
+    expect(chunks[0]?.rows).toBeLessThanOrEqual(1_000)
+    expect(new Set(await statuses())).toEqual(new Set(['processed']))
+  })
+
+  it('have a turn once they are stored, also where a delivery brings more than a call settles', async () => {
+    await deliver(...newest('a', 1, 1_200), ...newest('b', 1, 1_200))
+    expect((await rows()).filter(({ key_turn }) => key_turn === true)).toHaveLength(2)
+    await work()
+    expect(handled.toSorted()).toEqual(['a1200', 'b1200'])
+  })
+
   it('do not pass one of their key that does not', async () => {
     await deliver(...newest('a', 1, 3), ...many('a', 4, 4), ...newest('a', 5, 7))
     await work()
