@@ -234,6 +234,18 @@ describe('what is kept no longer', () => {
     ])
   })
 
+  it('is pointed to by none of many, which are told so a chunk at a time', async () => {
+    const small = deployment({ pruning: { chunk_size: 3 } })
+    const [first, parent] = await insert('logs', log(daysAgo(401)), log(daysAgo(400)))
+    const parts = await insert('logs', ...Array.from({ length: 10 }, () => log(daysAgo(80), { parentId: parent })))
+    expect(await prune(small)).toEqual({ ...NOTHING, logs: 2 })
+    expect(await left('logs')).toEqual(parts)
+    expect(first).toBeDefined()
+    const cleared = await test.sql`
+      select count(*)::int as rows from integration_logs where parent_id is null group by xmin::text order by 1 desc`
+    expect(cleared.map(({ rows }) => rows)).toEqual([3, 3, 3, 1])
+  })
+
   it('is never a mapping', async () => {
     const { db, tables } = test.framework
     await db.insert(tables.mappings).values({
@@ -352,7 +364,9 @@ describe('logs that stay however old they are', () => {
     expect(await prune()).toEqual(NOTHING)
     expect(await left('logs')).toEqual([run.id, set])
     await test.sql`update integration_sync_items set status = 'skipped', completed_at = ${daysAgo(0)} where id = ${failed.id}`
-    expect(await prune()).toEqual({ ...NOTHING, logs: 2 })
+    // The run has an item, and does not end any more.
+    expect(await prune()).toEqual({ ...NOTHING, logs: 1 })
+    expect(await left('logs')).toEqual([run.id])
   })
 
   it("hold the mark of an integration's last reconciliation", async () => {
@@ -369,11 +383,14 @@ describe('logs that stay however old they are', () => {
     expect(await left('logs')).toEqual([newest])
   })
 
-  it('lose their items, not the other way round', async () => {
+  it('are of a run that has items, however they ended: it goes in the night after the last of them', async () => {
     const run = await makeRun(test, integration.id, {}, old)
     const item = await makeItem(test, run, { status: 'success', completedAt: daysAgo(10) })
+    expect(await prune()).toEqual(NOTHING)
+    expect((await itemOf(test, item.id)).syncLogId).toBe(run.id)
+    await test.sql`update integration_sync_items set completed_at = ${daysAgo(40)} where id = ${item.id}`
+    expect(await prune()).toEqual({ ...NOTHING, sync_items: 1 })
     expect(await prune()).toEqual({ ...NOTHING, logs: 1 })
-    expect((await itemOf(test, item.id)).syncLogId).toBeNull()
   })
 })
 
