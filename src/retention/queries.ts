@@ -128,6 +128,7 @@ export async function pruneChunk(
   step: DeletingStep,
   input: ChunkInput,
 ): Promise<Pruned> {
+  if (step === 'webhooks') return pruneWebhooks(tx, tables, input)
   const { table, key, at } = prunable(tables, step)
   const found = await tx.execute<{ id: string; at: string }>(sql`
     select t.${key}::text as id, t.${at}::text as at from ${table} t
@@ -141,6 +142,33 @@ export async function pruneChunk(
     return { rows: 0, next: { at: first.at, id: String(BigInt(first.id) - 1n) } }
   const rows = await deleteRows(tx, tables, step, ids)
   return { rows, next: found.length < input.limit ? null : { id: last.id, at: last.at } }
+}
+
+/**
+ * Looks at the next `limit` webhooks of an integration, also at those that stay. Millions may wait while its health has
+ * disabled it: a look for as many to delete would read all of them in a statement.
+ */
+async function pruneWebhooks(tx: Transaction, tables: Tables, input: ChunkInput): Promise<Pruned> {
+  const { before, integrationId, after, limit } = input
+  const { webhooks } = tables
+  const own = integrationId === undefined ? EVERY : sql`t.integration_id = ${integrationId}`
+  const [looked] = await tx.execute<{ rows: number; due: string[]; id: string; at: string }>(sql`
+    with looked as materialized (
+      select t.id, t.created_at from ${webhooks} t
+      where ${own} and t.created_at < ${before}::timestamptz and ${isBehind(tables, 'webhooks', after)}
+      order by t.created_at, t.id limit ${limit}
+    ), due as (
+      select t.id from ${webhooks} t
+      where t.id = any(array(select id from looked)) and t.processed_at < ${before}::timestamptz
+        and ${prunable(tables, 'webhooks').where}
+      for update of t skip locked
+    )
+    select (select count(*)::int from looked) as rows, (select coalesce(json_agg(id::text), '[]') from due) as due,
+      id::text as id, created_at::text as at
+    from looked order by looked.created_at desc, looked.id desc limit 1`)
+  if (looked === undefined) return { rows: 0, next: null }
+  const rows = looked.due.length === 0 ? 0 : await deleteRows(tx, tables, 'webhooks', looked.due)
+  return { rows, next: looked.rows < limit ? null : { id: looked.id, at: looked.at } }
 }
 
 /**
@@ -382,7 +410,7 @@ async function countResolved(db: Database, tables: Tables, before: string): Prom
   return numberOf(db, statement)
 }
 
-/** The next integrations that have webhooks to delete, by ascending id. */
+/** The next integrations that have webhooks of before, whether they are to be deleted or wait, by ascending id. */
 export async function integrationsToPrune(
   db: Database,
   tables: Tables,
@@ -392,7 +420,7 @@ export async function integrationsToPrune(
     select i.id from ${tables.integrations} i
     where i.id > ${afterId} and (
       select t.id from ${tables.webhooks} t
-      where t.integration_id = i.id and ${isDue(tables, 'webhooks', { before })} limit 1) is not null
+      where t.integration_id = i.id and t.created_at < ${before}::timestamptz limit 1) is not null
     order by i.id limit ${limit}`)
   return rows.map(({ id }) => Number(id))
 }

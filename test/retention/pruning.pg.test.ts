@@ -7,7 +7,7 @@ import type { Tables } from '../../src/db/schema/tables.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { countPrunableRows, prunedRows, pruneRows } from '../../src/retention/pruning.ts'
 import type { Position, Pruned } from '../../src/retention/queries.ts'
-import { blankChunk } from '../../src/retention/queries.ts'
+import { blankChunk, pruneChunk } from '../../src/retention/queries.ts'
 import type { PruneCounts, PruningStep } from '../../src/retention/rules.ts'
 import { PRUNING_STEPS } from '../../src/retention/rules.ts'
 import { isCursorHeld, stuckItems } from '../../src/syncs/end-queries.ts'
@@ -287,6 +287,25 @@ describe('webhooks', () => {
     expect(await countPrunableRows(pruning.framework)).toEqual({ ...NOTHING, webhooks: 3 })
     expect(await prune(pruning)).toEqual({ ...NOTHING, webhooks: 3 })
     expect(await left('webhooks')).toEqual(kept.map(({ id }) => id))
+  })
+})
+
+describe('a chunk of webhooks', () => {
+  it('is looked at, whether they go or wait: as many to delete may be behind millions', async () => {
+    const old = { createdAt: daysAgo(50), processedAt: daysAgo(40) }
+    for (let n = 0; n < 7; n += 1) await makeWebhook(test, integration.id, { createdAt: daysAgo(60, n) })
+    for (let n = 0; n < 4; n += 1) await makeWebhook(test, integration.id, { status: 'processed', ...old })
+    const { db, tables } = test.framework
+    const input = { before: daysAgo(30).toISOString(), limit: 3, integrationId: integration.id }
+    const rows: number[] = []
+    let after: Position | null = null
+    do {
+      const chunk: Pruned = await db.transaction((tx) => pruneChunk(tx, tables, 'webhooks', { ...input, after }))
+      rows.push(chunk.rows)
+      after = chunk.next
+    } while (after !== null)
+    expect(rows).toEqual([0, 0, 2, 2])
+    expect(await left('webhooks')).toHaveLength(7)
   })
 })
 
