@@ -198,9 +198,12 @@ BEGIN
 	IF own_held > 0 THEN
 		held := held || jsonb_build_object(asked_by, jsonb_build_array(own_held, now_ms));
 	END IF;
-	-- A budget that nobody asks for any more goes with the expired entries of the cache.
+	-- A budget that nobody asks for any more goes with the expired entries of the cache. Its end is in an index: it moves once a day, so
+	-- that the other updates write no index (HOT).
 	UPDATE "__schema__"."__prefix___cache" SET updated_at = clock_timestamp(),
-		expires_at = clock_timestamp() + interval '30 days' + make_interval(secs => length_ms / 1000.0),
+		expires_at = CASE
+			WHEN expires_at > clock_timestamp() + interval '30 days' + make_interval(secs => length_ms / 1000.0) THEN expires_at
+			ELSE clock_timestamp() + interval '31 days' + make_interval(secs => length_ms / 1000.0) END,
 		value = jsonb_build_object('at', now_ms, 'limit', own_limit, 'seconds', length_ms / 1000, 'ends', to_jsonb(ends), 'counts', to_jsonb(counts),
 			'held', held, 'lines', lines, 'served', to_jsonb(served), 'share', share, 'pacedUs', paced_us, 'quietUntil', quiet_until,
 			'override', override)

@@ -28,14 +28,30 @@ export interface HandledRef {
   readonly handledAt: Date
 }
 
-/** The oldest first, in the order in which they were handled. */
+/** `updated_at` may be rounded to another millisecond than the moment that was written with it. */
+const ROUNDING_MS = 1_000
+
+/** The oldest first, in the order in which they were handled. Each statement asks as an index has the rows. */
 export async function handledSince(
   { db, tables: { webhooks, syncItems } }: Framework,
   { since, limit, integrationId }: RehearsalInput,
 ): Promise<{ readonly refs: HandledRef[]; readonly more: boolean }> {
   const ofOne = (column: AnyColumn): SQL | undefined =>
     integrationId === undefined ? undefined : eq(column, integrationId)
-  const [deliveries, items] = await Promise.all([
+  const itemsOf = (status: 'success' | 'failed') =>
+    db
+      .select({ id: syncItems.id, handledAt: syncItems.completedAt })
+      .from(syncItems)
+      .where(
+        and(
+          eq(syncItems.status, status),
+          gte(syncItems.completedAt, new Date(since)),
+          ofOne(syncItems.integrationId),
+        ),
+      )
+      .orderBy(asc(syncItems.completedAt), asc(syncItems.id))
+      .limit(limit + 1)
+  const [deliveries, succeeded, failed] = await Promise.all([
     db
       .select({ id: webhooks.id, handledAt: webhooks.processedAt })
       .from(webhooks)
@@ -43,27 +59,19 @@ export async function handledSince(
         and(
           inArray(webhooks.status, ['processed', 'failed']),
           gte(webhooks.processedAt, new Date(since)),
+          gte(webhooks.updatedAt, new Date(Date.parse(since) - ROUNDING_MS)),
           ofOne(webhooks.integrationId),
         ),
       )
       .orderBy(asc(webhooks.processedAt), asc(webhooks.id))
       .limit(limit + 1),
-    db
-      .select({ id: syncItems.id, handledAt: syncItems.completedAt })
-      .from(syncItems)
-      .where(
-        and(
-          inArray(syncItems.status, ['success', 'failed']),
-          gte(syncItems.completedAt, new Date(since)),
-          ofOne(syncItems.integrationId),
-        ),
-      )
-      .orderBy(asc(syncItems.completedAt), asc(syncItems.id))
-      .limit(limit + 1),
+    itemsOf('success'),
+    itemsOf('failed'),
   ])
-  const refs = [...deliveries.map((row) => refOf('webhook', row)), ...items.map((row) => refOf('item', row))].toSorted(
-    (a, b) => a.handledAt.getTime() - b.handledAt.getTime() || a.id - b.id,
-  )
+  const refs = [
+    ...deliveries.map((row) => refOf('webhook', row)),
+    ...[...succeeded, ...failed].map((row) => refOf('item', row)),
+  ].toSorted((a, b) => a.handledAt.getTime() - b.handledAt.getTime() || a.id - b.id)
   return { refs: refs.slice(0, limit), more: refs.length > limit }
 }
 

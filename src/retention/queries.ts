@@ -88,20 +88,19 @@ function hasNoLivingRun({ logs }: Tables, item: SQL): SQL {
 }
 
 /**
- * Not of a run that lives, or that has items to be looked after. Not a cursor set by hand, as long as a run stays that began
- * before it and may end after it: that run must not move the cursor. Not the mark up to which an integration's deliveries are
- * known, where no later one is.
+ * Not of a run that lives, or that has items: to clear a large run's references would reach the time limit of a statement.
+ * Not a cursor set by hand, as long as a run began before it and may end after it: that run must not move the cursor. Not
+ * the mark up to which an integration's deliveries are known, where no later one is.
  */
 function logMayGo({ logs, syncItems }: Tables): SQL {
-  const unfinished = (log: SQL) => sql`(
-    ${log}.operation in ('sync', 'backfill') and ${log}.status = 'processing' or (
-      select i.id from ${syncItems} i
-      where i.sync_log_id = ${log}.id and i.status in ('pending', 'processing', 'failed') limit 1
-    ) is not null)`
-  return sql`not ${unfinished(sql`t`)}
+  const hasItems = (log: SQL, which = EVERY) =>
+    sql`(select i.id from ${syncItems} i where i.sync_log_id = ${log}.id and ${which} limit 1) is not null`
+  const isUndone = sql`i.status in ('pending', 'processing', 'failed')`
+  return sql`(t.operation not in ('sync', 'backfill') or t.status <> 'processing' and not ${hasItems(sql`t`)})
     and (t.operation <> 'cursor' or (
       select run.id from ${logs} run
-      where run.integration_id = t.integration_id and run.operation = 'sync' and run.id < t.id and ${unfinished(sql`run`)}
+      where run.integration_id = t.integration_id and run.operation = 'sync' and run.id < t.id
+        and (run.status = 'processing' or ${hasItems(sql`run`, isUndone)})
       limit 1) is null)
     and (t.operation <> 'webhook_reconcile' or t.status <> 'success' or t.metadata ->> 'mark' is null or (
       select later.id from ${logs} later
@@ -121,6 +120,7 @@ export interface ChunkInput {
 
 /**
  * Deletes the next rows of a step, in the transaction that counts them. Locked rows are passed over: a later run takes them.
+ * Where more rows refer to them than the limit, it clears references alone, and the next chunk starts at the same place.
  */
 export async function pruneChunk(
   tx: Transaction,
@@ -128,16 +128,47 @@ export async function pruneChunk(
   step: DeletingStep,
   input: ChunkInput,
 ): Promise<Pruned> {
+  if (step === 'webhooks') return pruneWebhooks(tx, tables, input)
   const { table, key, at } = prunable(tables, step)
   const found = await tx.execute<{ id: string; at: string }>(sql`
     select t.${key}::text as id, t.${at}::text as at from ${table} t
     where ${isDue(tables, step, input)} and ${isBehind(tables, step, input.after)}
     order by t.${at}, t.${key} limit ${input.limit} for update of t skip locked`)
+  const [first] = found
   const last = found.at(-1)
-  if (last === undefined) return { rows: 0, next: null }
+  if (first === undefined || last === undefined) return { rows: 0, next: null }
   const ids = found.map(({ id }) => id)
+  if (!(await forget(tx, tables, step, ids, input.limit)))
+    return { rows: 0, next: { at: first.at, id: String(BigInt(first.id) - 1n) } }
   const rows = await deleteRows(tx, tables, step, ids)
   return { rows, next: found.length < input.limit ? null : { id: last.id, at: last.at } }
+}
+
+/**
+ * Looks at the next `limit` webhooks of an integration, also at those that stay. Millions may wait while its health has
+ * disabled it: a look for as many to delete would read all of them in a statement.
+ */
+async function pruneWebhooks(tx: Transaction, tables: Tables, input: ChunkInput): Promise<Pruned> {
+  const { before, integrationId, after, limit } = input
+  const { webhooks } = tables
+  const own = integrationId === undefined ? EVERY : sql`t.integration_id = ${integrationId}`
+  const [looked] = await tx.execute<{ rows: number; due: string[]; id: string; at: string }>(sql`
+    with looked as materialized (
+      select t.id, t.created_at from ${webhooks} t
+      where ${own} and t.created_at < ${before}::timestamptz and ${isBehind(tables, 'webhooks', after)}
+      order by t.created_at, t.id limit ${limit}
+    ), due as (
+      select t.id from ${webhooks} t
+      where t.id = any(array(select id from looked)) and t.processed_at < ${before}::timestamptz
+        and ${prunable(tables, 'webhooks').where}
+      for update of t skip locked
+    )
+    select (select count(*)::int from looked) as rows, (select coalesce(json_agg(id::text), '[]') from due) as due,
+      id::text as id, created_at::text as at
+    from looked order by looked.created_at desc, looked.id desc limit 1`)
+  if (looked === undefined) return { rows: 0, next: null }
+  const rows = looked.due.length === 0 ? 0 : await deleteRows(tx, tables, 'webhooks', looked.due)
+  return { rows, next: looked.rows < limit ? null : { id: looked.id, at: looked.at } }
 }
 
 /**
@@ -251,26 +282,41 @@ async function deleteRows(
   ids: readonly string[],
 ): Promise<number> {
   const { table, key } = prunable(tables, step)
-  const list = listOf(ids, step)
-  switch (step) {
-    case 'sync_items':
-      return deleteItems(tx, tables, ids)
-    case 'requests':
-      await forget(tx, tables.requests, sql.raw('retry_of'), list)
-      break
-    case 'logs':
-      await forget(tx, tables.logs, sql.raw('parent_id'), list)
-      break
-  }
-  const gone = await tx.execute(sql`delete from ${table} t where t.${key} = any(${list}) returning 1`)
+  if (step === 'sync_items') return deleteItems(tx, tables, ids)
+  const gone = await tx.execute(sql`delete from ${table} t where t.${key} = any(${listOf(ids, step)}) returning 1`)
   return gone.length
 }
 
-/** Rows that stay no longer point at rows that go. */
-async function forget(tx: Transaction, table: Prunable['table'], column: SQL, ids: SQL): Promise<void> {
-  await tx.execute(sql`
+/** Columns of a step's table that refer to rows of the same table. No foreign key clears them. */
+const REFERENCES: Partial<Record<DeletingStep, SQL>> = {
+  requests: sql.raw('retry_of'),
+  logs: sql.raw('parent_id'),
+}
+
+/**
+ * Rows that stay no longer point at rows that go. A log may have a million parts.
+ *
+ * @param limit rows that are cleared at most
+ * @returns false: more of them may point there
+ */
+async function forget(
+  tx: Transaction,
+  tables: Tables,
+  step: DeletingStep,
+  ids: readonly string[],
+  limit: number,
+): Promise<boolean> {
+  const { table } = prunable(tables, step)
+  const column = REFERENCES[step]
+  if (column === undefined) return true
+  const list = listOf(ids, step)
+  const cleared = await tx.execute(sql`
+    with pointing as (
+      select t.id from ${table} t where t.${column} = any(${list}) and t.id <> all(${list}) limit ${limit}
+    )
     update ${table} t set ${column} = null, updated_at = clock_timestamp()
-    where t.${column} = any(${ids}) and t.id <> all(${ids})`)
+    from pointing where t.id = pointing.id returning 1`)
+  return cleared.length < limit
 }
 
 function listOf(ids: readonly string[], step: DeletingStep): SQL {
@@ -364,7 +410,7 @@ async function countResolved(db: Database, tables: Tables, before: string): Prom
   return numberOf(db, statement)
 }
 
-/** The next integrations that have webhooks to delete, by ascending id. */
+/** The next integrations that have webhooks of before, whether they are to be deleted or wait, by ascending id. */
 export async function integrationsToPrune(
   db: Database,
   tables: Tables,
@@ -374,7 +420,7 @@ export async function integrationsToPrune(
     select i.id from ${tables.integrations} i
     where i.id > ${afterId} and (
       select t.id from ${tables.webhooks} t
-      where t.integration_id = i.id and ${isDue(tables, 'webhooks', { before })} limit 1) is not null
+      where t.integration_id = i.id and t.created_at < ${before}::timestamptz limit 1) is not null
     order by i.id limit ${limit}`)
   return rows.map(({ id }) => Number(id))
 }

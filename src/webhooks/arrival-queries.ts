@@ -9,7 +9,7 @@ import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import { isId } from '../framework/id.ts'
 import { acceptsWebhooks } from '../integrations/queries.ts'
 import type { OrderedKey, Ordering } from './order.ts'
-import { lockKeys, passTurns } from './order.ts'
+import { lockKeys, passTurns, SUPERSEDED_ROWS } from './order.ts'
 import type { NewPart } from './parts.ts'
 
 /** An integration, as it was read. */
@@ -108,7 +108,9 @@ export async function storeDeliveries(
         : await db.transaction(async (tx) => {
             await lockKeys(tx, tables, keys)
             const found = await execute(tx, tables, deliveries, options)
-            await passTurns(tx, tables, keys)
+            // As many calls as the rows of these deliveries may need. A longer line of a key is not theirs to settle.
+            for (let rows = keys.length; rows > 0; rows -= SUPERSEDED_ROWS)
+              if (!(await passTurns(tx, tables, keys)).isMore) break
             return found
           })
   } catch (error) {

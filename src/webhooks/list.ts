@@ -184,6 +184,9 @@ export function selected(
   if (status !== undefined) conditions.push(eq(webhooks.status, status))
   // Only failed ones are dismissed: an index has these alone.
   if (dismissed) conditions.push(eq(webhooks.status, 'failed'))
+  // Said for the index of those of all integrations, by id.
+  if (status === 'failed' && !dismissed && integration === undefined && delivery === undefined)
+    conditions.push(sql`${webhooks.id} > 0`)
   if (delivery !== undefined) conditions.push(eq(webhooks.partOf, delivery))
   if (event !== undefined) conditions.push(eq(webhooks.eventType, event))
   if (since !== undefined) conditions.push(gte(webhooks.createdAt, since))

@@ -7,6 +7,7 @@
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
+import { bigints } from '../db/integrations-of.ts'
 import { clockNow, jsonText } from '../db/schema/columns.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -58,10 +59,24 @@ interface TakenUp {
 
 interface DuePage {
   /** Default: those of all, by ascending id. */
-  readonly integrationId?: number
+  readonly crowd?: Crowd
   /** Only those of a higher id: a row that is due again within the pass waits for the next one. */
   readonly afterId?: number
   readonly limit: number
+}
+
+/** Integrations whose many rows are taken up together. */
+interface Crowd {
+  readonly integrationIds: readonly number[]
+  /** Where the last page has ended. Default: the first page. */
+  readonly from?: CrowdPlace | undefined
+}
+
+/** Of a due row, in the order of the index that has them. */
+interface CrowdPlace {
+  /** 0 where the index has none. */
+  readonly attempts: number
+  readonly at: string
 }
 
 type Pass = Due['status']
@@ -81,7 +96,7 @@ export async function recoverWebhooks(framework: Framework, signal: AbortSignal)
     { status: 'failed', maxAttempts: max_attempts, backoffSeconds: retry_backoff },
   ]
   const replaced = await replaceWedged(framework)
-  await mendOrder(framework)
+  await mendOrderIfItCan(framework)
   try {
     for (const due of passes) {
       const count = (rows: number): void => {
@@ -112,7 +127,23 @@ async function replaceWedged({ workflows, logger }: Framework): Promise<Replaced
   return replaced
 }
 
-/** @param count gets the number of rows of each page */
+/** It mends rarities: where it fails, rows are taken up all the same. */
+async function mendOrderIfItCan(framework: Framework): Promise<void> {
+  try {
+    await mendOrder(framework)
+  } catch (error) {
+    framework.logger.warn(
+      { event: 'webhook.order_not_mended', error: errorLine(error, 300) },
+      'webhooks that wait for a turn which no webhook has could not be looked for',
+    )
+  }
+}
+
+/**
+ * All of them are walked through together, once: for each by itself, all due rows of the others would be read again.
+ *
+ * @param count gets the number of rows of each page
+ */
 async function wakeCrowded(
   framework: Framework,
   due: Due,
@@ -120,19 +151,30 @@ async function wakeCrowded(
   count: (rows: number) => void,
 ): Promise<void> {
   const { db, tables, workflows } = framework
-  // So many as there were: one that fails again meanwhile waits for the next run.
-  for (const { id: integrationId, rows } of await crowdedIntegrations(db, tables, due, CROWD))
-    for (let left = rows; left > 0; left -= CROWD_PAGE_ROWS) {
-      signal.throwIfAborted()
-      const taken = await takeUpDue(db, tables, due, { integrationId, limit: CROWD_PAGE_ROWS })
-      await passTurnsBehind(
-        framework,
-        taken.filter(({ waits }) => waits),
-      )
-      if (taken.length > 0) workflows.wakeInbox()
-      count(taken.length)
-      if (taken.length < CROWD_PAGE_ROWS) break
-    }
+  const crowded = await crowdedIntegrations(db, tables, due, CROWD)
+  const integrationIds = crowded.map(({ id }) => id)
+  let from: CrowdPlace | undefined
+  // No more than there were: one that fails again meanwhile waits for the next run.
+  for (let left = crowded.reduce((sum, { rows }) => sum + rows, 0); left > 0; left -= CROWD_PAGE_ROWS) {
+    signal.throwIfAborted()
+    const limit = Math.min(CROWD_PAGE_ROWS, left)
+    const taken = await takeUpDue(db, tables, due, { crowd: { integrationIds, from }, limit })
+    await passTurnsBehind(
+      framework,
+      taken.filter(({ waits }) => waits),
+    )
+    if (taken.length > 0) workflows.wakeInbox()
+    count(taken.length)
+    if (taken.length < limit) return
+    from = lastPlace(due, taken)
+  }
+}
+
+function lastPlace(due: Due, taken: readonly TakenUp[]): CrowdPlace | undefined {
+  const places = taken.map(({ attempts, processedAt, updatedAt }) =>
+    due.status === 'failed' ? { attempts, at: processedAt ?? updatedAt } : { attempts: 0, at: updatedAt },
+  )
+  return places.sort((a, b) => a.attempts - b.attempts || Date.parse(a.at) - Date.parse(b.at)).at(-1)
 }
 
 async function startJobs(
@@ -218,13 +260,9 @@ function jobOf(due: Due, { id, attempts }: TakenUp): ProcessWebhookInput {
  */
 export async function takeUpDue(db: Database, tables: Tables, due: Due, page: DuePage): Promise<TakenUp[]> {
   const { webhooks } = tables
-  const { integrationId, afterId = 0, limit } = page
-  // Of one integration's many no order is needed, and none is made: it would sort them all for each page. The sums keep
-  // Postgres from walking whole tables or integrations in the hope that due rows come soon: it can't know how few they are.
-  const next =
-    integrationId === undefined
-      ? sql`and id + 0 > ${afterId} order by id + 0`
-      : sql`and integration_id + 0 = ${integrationId}`
+  const { crowd, afterId = 0, limit } = page
+  // The sums keep Postgres from walking the whole table in the hope that due rows come soon: it can't know how few.
+  const next = crowd === undefined ? sql`and id + 0 > ${afterId} order by id + 0` : ofCrowd(due, crowd)
   const rows = await db.execute<{ [Column in keyof TakenUp]: TakenUp[Column] }>(sql`
     with due as (
       select id, attempts, status, error, processed_at, updated_at
@@ -243,6 +281,23 @@ export async function takeUpDue(db: Database, tables: Tables, due: Due, page: Du
   return rows
     .map((row) => ({ ...row, id: Number(row.id), integrationId: Number(row.integrationId) }))
     .sort((a, b) => a.id - b.id)
+}
+
+/**
+ * In the order of the index that has the due rows, so that a page ends where it is full. The crowd has many of them.
+ * Postgres can't know that, and would join or sort them all for each page: by `is true` it expects every second row.
+ */
+function ofCrowd(due: Due, { integrationIds, from }: Crowd): SQL {
+  const isOfThem = sql`(integration_id in (select unnest(${bigints(integrationIds)}))) is true`
+  if (due.status !== 'failed') {
+    const behind = from === undefined ? sql`` : sql`and updated_at >= ${from.at}::timestamptz`
+    return sql`and ${isOfThem} ${behind} order by updated_at`
+  }
+  const behind =
+    from === undefined
+      ? sql``
+      : sql`and (attempts, processed_at) >= (${from.attempts}::smallint, ${from.at}::timestamptz)`
+  return sql`and ${isOfThem} ${behind} order by attempts, processed_at`
 }
 
 const TRIED_AGAIN = sql`, status = 'pending', error = null, processed_at = null,

@@ -10,7 +10,7 @@ import type { IntegrationContext } from '../integrations/integration-contexts.ts
 import { IntegrationContexts } from '../integrations/integration-contexts.ts'
 import { guardedBy, runWebhook } from './handling.ts'
 import type { OrderedKey } from './order.ts'
-import { keysOfRows, lockingKeys, passingTurns } from './order.ts'
+import { keysOfRows, lockingKeys, passedTurns, passingTurns, passTurnsBehind } from './order.ts'
 import type { WebhookOutcome } from './queries.ts'
 import { claimedWebhooks, claimNextWebhooks, WEBHOOK_LOSS, webhookOutcome } from './queries.ts'
 import { HandledVersions } from './stale-guard.ts'
@@ -97,18 +97,26 @@ const isTriedAgain = ({ status, attempts }: WebhookOutcome, { webhook }: Framewo
 
 /** The turn goes on in the statement that settles the row. */
 async function settleInOrder(
-  { db, tables, workflows }: Framework,
+  framework: Framework,
   settlements: readonly WebhookOutcome[],
   keys: readonly OrderedKey[],
 ): Promise<Set<number>> {
-  const { settled, after: passed } = await despiteDeadlocks(() =>
+  const { db, tables, workflows } = framework
+  const { settled, after } = await despiteDeadlocks(() =>
     settleAround(db, claimedWebhooks(tables), settlements, {
       before: lockingKeys(tables, keys),
       after: passingTurns(tables, keys),
     }),
   )
+  const { passed, isMore } = passedTurns(after)
   // No pump may look where a workflow of its own ran the row.
   if (passed > 0) workflows.wakeInbox()
+  // The rows are settled: should this fail, the settlement is repeated, finds that, and goes on here.
+  if (isMore)
+    await passTurnsBehind(
+      framework,
+      keys.map(({ integrationId, key }) => ({ integrationId, orderingKey: key })),
+    )
   return settled
 }
 

@@ -363,6 +363,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     "claim where status = 'processing'",
     "attempts, processed_at where status = 'failed' and dismissed_at is null",
     "processed_at where status = 'failed' and dismissed_at is null and processed_at is not null",
+    "id where status = 'failed' and dismissed_at is null and id > 0",
     'part_of, id where part_of is not null',
   ],
   _incidents: ['id where followed_at is null or followed_at < updated_at', "closed_at where status = 'closed'"],

@@ -19,6 +19,26 @@ beforeAll(async () => {
 })
 afterAll(() => connection?.close())
 
+it('the end of its entry moves once a day: else each call would write it to the index', async () => {
+  const rules = { limit: 10, seconds: 60, obeysOverride: true }
+  const take = () => {
+    const ask = { process: 'a', ...rules, done: 0, out: 0, more: 0, ids: [1], wants: [1] }
+    return takeShared(connection.db, tables, 'hot', ask, null)
+  }
+  const endsAt = async () => {
+    const [row] = await connection.sql<{ ends: number }[]>`
+      select extract(epoch from expires_at)::float8 as ends from integration_cache where key = 'hot'`
+    return row?.ends
+  }
+  await take()
+  const first = await endsAt()
+  await take()
+  expect(await endsAt()).toBe(first)
+  await connection.sql`update integration_cache set expires_at = expires_at - interval '25 hours' where key = 'hot'`
+  await take()
+  expect(await endsAt()).toBeGreaterThanOrEqual(first ?? Number.POSITIVE_INFINITY)
+})
+
 const START = 1_800_000_000_000
 const PROCESSES = ['a', 'b', 'c']
 

@@ -1,15 +1,18 @@
 /** What a handler is answered from the request log, and what can't be rehearsed. */
 import { createHash } from 'node:crypto'
 import { sql } from 'drizzle-orm'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { drizzle } from 'drizzle-orm/postgres-js'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { z } from 'zod'
 import { GitHubClient, GitHubProvider, GitHubWebhookReceived } from '../../src/adapters/github/index.ts'
 import { integrationKey } from '../../src/cache/integration-keys.ts'
+import { connect } from '../../src/db/client.ts'
 import type { LogRow, RequestRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
 import { HttpError } from '../../src/framework/errors.ts'
 import { currentArrival } from '../../src/providers/arrival.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { differences } from '../../src/rehearsal/difference-rules.ts'
+import { handledSince } from '../../src/rehearsal/history.ts'
 import type { Piece } from '../../src/rehearsal/rehearsal-jobs.ts'
 import { StoredAnswers } from '../../src/rehearsal/stored-answers.ts'
 import { comment, issue, numbers } from '../adapters/github/played-repository.ts'
@@ -119,6 +122,32 @@ async function rehearsed(code: Handler, of = integration): Promise<Piece> {
 
 const things: Handler = (of) => of.request('things', 'GET', ({ fetch }) => fetch('https://provider.example/things'))
 const FAILED = { failureClass: 'upstream', error: 'Error: it broke' } as const
+
+it('what was handled is found by its moment, not by a walk through all rows', async () => {
+  const run = await makeRun(test, integration.id, {}, { status: 'partial' })
+  const old = new Date('2020-01-01').toISOString()
+  await test.sql`
+    insert into integration_webhooks (integration_id, delivery_id, payload, headers, status, processed_at, updated_at)
+    select ${integration.id}, n, '{}', '{}', 'processed', ${old}, ${old} from generate_series(1, 2000) n`
+  await test.sql`
+    insert into integration_sync_items (integration_id, sync_log_id, event_class, external_id, status, completed_at)
+    select ${integration.id}, ${run.id}, 'test.thing', n, case when n % 2 = 0 then 'success' else 'failed' end, ${old}
+    from generate_series(1, 2000) n`
+  await test.sql`analyze integration_webhooks, integration_sync_items`
+  const client = connect({ database: database.url, pool: { max: 1 } })
+  onTestFinished(() => client.close())
+  const asked: { text: string; parameters: unknown[] }[] = []
+  const logQuery = (text: string, parameters: unknown[]): void => void asked.push({ text, parameters })
+  const since = new Date(Date.now() - 600_000).toISOString()
+  await handledSince({ ...test.framework, db: drizzle(client.sql, { logger: { logQuery } }) }, { since, limit: 10 })
+  expect(asked).toHaveLength(3)
+  for (const { text, parameters } of asked) {
+    const plan = await client.sql.unsafe(`explain ${text}`, parameters as never[])
+    const lines = plan.map((line) => String(line['QUERY PLAN'])).join('\n')
+    expect(lines).toMatch(/Index Cond: .*(updated_at|completed_at) >=/)
+  }
+  await test.integrations.delete(integration.id)
+})
 
 describe('an answer from the log', () => {
   it.each<[string, Partial<RequestRow>, unknown]>([

@@ -7,7 +7,7 @@ import type { Tables } from '../../src/db/schema/tables.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { countPrunableRows, prunedRows, pruneRows } from '../../src/retention/pruning.ts'
 import type { Position, Pruned } from '../../src/retention/queries.ts'
-import { blankChunk } from '../../src/retention/queries.ts'
+import { blankChunk, pruneChunk } from '../../src/retention/queries.ts'
 import type { PruneCounts, PruningStep } from '../../src/retention/rules.ts'
 import { PRUNING_STEPS } from '../../src/retention/rules.ts'
 import { isCursorHeld, stuckItems } from '../../src/syncs/end-queries.ts'
@@ -234,6 +234,18 @@ describe('what is kept no longer', () => {
     ])
   })
 
+  it('is pointed to by none of many, which are told so a chunk at a time', async () => {
+    const small = deployment({ pruning: { chunk_size: 3 } })
+    const [first, parent] = await insert('logs', log(daysAgo(401)), log(daysAgo(400)))
+    const parts = await insert('logs', ...Array.from({ length: 10 }, () => log(daysAgo(80), { parentId: parent })))
+    expect(await prune(small)).toEqual({ ...NOTHING, logs: 2 })
+    expect(await left('logs')).toEqual(parts)
+    expect(first).toBeDefined()
+    const cleared = await test.sql`
+      select count(*)::int as rows from integration_logs where parent_id is null group by xmin::text order by 1 desc`
+    expect(cleared.map(({ rows }) => rows)).toEqual([3, 3, 3, 1])
+  })
+
   it('is never a mapping', async () => {
     const { db, tables } = test.framework
     await db.insert(tables.mappings).values({
@@ -275,6 +287,25 @@ describe('webhooks', () => {
     expect(await countPrunableRows(pruning.framework)).toEqual({ ...NOTHING, webhooks: 3 })
     expect(await prune(pruning)).toEqual({ ...NOTHING, webhooks: 3 })
     expect(await left('webhooks')).toEqual(kept.map(({ id }) => id))
+  })
+})
+
+describe('a chunk of webhooks', () => {
+  it('is looked at, whether they go or wait: as many to delete may be behind millions', async () => {
+    const old = { createdAt: daysAgo(50), processedAt: daysAgo(40) }
+    for (let n = 0; n < 7; n += 1) await makeWebhook(test, integration.id, { createdAt: daysAgo(60, n) })
+    for (let n = 0; n < 4; n += 1) await makeWebhook(test, integration.id, { status: 'processed', ...old })
+    const { db, tables } = test.framework
+    const input = { before: daysAgo(30).toISOString(), limit: 3, integrationId: integration.id }
+    const rows: number[] = []
+    let after: Position | null = null
+    do {
+      const chunk: Pruned = await db.transaction((tx) => pruneChunk(tx, tables, 'webhooks', { ...input, after }))
+      rows.push(chunk.rows)
+      after = chunk.next
+    } while (after !== null)
+    expect(rows).toEqual([0, 0, 2, 2])
+    expect(await left('webhooks')).toHaveLength(7)
   })
 })
 
@@ -352,7 +383,9 @@ describe('logs that stay however old they are', () => {
     expect(await prune()).toEqual(NOTHING)
     expect(await left('logs')).toEqual([run.id, set])
     await test.sql`update integration_sync_items set status = 'skipped', completed_at = ${daysAgo(0)} where id = ${failed.id}`
-    expect(await prune()).toEqual({ ...NOTHING, logs: 2 })
+    // The run has an item, and does not end any more.
+    expect(await prune()).toEqual({ ...NOTHING, logs: 1 })
+    expect(await left('logs')).toEqual([run.id])
   })
 
   it("hold the mark of an integration's last reconciliation", async () => {
@@ -369,11 +402,14 @@ describe('logs that stay however old they are', () => {
     expect(await left('logs')).toEqual([newest])
   })
 
-  it('lose their items, not the other way round', async () => {
+  it('are of a run that has items, however they ended: it goes in the night after the last of them', async () => {
     const run = await makeRun(test, integration.id, {}, old)
     const item = await makeItem(test, run, { status: 'success', completedAt: daysAgo(10) })
+    expect(await prune()).toEqual(NOTHING)
+    expect((await itemOf(test, item.id)).syncLogId).toBe(run.id)
+    await test.sql`update integration_sync_items set completed_at = ${daysAgo(40)} where id = ${item.id}`
+    expect(await prune()).toEqual({ ...NOTHING, sync_items: 1 })
     expect(await prune()).toEqual({ ...NOTHING, logs: 1 })
-    expect((await itemOf(test, item.id)).syncLogId).toBeNull()
   })
 })
 

@@ -1,5 +1,5 @@
 /** Webhooks as they are listed, got by code, and shown to people. */
-import { and, desc } from 'drizzle-orm'
+import { and, asc, desc } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { newestSince } from '../../src/db/integrations-of.ts'
 import type { WebhookRow } from '../../src/db/schema/tables.ts'
@@ -183,6 +183,33 @@ describe('a list of dismissed ones', () => {
     expect(plan).not.toContain('Seq Scan')
     const dropped = [...plan.matchAll(/Rows Removed by Filter: (\d+)/g)].reduce((sum, [, n]) => sum + Number(n), 0)
     expect(dropped).toBeLessThan(100)
+    await test.integrations.delete(id)
+  })
+})
+
+describe('failed ones of all integrations', () => {
+  it.each([
+    ['listed newest first, where they are the oldest', 'desc', 'n <= 1000'],
+    ['changed lowest id first, where they are the newest', 'asc', 'n > 19000'],
+  ] as const)('are %s: nothing beside them is read', async (_, order, failed) => {
+    const { id } = await makeIntegration(test, 'acme')
+    await test.sql`
+      insert into integration_webhooks (integration_id, delivery_id, payload, headers, status, attempts, processed_at)
+      select ${id}, n, '{}', '{}', case when ${test.sql.unsafe(failed)} then 'failed' else 'processed' end, 1, now()
+      from generate_series(1, 20000) n order by n`
+    await test.sql`analyze integration_webhooks`
+    const { db, tables } = test.framework
+    const query = db
+      .select({ id: tables.webhooks.id })
+      .from(tables.webhooks)
+      .where(and(...selected(tables, { status: 'failed' })))
+      .orderBy(order === 'desc' ? desc(tables.webhooks.id) : asc(tables.webhooks.id))
+      .limit(50)
+    const { sql: text, params } = query.toSQL()
+    const rows = await test.sql.unsafe(`explain (analyze, timing off) ${text}`, params as never[])
+    const plan = rows.map((row) => String(row['QUERY PLAN'])).join('\n')
+    expect(plan).not.toContain('Sort')
+    expect(plan).not.toContain('Rows Removed by Filter')
     await test.integrations.delete(id)
   })
 })

@@ -1,5 +1,6 @@
 /** Webhooks of one ordering key, one after the other. */
 import { sql } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/postgres-js'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import type { Json } from '../../src/framework/json.ts'
@@ -7,7 +8,7 @@ import type { Integration } from '../../src/providers/integration.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
 import { eraseIntegration } from '../../src/retention/erasure.ts'
 import { dismissWebhook, dismissWebhooks } from '../../src/webhooks/dismissal.ts'
-import { lockKeys } from '../../src/webhooks/order.ts'
+import { lockKeys, mendOrder } from '../../src/webhooks/order.ts'
 import { claimWebhook } from '../../src/webhooks/queries.ts'
 import { recoverWebhooks } from '../../src/webhooks/recovery.ts'
 import { replayWebhooks, startReplay } from '../../src/webhooks/replay.ts'
@@ -249,6 +250,26 @@ describe('webhooks of one key', () => {
     expect(handled).toEqual(['a1', 'a2'])
   })
 
+  it('are looked at by recovery from key to key, however many wait behind one', async () => {
+    await test.sql`
+      insert into integration_webhooks (integration_id, delivery_id, payload, headers, ordering_key, key_turn)
+      select ${to.id}, n, '{}', '{}', case when n <= 20000 then 'a' else 'b' || n % 20 end, n = 1
+      from generate_series(1, 20040) n`
+    await test.sql`analyze integration_webhooks`
+    const asked: { text: string; parameters: unknown[] }[] = []
+    const logQuery = (text: string, parameters: unknown[]): void => void asked.push({ text, parameters })
+    await mendOrder({ ...test.framework, db: drizzle(test.sql, { logger: { logQuery } }) })
+    expect((await rows()).filter(({ key_turn }) => key_turn === true)).toHaveLength(21)
+    const query = asked.find(({ text }) => text.includes('recursive'))
+    const [plan] = await test.sql.unsafe(
+      `explain (analyze, buffers, format json) ${query?.text}`,
+      query?.parameters as never[],
+    )
+    const top = plan?.['QUERY PLAN'][0].Plan
+    expect(top['Actual Rows']).toBe(21)
+    expect(top['Shared Hit Blocks'] + top['Shared Read Blocks']).toBeLessThan(300)
+  })
+
   it('replayed take their places again, by their ids', async () => {
     await deliver(...many('a', 1, 3))
     await work()
@@ -363,6 +384,35 @@ describe('webhooks that coalesce', () => {
     const logs = await test.sql`
       select result_data ->> 'status' as status from integration_logs where integration_id = ${to.id} and operation = 'webhook' order by id`
     expect(logs.map(({ status }) => status).filter(Boolean)).toEqual(Array(4).fill('coalesced'))
+  })
+
+  it('are settled a thousand in a transaction where more have waited, before the newest runs', async () => {
+    await deliver(...newest('a', 1, 1), ...newest('b', 1, 1))
+    // Each but the first waits.
+    await test.sql`
+      insert into integration_webhooks (integration_id, delivery_id, event_type, payload, headers, part_of, part,
+        ordering_key, key_turn, coalesces)
+      select w.integration_id, 'copy-' || w.ordering_key || n, w.event_type,
+        json_build_object('key', w.ordering_key, 'n', n, 'coalesce', true)::text, w.headers, w.part_of, w.part,
+        w.ordering_key, false, true
+      from integration_webhooks w, generate_series(2, case w.ordering_key when 'a' then 2500 else 3 end) n
+      where w.integration_id = ${to.id} order by n`
+    await work()
+    expect(ofKey('a')).toEqual(['a1', 'a2500'])
+    expect(ofKey('b')).toEqual(['b1', 'b3'])
+    const chunks = await test.sql`
+      select count(*)::int as rows from integration_webhooks
+      where integration_id = ${to.id} and attempts = 0 and ordering_key = 'a' group by xmin::text order by 1 desc`
+    expect(chunks.reduce((sum, { rows }) => sum + rows, 0)).toBe(2_498)
+    expect(chunks[0]?.rows).toBeLessThanOrEqual(1_000)
+    expect(new Set(await statuses())).toEqual(new Set(['processed']))
+  })
+
+  it('have a turn once they are stored, also where a delivery brings more than a call settles', async () => {
+    await deliver(...newest('a', 1, 1_200), ...newest('b', 1, 1_200))
+    expect((await rows()).filter(({ key_turn }) => key_turn === true)).toHaveLength(2)
+    await work()
+    expect(handled.toSorted()).toEqual(['a1200', 'b1200'])
   })
 
   it('do not pass one of their key that does not', async () => {

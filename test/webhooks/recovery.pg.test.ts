@@ -1,5 +1,5 @@
 /** Which webhooks recovery takes up, once each, and what it starts for them. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
 import type { Tables, WebhookRow } from '../../src/db/schema/tables.ts'
@@ -230,6 +230,29 @@ describe('a crowd', () => {
     expect(await recover()).toEqual(NOTHING)
   })
 
+  it.each(['pending', 'failed'] as const)('of many integrations with %s rows is taken up together', async (state) => {
+    const due = () => (state === 'pending' ? waiting(1_000) : failed(70))
+    for (let n = 0; n < 20; n += 1) {
+      integration = await makeIntegration(test, 'acme')
+      const row = await due()
+      // Of some moments, each of many rows, and of different attempts.
+      await test.sql`insert into integration_webhooks
+        (integration_id, delivery_id, payload, headers, status, attempts, error, processed_at, updated_at)
+        select integration_id, 'copy-' || n, payload, headers, status,
+          case status when 'failed' then 1 + n % 3 else 0 end, error,
+          processed_at - make_interval(secs => 400 + n % 7), updated_at - make_interval(secs => n % 7)
+        from integration_webhooks, generate_series(1, 119) n where id = ${row.id}`
+    }
+    const execute = vi.spyOn(test.framework.db, 'execute')
+    onTestFinished(() => execute.mockRestore())
+    expect(await recover()).toEqual({ ...NOTHING, [state]: 2_400 })
+    // Three pages, and all that recovery asks anyway; a statement for each integration would be 20.
+    expect(execute.mock.calls.length).toBeLessThan(15)
+    expect(await recover()).toEqual(NOTHING)
+    expect(test.starts.webhookJobs).toEqual([])
+    expect(await test.sql`select 1 from integration_webhooks where status <> 'pending'`).toEqual([])
+  })
+
   it('of exactly 100 gets jobs', async () => {
     for (let n = 0; n < 100; n += 1) await waiting(1_000)
     expect(await recover()).toEqual({ ...NOTHING, pending: 100 })
@@ -317,6 +340,16 @@ describe('recovery', () => {
     expect(test.lines.map(({ fields }) => fields.event)).toContain('workflow.not_checked')
   })
 
+  it('takes up rows also where the look at the order of webhooks fails, and says so', async () => {
+    await waiting(1_000)
+    const transaction = vi.spyOn(test.framework.db, 'transaction').mockRejectedValueOnce(new Error('too late'))
+    onTestFinished(() => transaction.mockRestore())
+    expect(await recover()).toEqual({ ...NOTHING, pending: 1 })
+    expect(test.lines.map(({ fields }) => fields)).toContainEqual(
+      expect.objectContaining({ event: 'webhook.order_not_mended', error: 'Error: too late' }),
+    )
+  })
+
   it('stops between pages when the worker stops', async () => {
     await waiting(1_000)
     await expect(recoverWebhooks(test.framework, AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop')
@@ -377,7 +410,7 @@ describe('at the very moment', () => {
   ])('$state $values: $due', async ({ state, values, due }) => {
     const { id } = await makeIntegration(frozen, 'acme')
     await makeWebhook(frozen, id, { status: state, ...values })
-    const page = { integrationId: id, limit: 10 }
+    const page = { crowd: { integrationIds: [id] }, limit: 10 }
     expect(await takeUpDue(frozen.framework.db, createTables('integration'), DUE[state], page)).toHaveLength(due)
   })
 })

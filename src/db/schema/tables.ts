@@ -133,7 +133,7 @@ const cacheTable = (table: TableFactory, name: Name) =>
       ...timestamps(),
     },
     (column) => [
-      // Pruning. The hot rows never expire, so they stay out of it and their updates stay cheap (HOT).
+      // Pruning. The hot rows never expire, or their end moves once a day: their updates stay cheap (HOT).
       index(name('_cache_expires_at_idx')).on(column.expiresAt).where(sql`${column.expiresAt} is not null`),
     ],
   )

@@ -95,6 +95,11 @@ export const webhooksTable = (
         .where(
           sql`${column.status} = 'failed' and ${column.dismissedAt} is null and ${column.processedAt} is not null`,
         ),
+      // What has failed of all integrations, by id: failures come in clusters, and the primary key leads past all others.
+      // No id is below 1, but it says so: what counts or recovers them takes the indexes above.
+      index(name('_webhooks_failed_id_idx'))
+        .on(column.id)
+        .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null and ${column.id} > 0`),
       // What has failed of an integration, newest first: without it the list walks through all webhooks where few have.
       index(name('_webhooks_own_failed_idx'))
         .on(column.integrationId, column.id)

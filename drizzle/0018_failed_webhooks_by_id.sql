@@ -1,0 +1,1 @@
+CREATE INDEX "__prefix___webhooks_failed_id_idx" ON "__schema__"."__prefix___webhooks" USING btree ("id") WHERE "__schema__"."__prefix___webhooks"."status" = 'failed' and "__schema__"."__prefix___webhooks"."dismissed_at" is null and "__schema__"."__prefix___webhooks"."id" > 0;
