@@ -43,11 +43,7 @@ export async function handledSince(
       .select({ id: syncItems.id, handledAt: syncItems.completedAt })
       .from(syncItems)
       .where(
-        and(
-          eq(syncItems.status, status),
-          gte(syncItems.completedAt, new Date(since)),
-          ofOne(syncItems.integrationId),
-        ),
+        and(eq(syncItems.status, status), gte(syncItems.completedAt, new Date(since)), ofOne(syncItems.integrationId)),
       )
       .orderBy(asc(syncItems.completedAt), asc(syncItems.id))
       .limit(limit + 1)

@@ -7,6 +7,7 @@
 
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
+import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Database, Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
@@ -88,19 +89,20 @@ function hasNoLivingRun({ logs }: Tables, item: SQL): SQL {
 }
 
 /**
- * Not of a run that lives, or that has items: to clear a large run's references would reach the time limit of a statement.
- * Not a cursor set by hand, as long as a run began before it and may end after it: that run must not move the cursor. Not
- * the mark up to which an integration's deliveries are known, where no later one is.
+ * Not of a run that lives, or that has items to be looked after. Not a cursor set by hand, as long as a run stays that began
+ * before it and may end after it: that run must not move the cursor. Not the mark up to which an integration's deliveries are
+ * known, where no later one is.
  */
 function logMayGo({ logs, syncItems }: Tables): SQL {
-  const hasItems = (log: SQL, which = EVERY) =>
-    sql`(select i.id from ${syncItems} i where i.sync_log_id = ${log}.id and ${which} limit 1) is not null`
-  const isUndone = sql`i.status in ('pending', 'processing', 'failed')`
-  return sql`(t.operation not in ('sync', 'backfill') or t.status <> 'processing' and not ${hasItems(sql`t`)})
+  const unfinished = (log: SQL) => sql`(
+    ${log}.status = 'processing' or (
+      select i.id from ${syncItems} i
+      where i.sync_log_id = ${log}.id and i.status in ('pending', 'processing', 'failed') limit 1
+    ) is not null)`
+  return sql`(t.operation not in ('sync', 'backfill') or not ${unfinished(sql`t`)})
     and (t.operation <> 'cursor' or (
       select run.id from ${logs} run
-      where run.integration_id = t.integration_id and run.operation = 'sync' and run.id < t.id
-        and (run.status = 'processing' or ${hasItems(sql`run`, isUndone)})
+      where run.integration_id = t.integration_id and run.operation = 'sync' and run.id < t.id and ${unfinished(sql`run`)}
       limit 1) is null)
     and (t.operation <> 'webhook_reconcile' or t.status <> 'success' or t.metadata ->> 'mark' is null or (
       select later.id from ${logs} later
@@ -287,16 +289,24 @@ async function deleteRows(
   return gone.length
 }
 
-/** Columns of a step's table that refer to rows of the same table. No foreign key clears them. */
-const REFERENCES: Partial<Record<DeletingStep, SQL>> = {
-  requests: sql.raw('retry_of'),
-  logs: sql.raw('parent_id'),
+/** Columns that refer to a step's rows. The foreign key of items would clear those of a whole chunk in one statement. */
+const referencesTo = ({ requests, logs, syncItems }: Tables): Partial<Record<DeletingStep, readonly Reference[]>> => ({
+  requests: [{ table: requests, column: sql.raw('retry_of') }],
+  logs: [
+    { table: logs, column: sql.raw('parent_id') },
+    { table: syncItems, column: sql.raw('sync_log_id') },
+  ],
+})
+
+interface Reference {
+  readonly table: PgTable
+  readonly column: SQL
 }
 
 /**
- * Rows that stay no longer point at rows that go. A log may have a million parts.
+ * Rows that stay no longer point at rows that go. A log may have a million parts or items.
  *
- * @param limit rows that are cleared at most
+ * @param limit rows that are cleared at most, of each column
  * @returns false: more of them may point there
  */
 async function forget(
@@ -306,17 +316,16 @@ async function forget(
   ids: readonly string[],
   limit: number,
 ): Promise<boolean> {
-  const { table } = prunable(tables, step)
-  const column = REFERENCES[step]
-  if (column === undefined) return true
   const list = listOf(ids, step)
-  const cleared = await tx.execute(sql`
-    with pointing as (
-      select t.id from ${table} t where t.${column} = any(${list}) and t.id <> all(${list}) limit ${limit}
-    )
-    update ${table} t set ${column} = null, updated_at = clock_timestamp()
-    from pointing where t.id = pointing.id returning 1`)
-  return cleared.length < limit
+  for (const { table, column } of referencesTo(tables)[step] ?? []) {
+    const stays = table === prunable(tables, step).table ? sql`t.id <> all(${list})` : EVERY
+    const cleared = await tx.execute(sql`
+      with pointing as (select t.id from ${table} t where t.${column} = any(${list}) and ${stays} limit ${limit})
+      update ${table} t set ${column} = null, updated_at = clock_timestamp()
+      from pointing where t.id = pointing.id returning 1`)
+    if (cleared.length >= limit) return false
+  }
+  return true
 }
 
 function listOf(ids: readonly string[], step: DeletingStep): SQL {

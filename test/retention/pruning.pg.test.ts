@@ -383,9 +383,7 @@ describe('logs that stay however old they are', () => {
     expect(await prune()).toEqual(NOTHING)
     expect(await left('logs')).toEqual([run.id, set])
     await test.sql`update integration_sync_items set status = 'skipped', completed_at = ${daysAgo(0)} where id = ${failed.id}`
-    // The run has an item, and does not end any more.
-    expect(await prune()).toEqual({ ...NOTHING, logs: 1 })
-    expect(await left('logs')).toEqual([run.id])
+    expect(await prune()).toEqual({ ...NOTHING, logs: 2 })
   })
 
   it("hold the mark of an integration's last reconciliation", async () => {
@@ -402,14 +400,20 @@ describe('logs that stay however old they are', () => {
     expect(await left('logs')).toEqual([newest])
   })
 
-  it('are of a run that has items, however they ended: it goes in the night after the last of them', async () => {
+  it('lose their items, not the other way round', async () => {
     const run = await makeRun(test, integration.id, {}, old)
     const item = await makeItem(test, run, { status: 'success', completedAt: daysAgo(10) })
-    expect(await prune()).toEqual(NOTHING)
-    expect((await itemOf(test, item.id)).syncLogId).toBe(run.id)
-    await test.sql`update integration_sync_items set completed_at = ${daysAgo(40)} where id = ${item.id}`
-    expect(await prune()).toEqual({ ...NOTHING, sync_items: 1 })
     expect(await prune()).toEqual({ ...NOTHING, logs: 1 })
+    expect((await itemOf(test, item.id)).syncLogId).toBeNull()
+  })
+
+  it('lose many items a chunk at a time', async () => {
+    const run = await makeRun(test, integration.id, {}, old)
+    for (let n = 0; n < 10; n += 1) await makeItem(test, run, { status: 'success', completedAt: daysAgo(10) })
+    expect(await prune(deployment({ pruning: { chunk_size: 3 } }))).toEqual({ ...NOTHING, logs: 1 })
+    const cleared = await test.sql`
+      select count(*)::int as rows from integration_sync_items where sync_log_id is null group by xmin::text order by 1 desc`
+    expect(cleared.map(({ rows }) => rows)).toEqual([3, 3, 3, 1])
   })
 })
 

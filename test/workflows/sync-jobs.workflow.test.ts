@@ -30,7 +30,11 @@ describe('a workflow that a person starts with a wrong input', () => {
     [WORKFLOW.syncIntegration, [], '"integrationId": a whole number of at least 1 is allowed, nothing was given.'],
     [WORKFLOW.syncIntegration, [{ id: 1 }], '"integrationId": a whole number of at least 1 is allowed, nothing was'],
     [WORKFLOW.syncIntegration, [{ integrationId: 'one' }], 'at least 1 is allowed, a string was given.'],
-    [WORKFLOW.syncIntegration, [{ integrationId: 7, stream: 3 }], '"stream": the name of a stream is allowed, a number'],
+    [
+      WORKFLOW.syncIntegration,
+      [{ integrationId: 7, stream: 3 }],
+      '"stream": the name of a stream is allowed, a number',
+    ],
     [WORKFLOW.backfillSync, [], '"integrationId"'],
     [WORKFLOW.processSyncItem, [], '"itemId"'],
     [WORKFLOW.processSyncItem, [{ itemId: 0 }], '"itemId": a whole number of at least 1 is allowed, 0 was given.'],
@@ -295,7 +299,11 @@ describe('a backfill', () => {
   })
 
   it.each([
-    ['its end before its beginning', { to: '2026-02-28T00:00:00Z' }, '"to": a time after 2026-03-01T00:00:00.000Z, the'],
+    [
+      'its end before its beginning',
+      { to: '2026-02-28T00:00:00Z' },
+      '"to": a time after 2026-03-01T00:00:00.000Z, the',
+    ],
     ['of more than 3,660 days', { to: '2126-03-01T00:00:00Z' }, '"to": at most 3660 days after the beginning'],
     ['an end that there is not', { to: '2026-13-01T00:00:00Z' }, '"to": a moment in ISO 8601 with its offset is'],
     ['a day that there is not', { to: '2026-06-31T00:00:00Z' }, '"2026-06-31T00:00:00Z" was given.'],
