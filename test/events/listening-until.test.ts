@@ -85,6 +85,7 @@ describe('a listener that does not end', () => {
       await told
       expect(heard).toEqual(['first', 'hangs', 'last'])
       const again = listeningUntil(worker.signal, () => listeningBriefly(tell))
+      await turn()
       worker.abort(STOPS)
       await again
       expect(lines).toEqual([givenUp('hangs'), givenUp('hangs')])
