@@ -348,9 +348,8 @@ describe('an error', () => {
 
   it.each(ODD_ERRORS)('that is %s is a failure like any other', async (_, { make, name, message, line }) => {
     const row = await pending()
-    handle.mockImplementation(() => {
-      throw make()
-    })
+    // A mock that throws asks what it throws for its class.
+    handle.mockImplementation(() => Promise.reject(make()))
     await pump()
     expect(await webhookOf(test, row.id)).toMatchObject({ status: 'failed', attempts: 1, error: message || name })
     expect((await logsOf(test, integration.id, 'webhook'))[0]?.error).toBe(line)

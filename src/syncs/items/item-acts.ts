@@ -215,9 +215,11 @@ async function triedNow(framework: Framework, row: SyncItemRow): Promise<keyof R
   const log = row.syncLogId === null ? null : await findLog(db, tables, row.syncLogId)
   const waitsIn = row.claim !== null ? 'retry' : log?.operation === 'backfill' ? 'backfill' : 'run'
   const item = { itemId: row.id, integrationId: row.integrationId, stream: row.stream }
-  // The workflow may not have it in its list, which is bounded, or may not have come so far.
-  if (waitsIn !== 'retry') await makeWaitingItemDue(db, tables, row.id)
-  if (await workflows.tryItemNow(item, waitsIn)) return waitsIn
+  if (await workflows.tryItemNow(item, waitsIn)) {
+    // The workflow may not have it in its list, which is bounded, or may not have come so far.
+    if (waitsIn !== 'retry') await makeWaitingItemDue(db, tables, row.id)
+    return waitsIn
+  }
   // What a dead run has left waiting its next one takes up; what a dead retry has left another retry may have.
   if (waitsIn !== 'retry') throw new SyncItemNotFailed(row.id, row.status)
   await refuseOutdated(framework, row.id)

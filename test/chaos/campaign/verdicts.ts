@@ -143,7 +143,8 @@ async function rest({ stack: { sql, atticId }, quiet }: Evidence): Promise<Verdi
         + (select count(*)::int from integration_sync_items where claim is not null)
         + (select count(*)::int from integration_events where claim is not null and delivered_at is null) as claims,
       (select count(*)::int from integration_webhooks where key_turn is not null) as turns,
-      (select count(*)::int from pg_locks where locktype = 'advisory') as locks`
+      (select count(*)::int from pg_locks l join pg_database d on d.oid = l.database
+        where l.locktype = 'advisory' and d.datname = current_database()) as locks`
   const counted = left ?? { webhooks: 0, items: 0, claims: 0, turns: 0, locks: 0 }
   return {
     promise: 'nothing is stuck at the end',
