@@ -10,6 +10,7 @@ import type { SQL, Table } from 'drizzle-orm'
 import { and, getTableColumns, inArray, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import { alias } from 'drizzle-orm/pg-core'
+import { keptCheckPlans } from '../db/check-plans.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 
@@ -179,7 +180,7 @@ export async function settle<Given extends Settlement>(
   settlements: readonly Given[],
 ): Promise<Set<number>> {
   if (settlements.length === 0) return new Set()
-  return idsOf(await db.execute<Id>(sql`${settlingStatement(rows, settlements)} select id from settled`))
+  return idsOf(await db.execute<Id>(sql`${settlingStatement(rows, settlements)} select id, ${keptCheckPlans} from settled`))
 }
 
 /** Calls of functions that the statement makes around a settlement. */
@@ -199,9 +200,9 @@ export async function settleAround<Given extends Settlement>(
 ): Promise<{ settled: Set<number>; after: number }> {
   const found = await db.execute<{ id: string | null; after: number }>(sql`
     ${settlingStatement(rows, settlements, before)}
-    select id, 0 as after from settled
+    select id, 0 as after, null as check_plans from settled
     union all
-    select null, ${after} from (select count(*) from settled) as done`)
+    select null, ${after}, ${keptCheckPlans} from (select count(*) from settled) as done`)
   const settled = new Set<number>()
   let given = 0
   for (const { id, after } of found)

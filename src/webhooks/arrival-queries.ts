@@ -3,6 +3,7 @@ import type { Query, SQL } from 'drizzle-orm'
 import { and, asc, eq, sql } from 'drizzle-orm'
 import type { PreparedQueryConfig } from 'drizzle-orm/pg-core'
 import { PgDialect } from 'drizzle-orm/pg-core'
+import { keptCheckPlans } from '../db/check-plans.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { clockNow, jsonText } from '../db/schema/columns.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
@@ -328,9 +329,9 @@ function statement(tables: Tables, { isGuarded, isTraced, isSplit, isOrdered, re
       on conflict (integration_id, delivery_id) do nothing
       returning id, integration_id, delivery_id${recordsEvents ? sql`, event_type` : sql``}
     )${recordsEvents ? eventRows(tables) : sql``}
-    select null as id, id as integration_id, version as name from owner
+    select null as id, id as integration_id, version as name, ${keptCheckPlans} from owner
     union all
-    select id, integration_id, delivery_id from stored`
+    select id, integration_id, delivery_id, null from stored`
 }
 
 /**

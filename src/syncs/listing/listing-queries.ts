@@ -1,6 +1,7 @@
 /** Statements over the rows of a run that is being listed. A later try of the listing shuts the earlier ones out. */
 import { and, asc, eq, getTableColumns, gt, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../../db/client.ts'
+import { keptCheckPlans } from '../../db/check-plans.ts'
 import { jsonText } from '../../db/schema/columns.ts'
 import type { LogRow, Tables } from '../../db/schema/tables.ts'
 import type { Json } from '../../framework/json.ts'
@@ -133,7 +134,8 @@ export async function storeListed(
     ), last as (
       select greatest(max(id), ${lastId}::bigint) as id from stored
     ), replaced as (${repeats.length === 0 ? sql`select 1` : replacing(syncItems, repeats)})${noted(logs, note)}
-    select exists (select 1 from run) as may, (select id from last) as last, (select count(*) from replaced) as replaced`)
+    select exists (select 1 from run) as may, (select id from last) as last, (select count(*) from replaced) as replaced,
+      ${keptCheckPlans}`)
   if (row?.may !== true) return null
   if (repeats.length > 0 && Number(row.replaced) < repeats.length)
     throw new Error('an item that was listed twice is gone, or has begun before its listing was complete')
