@@ -180,7 +180,9 @@ export async function settle<Given extends Settlement>(
   settlements: readonly Given[],
 ): Promise<Set<number>> {
   if (settlements.length === 0) return new Set()
-  return idsOf(await db.execute<Id>(sql`${settlingStatement(rows, settlements)} select id, ${keptCheckPlans} from settled`))
+  return idsOf(
+    await db.execute<Id>(sql`${settlingStatement(rows, settlements)} select id, ${keptCheckPlans} from settled`),
+  )
 }
 
 /** Calls of functions that the statement makes around a settlement. */

@@ -24,9 +24,10 @@ function sorted(value: Json): Json {
   if (value === null || typeof value !== 'object') return value
   if (Array.isArray(value)) return value.map(sorted)
   const object = value as Readonly<Record<string, Json>>
-  // Without a prototype `__proto__` is a key like any other.
-  const inOrder: Record<string, Json> = Object.create(null)
-  for (const key of Object.keys(object).sort()) inOrder[key] = sorted(object[key] as Json)
+  const keys = Object.keys(object).sort()
+  // Without a prototype `__proto__` is a key like any other, but all keys take longer.
+  const inOrder: Record<string, Json> = keys.includes('__proto__') ? Object.create(null) : {}
+  for (const key of keys) inOrder[key] = sorted(object[key] as Json)
   return inOrder
 }
 

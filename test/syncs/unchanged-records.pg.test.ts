@@ -6,6 +6,7 @@ import type { HasBackfill, SkipUnchanged } from '../../src/providers/contracts.t
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
 import { recordHash } from '../../src/syncs/record-hash-rules.ts'
+import { markUnchanged } from '../../src/syncs/record-queries.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { runSync } from '../../src/testing/sync-in-process.ts'
 import { runActivity } from '../support/activities.ts'
@@ -13,8 +14,9 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, testIntegrations } from '../support/integrations.ts'
+import { planned } from '../support/plans.ts'
 import { OtherSynced, syncProvider } from '../support/providers.ts'
-import { itemsOf, logOf, makeIntegration } from '../support/rows.ts'
+import { itemsOf, logOf, makeIntegration, makeRun } from '../support/rows.ts'
 
 type Lists = (session: SyncSession) => Promise<void> | void
 
@@ -301,3 +303,26 @@ it.each([[false], [{}], [{ except: 'a' }], [{ except: [''] }]])(
     expect(() => test.integrations.register('bad', bad)).toThrow('skipUnchanged is true, or { except: [dot paths] }')
   },
 )
+
+it('looks each record up by its key, with the statistics of before the first run', async () => {
+  const { id } = integration
+  const { id: syncLogId } = await makeRun(test, id)
+  await test.sql`
+    insert into integration_record_hashes (integration_id, stream, external_id, event_class, hash, is_handled)
+    select ${id}, '', 'r' || n, 'test.thing', 'h' || n % 2, true from generate_series(1, 3000) n`
+  const listed = Array.from({ length: 100 }, (_, n) => ({
+    eventClass: 'test.thing',
+    externalId: `r${n + 1}`,
+    hash: 'h1',
+  }))
+  const { plan, answer } = await planned(database.url, (db) =>
+    markUnchanged(db, test.framework.tables, { integrationId: id, stream: null }, { syncLogId, part: 1 }, listed),
+  )
+  expect(answer).toHaveLength(50)
+  // Of a table that was never analyzed.
+  const read = [...plan.matchAll(/integration_record_hashes.*rows=(\d+)[^ ]* loops=(\d+)/g)].map(
+    ([, rows, loops]) => Number(rows) * Number(loops),
+  )
+  expect(Math.max(...read)).toBeLessThanOrEqual(100)
+  expect(plan).not.toContain('Seq Scan on integration_record_hashes')
+})

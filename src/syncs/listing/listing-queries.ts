@@ -1,7 +1,7 @@
 /** Statements over the rows of a run that is being listed. A later try of the listing shuts the earlier ones out. */
 import { and, asc, eq, getTableColumns, gt, sql } from 'drizzle-orm'
-import type { Database, Transaction } from '../../db/client.ts'
 import { keptCheckPlans } from '../../db/check-plans.ts'
+import type { Database, Transaction } from '../../db/client.ts'
 import { jsonText } from '../../db/schema/columns.ts'
 import type { LogRow, Tables } from '../../db/schema/tables.ts'
 import type { Json } from '../../framework/json.ts'
