@@ -7,7 +7,7 @@
 -- By indexes alone: with statistics from before a burst, Postgres would read all webhooks.
 -- Rule: docs/behaviour/webhook-order.md.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___pass_turns"(p_keys jsonb) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
 	passed int;
 	unfinished boolean;

@@ -87,7 +87,7 @@ export async function runItemBatch(
     const claimed = () =>
       claimAndRecord(framework, (db) =>
         take.kind === 'due'
-          ? claimWaitingItems(db, tables, { ...claiming, ids: take.ids })
+          ? claimWaitingItems(db, tables, { ...claiming, syncLogId, ids: take.ids })
           : claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit }),
       )
     const rows = await (isFirst ? claimed() : givingWay(framework, claimed))

@@ -99,8 +99,13 @@ function headersOf(link: object): HeaderReader | null {
   const read = (name: string): unknown =>
     typeof field(holder, 'get') === 'function' ? (holder as Headers).get(name) : field(holder, name)
   return (name) => {
-    const value = read(name)
-    return value === undefined || value === null ? null : String(value)
+    try {
+      const value = read(name)
+      return value === undefined || value === null ? null : String(value)
+    } catch {
+      // Of an error of a host or an SDK: a call must not lose its row over it.
+      return null
+    }
   }
 }
 

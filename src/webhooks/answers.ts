@@ -9,6 +9,7 @@ import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, isIntegrationsError } from '../framework/errors.ts'
 import { redactText } from '../framework/redaction.ts'
 import type { RepeatedWarnings } from '../framework/repeated-warnings.ts'
+import { thrownTexts } from '../framework/thrown.ts'
 import { requireIntegration } from '../integrations/queries.ts'
 import type { HandlesWebhooks } from '../providers/contracts.ts'
 import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
@@ -80,7 +81,7 @@ export async function handshakeAnswer(
   try {
     handshake = await handshakeOf(provider, integration, request)
   } catch (error) {
-    return { threw: error instanceof Error ? error.name : typeof error }
+    return { threw: thrownTexts(error).name ?? typeof error }
   }
   if (handshake === null) return null
   const { sent, storeSecret } = handshake

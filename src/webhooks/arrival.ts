@@ -13,6 +13,7 @@ import type { Framework } from '../framework/context.ts'
 import { JoiningQueue } from '../framework/joiner.ts'
 import { errorLine } from '../framework/logger.ts'
 import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
+import { thrownTexts } from '../framework/thrown.ts'
 import type { ReceivedOutcome } from '../observability/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
 import { identityAttributes, inSpan, traceparentOf } from '../observability/spans.ts'
@@ -480,7 +481,7 @@ function lenient(framework: Framework, read: () => unknown): unknown {
     // Its message may quote what was sent.
     deskOf(framework).warnings.warn(
       'unread',
-      () => ({ event: 'webhook.unread', error: error instanceof Error ? error.name : typeof error }),
+      () => ({ event: 'webhook.unread', error: thrownTexts(error).name ?? typeof error }),
       'a provider could not read a delivery; counts as none',
     )
     return null

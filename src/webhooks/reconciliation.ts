@@ -15,6 +15,7 @@ import { INSTANT_OR_AGO, instantOrAgo } from '../framework/instant.ts'
 import type { Json } from '../framework/json.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
+import { thrownTexts } from '../framework/thrown.ts'
 import { listedUntilAborted, untilAborted } from '../framework/waiting.ts'
 import { requireActive } from '../integrations/enabled.ts'
 import { integrationHandle } from '../integrations/handle.ts'
@@ -231,12 +232,13 @@ class Reconciliation {
     const at = { receivedAt: clock.now(), toleranceSeconds: config.webhook.timestamp_tolerance }
     try {
       const ordering = orderingOf(provider.orderingKey(storedWebhookRequest({ ...delivery, ...at })))
-      return ordering === null ? {} : { ordering }
+      // It comes late: events after it may have arrived already, and it must not take the place of one of them.
+      return ordering === null ? {} : { ordering: { ...ordering, coalesces: false } }
     } catch (error) {
       if (!this.#isUnreadTold)
         integrationLogger(this.#framework, this.integration).warn(
           // Its message may quote what was listed.
-          { event: 'webhook.unread', error: error instanceof Error ? error.name : typeof error },
+          { event: 'webhook.unread', error: thrownTexts(error).name ?? typeof error },
           'a provider could not tell the order of a delivery that it listed; it is stored without one',
         )
       this.#isUnreadTold = true

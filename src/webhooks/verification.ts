@@ -9,6 +9,7 @@ import { performance } from 'node:perf_hooks'
 import { setImmediate as turn } from 'node:timers/promises'
 import { isIntegrationsError } from '../framework/errors.ts'
 import type { RepeatedWarnings } from '../framework/repeated-warnings.ts'
+import { thrownTexts } from '../framework/thrown.ts'
 import type { HandlesWebhooks, Maybe } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { RefusalReason } from '../providers/signatures/scheme-rules.ts'
@@ -93,7 +94,7 @@ export async function ownerAmong(
             event: 'webhook.verification_threw',
             integration: integration.id,
             provider: integration.provider,
-            error: error instanceof Error ? error.name : typeof error,
+            error: thrownTexts(error).name ?? typeof error,
           }),
           'verifyWebhookSignature() threw; counts as false',
         )

@@ -173,7 +173,7 @@ export class ItemRun {
       // A running batch may hold it, with the next attempt still to be reported.
       if (this.#running.size > 0) this.#askedNow.add(itemId)
       // It may wait beyond the list. A batch takes it only if it does.
-      if (unlisted > 0)
+      if (unlisted > 0 && Number.isSafeInteger(itemId) && itemId > 0)
         this.#change({ waiting: [...waiting, { id: itemId, dueAt: Date.now() }], unlisted: unlisted - 1 })
       return false
     }

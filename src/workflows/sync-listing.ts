@@ -171,7 +171,8 @@ async function call(
 
 function faultOf({ cause }: ActivityFailure, settings: RunSettings, callMs: number): ListingFault {
   if (cause instanceof TimeoutFailure) {
-    if (cause.timeoutType === 'HEARTBEAT') return { kind: 'worker lost', ...tookOf(cause.lastHeartbeatDetails) }
+    if (cause.timeoutType === 'HEARTBEAT')
+      return { kind: 'worker lost', tookMs: 0, ...tookOf(cause.lastHeartbeatDetails) }
     if (cause.timeoutType === 'START_TO_CLOSE' && callMs === settings.listingTimeoutSeconds * 1_000)
       return {
         kind: 'own',
@@ -187,9 +188,17 @@ function faultOf({ cause }: ActivityFailure, settings: RunSettings, callMs: numb
   }
   if (cause instanceof ApplicationFailure) {
     // The SDK's report of a worker that was asked to stop while the listing ran.
-    if (cause.type === 'WorkerShutdown') return { kind: 'worker lost' }
+    if (cause.type === 'WorkerShutdown') return { kind: 'worker lost', tookMs: 0 }
     const isFinal = cause.nonRetryable === true
-    return { kind: 'own', reason: cause.message, type: cause.type ?? '', isFinal, ...tookOf(cause.details?.[0]) }
+    // One that does not say its time never began to list, as while Postgres is away. Faults in a row are bounded.
+    return {
+      kind: 'own',
+      reason: cause.message,
+      type: cause.type ?? '',
+      isFinal,
+      tookMs: 0,
+      ...tookOf(cause.details?.[0]),
+    }
   }
   return { kind: 'own', reason: cause?.message ?? 'an unknown fault', isFinal: false }
 }

@@ -48,6 +48,16 @@ describe('status, request id and limits', () => {
     expect(answerOf(source, NOW)).toEqual(NO_ANSWER)
   })
 
+  it('are those that can be read, of headers that throw', () => {
+    const headers = {
+      get() {
+        throw new TypeError('Illegal invocation')
+      },
+    }
+    const error = Object.assign(new Error('no'), { headers, status: 503 })
+    expect(answerOf(error, NOW)).toEqual({ ...NO_ANSWER, statusCode: 503 })
+  })
+
   it('cut a request id after 128 characters, never within one', () => {
     const { providerRequestId } = answerOf({ headers: {}, requestId: '😀'.repeat(200) }, NOW)
     expect(providerRequestId).toBe('😀'.repeat(128))

@@ -46,7 +46,10 @@ beforeAll(async () => {
   const keyed: ReconcilesWebhooks = { ...able, reconcileWebhookKey: 'hook' }
   const ordered: ReconcilesWebhooks = {
     ...able,
-    orderingKey: (request) => (request.json() as { ticket: { id: string } | null }).ticket?.id ?? null,
+    orderingKey(request) {
+      const { ticket } = request.json() as { ticket: { id: string } | null }
+      return ticket === null ? null : { key: ticket.id, coalesce: true }
+    },
   }
   test = testIntegrations(database.url, {
     clock,
@@ -176,16 +179,16 @@ describe('a delivery that never arrived', () => {
     ])
     expect(await reconcile({}, ordered)).toMatchObject({ inserted: 6, known: 0 })
     const turns = await test.sql`
-      select delivery_id, ordering_key, key_turn from integration_webhooks
+      select delivery_id, ordering_key, key_turn, coalesces from integration_webhooks
       where integration_id = ${ordered.id} order by delivery_id`
     expect(turns.map(Object.values)).toEqual([
-      ['d-1', 'a', false],
-      ['d-2', 'b', true],
-      ['d-3', 'b', false],
-      ['d-4', 'a', true],
-      ['of none', null, null],
-      ['unread', null, null],
-      ['unread, too', null, null],
+      ['d-1', 'a', false, false],
+      ['d-2', 'b', true, false],
+      ['d-3', 'b', false, false],
+      ['d-4', 'a', true, null],
+      ['of none', null, null, null],
+      ['unread', null, null, null],
+      ['unread, too', null, null, null],
     ])
     const unread = test.lines.map(({ fields }) => fields).filter(({ event }) => event === 'webhook.unread')
     expect(unread).toEqual([expect.objectContaining({ integration: ordered.id, error: 'TypeError' })])

@@ -278,18 +278,28 @@ describe('sync.lock_ttl', () => {
         throw ApplicationFailure.create({ message: 'not now', details: [{ tookMs: 10 }] })
       },
     ],
-  ])('does not count a call’s wait for a worker: one that %s says how long it took', async (_, times, end) => {
-    const played = await play(
-      async (call) => {
-        if (call > times) return listed
-        // What the call does not say it took, it has waited.
-        await stage.env.sleep('12 seconds')
-        return end()
+    [
+      'failed before it began',
+      1,
+      () => {
+        throw ApplicationFailure.create({ message: 'no Postgres' })
       },
-      { settings: { listingTotalSeconds: 15 } },
-    )
-    expect(played.end).toMatchObject(FINALISED)
-  })
+    ],
+  ])(
+    'does not count a call’s wait for a worker: of one that %s only what it says that it took',
+    async (_, times, end) => {
+      const played = await play(
+        async (call) => {
+          if (call > times) return listed
+          // What the call does not say it took, it has waited.
+          await stage.env.sleep('12 seconds')
+          return end()
+        },
+        { settings: { listingTotalSeconds: 15 } },
+      )
+      expect(played.end).toMatchObject(FINALISED)
+    },
+  )
 
   it('ends a call that would go beyond it', async () => {
     const played = await play(

@@ -62,17 +62,24 @@ export async function claimPendingItems(
   return rows.sort((a, b) => a.id - b.id)
 }
 
-/** Takes rows that wait between two attempts (`processing`, without a claim) and counts the attempt. */
+/** Takes rows of a run that wait between two attempts (`processing`, without a claim) and counts the attempt. */
 export async function claimWaitingItems(
   db: Database | Transaction,
   { syncItems }: Tables,
-  { ids, ...claiming }: Claiming & { ids: readonly number[] },
+  { ids, syncLogId, ...claiming }: Claiming & { ids: readonly number[]; syncLogId: number },
 ): Promise<SyncItemRow[]> {
   if (ids.length === 0) return []
   const rows = await db
     .update(syncItems)
     .set(claimed(syncItems, claiming))
-    .where(and(inArray(syncItems.id, [...ids]), eq(syncItems.status, 'processing'), isNull(syncItems.claim)))
+    .where(
+      and(
+        inArray(syncItems.id, [...ids]),
+        eq(syncItems.syncLogId, syncLogId),
+        eq(syncItems.status, 'processing'),
+        isNull(syncItems.claim),
+      ),
+    )
     .returning()
   return rows.sort((a, b) => a.id - b.id)
 }
