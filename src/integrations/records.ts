@@ -160,7 +160,7 @@ export async function updateIntegrationRow(
 }
 
 function metadataOf(wanted: NonNullable<UpdateIntegration['metadata']>, { metadata }: IntegrationRow): Metadata {
-  return typeof wanted === 'function' ? wanted((metadata ?? {}) as Metadata) : wanted
+  return typeof wanted === 'function' ? wanted(structuredClone((metadata ?? {}) as Metadata)) : wanted
 }
 
 function checkName(name: unknown): void {

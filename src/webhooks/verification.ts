@@ -60,7 +60,8 @@ export async function ownerAmong(
       const verdict = verifier.verify(provider, integration, request)
       if (!(verdict instanceof Promise)) return verdict
       const from = credit.awaited.begin()
-      return verdict.finally(() => pay(credit.awaited.end(from)))
+      // Bounded: while it waits, the process is busy with the work of others.
+      return verdict.finally(() => pay(Math.min(credit.awaited.end(from), TURN_MS)))
     } finally {
       pay(performance.now() - startedAt)
     }

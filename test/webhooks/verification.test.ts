@@ -77,3 +77,13 @@ it('spends the same time once for two checks at once', async () => {
   await waiting
   expect(credit.isSpent()).toBe(false)
 })
+
+it('spends little for a check that waits while the process works for others', async () => {
+  const credit = creditLeft()
+  const isOver = search(credit, 2, (id) => (id === 1 ? turn() : passing(50)))
+  await turn()
+  await turn()
+  compute(2 * LEFT_MS)
+  await isOver
+  expect(credit.isSpent()).toBe(false)
+})
