@@ -5,20 +5,26 @@ DECLARE
 	state jsonb;
 	ended jsonb;
 	spent jsonb;
-	is_new boolean;
+	is_new boolean := false;
 BEGIN
-	SELECT value INTO state FROM "__schema__"."__prefix___cache" WHERE key = p_key FOR UPDATE;
-	is_new := NOT FOUND;
-	SELECT value INTO ended FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':ended' FOR UPDATE;
-	is_new := is_new OR NOT FOUND;
-	SELECT value INTO spent FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':window' FOR UPDATE;
-	is_new := is_new OR NOT FOUND;
-	IF is_new THEN
-		INSERT INTO "__schema__"."__prefix___cache" (key, value) VALUES (p_key, '{}'), (p_key || ':ended', '{}'), (p_key || ':window', '{}')
-			ON CONFLICT (key) DO NOTHING;
+	-- All come through the first row, also those that make the others: two who took them in another order would wait for each other.
+	LOOP
 		SELECT value INTO state FROM "__schema__"."__prefix___cache" WHERE key = p_key FOR UPDATE;
+		EXIT WHEN FOUND;
+		is_new := true;
+		INSERT INTO "__schema__"."__prefix___cache" (key, value) VALUES (p_key, '{}') ON CONFLICT (key) DO NOTHING;
+	END LOOP;
+	LOOP
 		SELECT value INTO ended FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':ended' FOR UPDATE;
-		SELECT value INTO spent FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':window' FOR UPDATE;
+		IF FOUND THEN
+			SELECT value INTO spent FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':window' FOR UPDATE;
+		END IF;
+		EXIT WHEN FOUND;
+		is_new := true;
+		INSERT INTO "__schema__"."__prefix___cache" (key, value) VALUES (p_key || ':ended', '{}'), (p_key || ':window', '{}')
+			ON CONFLICT (key) DO NOTHING;
+	END LOOP;
+	IF is_new THEN
 		-- Who deletes the integration holds its row and does not see ours: it is waited for.
 		PERFORM FROM "__schema__"."__prefix__s" WHERE id = p_integration FOR KEY SHARE;
 		IF NOT FOUND THEN

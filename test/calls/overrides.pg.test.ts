@@ -1,4 +1,5 @@
 /** Looking at and overriding breaker and limiter. */
+import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { CallState } from '../../src/calls/admission/state-rules.ts'
 import { CLOSED_BREAKER } from '../../src/calls/admission/state-rules.ts'
@@ -400,5 +401,23 @@ describe('many at the same moment', () => {
     })
     expect((await Promise.allSettled(work)).filter(({ status }) => status === 'rejected')).toEqual([])
     expect((await stateOf(integration.id)).breaker).toMatchObject({ state: 'closed', generation: 10 })
+  })
+
+  it('first calls of an integration, which make its rows, end without a deadlock', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    const sessions = 6
+    const sql = postgres(database.url, { max: sessions, fetch_types: false, connection: { deadlock_timeout: 20 } })
+    try {
+      // Each begins at its own moment within the few statements of the others.
+      for (let round = 0; round < 150; round += 1)
+        await Promise.all(
+          Array.from(
+            { length: sessions },
+            () => sql`select integration_lock_calls(${integration.id}, ${`first-calls-${round}`})`,
+          ),
+        )
+    } finally {
+      await sql.end()
+    }
   })
 })
