@@ -19,7 +19,7 @@ import { passesOfWorker } from './rollups/roll-up.ts'
 import { rememberedStarts } from './syncs/remembered-starts.ts'
 import { noteSchedulePause } from './syncs/standing-queries.ts'
 import { checkTemporal, connectionOptions, temporalAddress, temporalUnreachable } from './temporal/connection.ts'
-import { ensureSchedules } from './temporal/keep-schedules.ts'
+import { ensureSchedulesAtStart } from './temporal/keep-schedules.ts'
 import { ensureSearchAttributes } from './temporal/search-attributes.ts'
 import { sweepPending, sweepRollUps, sweepSchedulePause, sweepStarts } from './temporal/sweep.ts'
 import { taskQueuesOf } from './temporal/workflow-starts.ts'
@@ -104,7 +104,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
   }
   const isHandingOver = (): boolean => pumps.size > 0
   try {
-    await ensureSchedules(client(), config, needs)
+    await ensureSchedulesAtStart(client(), config, needs)
     await ensureSearchAttributes(client(), where, logger)
 
     const workflowBundle = prebuilt ?? (await bundleWorkflows(options.workflowsPath, logger))

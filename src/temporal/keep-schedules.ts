@@ -113,6 +113,25 @@ export async function ensureSchedules(client: Client, config: Config, needs: Sch
   }
 }
 
+/** Code of gRPC: https://grpc.io/docs/guides/status-codes/ */
+const DEADLINE_EXCEEDED = 4
+const START_TRIES = 4
+const START_TRY_MS = 10_000
+
+/**
+ * As a worker starts. A Schedule is a workflow of Temporal's own, and a server that was killed and has just come back may leave a
+ * question about it without an answer for half a minute, although it answers others. So the question is put again.
+ */
+export async function ensureSchedulesAtStart(client: Client, config: Config, needs: ScheduleNeeds): Promise<void> {
+  for (let left = START_TRIES - 1; ; left -= 1)
+    try {
+      await client.withDeadline(Date.now() + START_TRY_MS, () => ensureSchedules(client, config, needs))
+      return
+    } catch (error) {
+      if (left === 0 || (error as { cause?: { code?: unknown } }).cause?.code !== DEADLINE_EXCEEDED) throw error
+    }
+}
+
 /** Does nothing when it is gone already. */
 export async function removeSchedule(client: Client, id: string): Promise<void> {
   try {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ScheduleClient } from '@temporalio/client'
-import { Client, Connection } from '@temporalio/client'
+import { Client, Connection, ServiceError } from '@temporalio/client'
 import { integer, pgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
@@ -11,7 +11,12 @@ import { createIntegrations, mappedTable } from '../../src/index.ts'
 import type { ReconcilesWebhooks } from '../../src/providers/contracts.ts'
 import { findSchedulePause, noteSchedulePause } from '../../src/syncs/standing-queries.ts'
 import { temporalInspection } from '../../src/temporal/inspection.ts'
-import { ensureSchedules, scheduleDifferences, wantedSchedules } from '../../src/temporal/keep-schedules.ts'
+import {
+  ensureSchedules,
+  ensureSchedulesAtStart,
+  scheduleDifferences,
+  wantedSchedules,
+} from '../../src/temporal/keep-schedules.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { scheduleId, WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { scriptedOAuth } from '../oauth/scripted-oauth.ts'
@@ -73,6 +78,30 @@ describe('the Schedules', () => {
     })
     expect(policies).toMatchObject({ overlap: 'SKIP', catchupWindow: 60_000 })
     expect(state.paused).toBe(false)
+  })
+
+  it.each([
+    { unanswered: 3, code: 4, is: 'are put again, as of a server that has just come back' },
+    { unanswered: 4, code: 4, is: 'end the start if that lasts' },
+    { unanswered: 1, code: 7, is: 'end the start at once if they were refused' },
+  ])('are made as a worker starts: questions without an answer $is', async ({ unanswered, code }) => {
+    const { prefix, config } = deployment()
+    let left = unanswered
+    const failing = new Proxy(client.schedule, {
+      get: (real, name) => {
+        if (name !== 'create' || left === 0) return Reflect.get(real, name).bind(real)
+        left -= 1
+        return () =>
+          Promise.reject(new ServiceError('Failed to create schedule', { cause: Object.assign(new Error(), { code }) }))
+      },
+    })
+    const asked = Object.create(client, { schedule: { value: failing } }) as Client
+    const begun = ensureSchedulesAtStart(asked, config, DOES_NOT)
+    if (unanswered < 4 && code === 4) {
+      await begun
+      expect((await dispatchOf(prefix).describe()).spec.intervals).toMatchObject([{ every: 60_000 }])
+    } else await expect(begun).rejects.toMatchObject({ cause: { code } })
+    expect(left).toBe(0)
   })
 
   it('start it every 10 seconds where a provider declares a stream below a minute, and every minute again without one', async () => {
