@@ -2,27 +2,20 @@
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___lock_calls"(p_integration bigint, p_key text) RETURNS jsonb LANGUAGE plpgsql AS $$
 -- Returns the state, locked. Null: the integration is gone, and no row is left behind for it.
 DECLARE
-	state jsonb;
-	ended jsonb;
-	spent jsonb;
+	part text;
+	held jsonb;
+	parts jsonb[] := '{}';
 	is_new boolean := false;
 BEGIN
-	-- All come through the first row, also those that make the others: two who took them in another order would wait for each other.
-	LOOP
-		SELECT value INTO state FROM "__schema__"."__prefix___cache" WHERE key = p_key FOR UPDATE;
-		EXIT WHEN FOUND;
-		is_new := true;
-		INSERT INTO "__schema__"."__prefix___cache" (key, value) VALUES (p_key, '{}') ON CONFLICT (key) DO NOTHING;
-	END LOOP;
-	LOOP
-		SELECT value INTO ended FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':ended' FOR UPDATE;
-		IF FOUND THEN
-			SELECT value INTO spent FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':window' FOR UPDATE;
-		END IF;
-		EXIT WHEN FOUND;
-		is_new := true;
-		INSERT INTO "__schema__"."__prefix___cache" (key, value) VALUES (p_key || ':ended', '{}'), (p_key || ':window', '{}')
-			ON CONFLICT (key) DO NOTHING;
+	-- Each row is there and locked before the next one is looked at: two who took them in another order would wait for each other.
+	FOREACH part IN ARRAY ARRAY['', ':ended', ':window'] LOOP
+		LOOP
+			SELECT value INTO held FROM "__schema__"."__prefix___cache" WHERE key = p_key || part FOR UPDATE;
+			EXIT WHEN FOUND;
+			is_new := true;
+			INSERT INTO "__schema__"."__prefix___cache" (key, value) VALUES (p_key || part, '{}') ON CONFLICT (key) DO NOTHING;
+		END LOOP;
+		parts := parts || held;
 	END LOOP;
 	IF is_new THEN
 		-- Who deletes the integration holds its row and does not see ours: it is waited for.
@@ -32,6 +25,6 @@ BEGIN
 			RETURN NULL;
 		END IF;
 	END IF;
-	RETURN "__schema__"."__prefix___merged_calls"(state, ended, spent);
+	RETURN "__schema__"."__prefix___merged_calls"(parts[1], parts[2], parts[3]);
 END
 $$;

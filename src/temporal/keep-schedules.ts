@@ -94,27 +94,35 @@ export function wantedSchedules(config: Config, needs: ScheduleNeeds): string[] 
  *
  * A Schedule of a name that this release does not know stays: it may be a newer release's, whose workers run beside ours. So
  * does one that no provider of this process has a use for: those workers have started, and would not create it again.
+ *
+ * @param put puts the questions of one Schedule
  */
-export async function ensureSchedules(client: Client, config: Config, needs: ScheduleNeeds): Promise<void> {
+export async function ensureSchedules(
+  client: Client,
+  config: Config,
+  needs: ScheduleNeeds,
+  put: (ask: () => Promise<void>) => Promise<void> = (ask) => ask(),
+): Promise<void> {
   const wanted = wantedSchedules(config, needs)
   for (const entry of timetable(config, needs)) {
     const id = scheduleId(config.cache_prefix, entry.name)
     if (!wanted.includes(entry.name)) {
-      if (!config.schedules.enabled || !BY_PROVIDER.has(entry.name)) await removeSchedule(client, id)
+      if (!config.schedules.enabled || !BY_PROVIDER.has(entry.name)) await put(() => removeSchedule(client, id))
       continue
     }
     const definition = definitionOf(entry)
-    try {
-      await client.schedule.create({ scheduleId: id, ...definition })
-    } catch (error) {
-      if (!(error instanceof sdk().ScheduleAlreadyRunning)) throw error
-      await client.schedule.getHandle(id).update((previous) => ({ ...previous, ...definition }))
-    }
+    await put(async () => {
+      try {
+        await client.schedule.create({ scheduleId: id, ...definition })
+      } catch (error) {
+        if (!(error instanceof sdk().ScheduleAlreadyRunning)) throw error
+        await client.schedule.getHandle(id).update((previous) => ({ ...previous, ...definition }))
+      }
+    })
   }
 }
 
-/** Code of gRPC: https://grpc.io/docs/guides/status-codes/ */
-const DEADLINE_EXCEEDED = 4
+const GRPC_DEADLINE_EXCEEDED = 4 // https://grpc.io/docs/guides/status-codes/
 const START_TRIES = 4
 const START_TRY_MS = 10_000
 
@@ -122,14 +130,15 @@ const START_TRY_MS = 10_000
  * As a worker starts. A Schedule is a workflow of Temporal's own, and a server that was killed and has just come back may leave a
  * question about it without an answer for half a minute, although it answers others. So the question is put again.
  */
-export async function ensureSchedulesAtStart(client: Client, config: Config, needs: ScheduleNeeds): Promise<void> {
-  for (let left = START_TRIES - 1; ; left -= 1)
-    try {
-      await client.withDeadline(Date.now() + START_TRY_MS, () => ensureSchedules(client, config, needs))
-      return
-    } catch (error) {
-      if (left === 0 || (error as { cause?: { code?: unknown } }).cause?.code !== DEADLINE_EXCEEDED) throw error
-    }
+export function ensureSchedulesAtStart(client: Client, config: Config, needs: ScheduleNeeds): Promise<void> {
+  return ensureSchedules(client, config, needs, async (ask) => {
+    for (let left = START_TRIES - 1; ; left -= 1)
+      try {
+        return await client.withDeadline(Date.now() + START_TRY_MS, ask)
+      } catch (error) {
+        if (left === 0 || (error as { cause?: { code?: unknown } }).cause?.code !== GRPC_DEADLINE_EXCEEDED) throw error
+      }
+  })
 }
 
 /** Does nothing when it is gone already. */
