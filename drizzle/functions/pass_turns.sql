@@ -46,7 +46,7 @@ BEGIN
 		) lowest LIMIT 1000
 	), due AS (
 		-- Of each key the lowest ids are among the older ones: whether there is one behind them.
-		SELECT k.turn, CASE WHEN k.turn > k.id THEN (
+		SELECT k.turn, k.turn > k.id AS is_newest, CASE WHEN k.turn > k.id THEN (
 			SELECT w.id FROM "__schema__"."__prefix___webhooks" w
 			WHERE w.integration_id = k.integration_id AND w.ordering_key = k.ordering_key AND w.key_turn IS FALSE AND w.id < k.turn
 				AND w.id > coalesce((
@@ -68,7 +68,9 @@ BEGIN
 			delivery_id, '{"status":"coalesced"}'::jsonb, 0, 'webhook:' || id
 		FROM superseded ORDER BY id
 	), given AS (
-		UPDATE "__schema__"."__prefix___webhooks" w SET key_turn = true, updated_at = clock_timestamp()
+		-- Among those settled there may be a change by others, which it tells now: it is no echo.
+		UPDATE "__schema__"."__prefix___webhooks" w
+		SET key_turn = true, is_own = CASE WHEN k.is_newest THEN false ELSE w.is_own END, updated_at = clock_timestamp()
 		FROM due k WHERE w.id = k.turn AND k.left_id IS NULL
 		RETURNING w.id
 	)

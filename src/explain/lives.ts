@@ -157,6 +157,14 @@ function bounded(...lists: readonly (readonly LifeLine[])[]): {
 const partText = ({ partOf, part }: Pick<WebhookRow, 'partOf' | 'part'>): string =>
   partOf === null ? '' : `, event ${part} of delivery ${partOf} (list-webhooks --delivery ${partOf})`
 
+/** Without an attempt: one that coalesces, or that was erased. */
+function endOf({ status, attempts }: Pick<WebhookRow, 'status' | 'attempts'>): string {
+  if (attempts > 0) return `${status} in attempt ${attempts}`
+  return status === 'processed'
+    ? 'processed without an attempt: a newer one of its ordering key took its place'
+    : `${status} without an attempt`
+}
+
 const webhook = reader(
   'webhook',
   async ({ db, tables: { webhooks, deliveries } }, id) => {
@@ -185,7 +193,7 @@ const webhook = reader(
       lines: [
         ...line(row.createdAt, `delivery ${short(row.deliveryId)}${type} stored${partText(row)}`),
         ...lines,
-        ...line(row.processedAt, `${row.status} in attempt ${row.attempts}${because(row.error)}`),
+        ...line(row.processedAt, `${endOf(row)}${because(row.error)}`),
         ...line(row.dismissedAt, 'dismissed'),
       ],
       related: [],

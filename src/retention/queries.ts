@@ -69,7 +69,7 @@ function prunable(tables: Tables, step: DeletingStep): Prunable {
     },
     cache: { table: tables.cache, key: sql.raw('key'), at: sql.raw('expires_at') },
     events: { table: tables.events, at: sql.raw('delivered_at') },
-    audit: { table: tables.audit },
+    audit: { table: tables.audit, goes: sql`not ${isStandingPause(tables)}` },
     // With its last part.
     deliveries: {
       table: tables.deliveries,
@@ -78,6 +78,19 @@ function prunable(tables: Tables, step: DeletingStep): Prunable {
     webhooks: { table: tables.webhooks, where: sql`t.status in ('processed', 'failed')` },
   }
   return { key: sql.raw('id'), at: sql.raw('created_at'), where: EVERY, goes: EVERY, ...rules[step] }
+}
+
+/** A pause that no later act on the same streams has ended: lists say from it that a sync is paused, and by whom. */
+function isStandingPause({ audit, integrations }: Tables): SQL {
+  const stream = (action: SQL) => sql`substring(${action} from ' --stream (.+)$')`
+  return sql`(split_part(t.action, ' ', 1) = 'pause'
+    and (select i.id from ${integrations} i where i.id = t.integration_id) is not null
+    and (
+      select later.id from ${audit} later
+      where later.integration_id = t.integration_id and later.id > t.id
+        and split_part(later.action, ' ', 1) in ('pause', 'resume', 'cancel', 'cursor', 'erase')
+        and ${stream(sql`later.action`)} is not distinct from ${stream(sql`t.action`)}
+      limit 1) is null)`
 }
 
 /** The run of an item called so has ended; without a log it was pruned since. */

@@ -212,8 +212,9 @@ async function advancedCursor({ framework, tx, row, log, counts }: LockedRun): P
   const { providers, tables } = framework
   if (counts.failed > 0 || counts.success + counts.skipped + unchangedIn(log) === 0) return null
   if (await isCursorHeld(tx, tables, log)) return null
-  const provider = syncSource(providers.get(row.provider), row.stream)
-  // A stream that this release does not declare: its cursor stays for one that does.
+  const registered = providers.find(row.provider)
+  const provider = registered === null ? null : syncSource(registered, row.stream)
+  // A provider or stream that this release does not have: its cursor stays for one that does.
   if (provider === null) return null
   const reduce = (checkpoints: readonly Json[]): Json => {
     try {

@@ -36,11 +36,13 @@ export interface ListedPart {
  * Each `offset 0` keeps the planner to the order that is written: a look-up by the whole key for each record. By statistics of
  * before the first run, all records of the stream seem to be one row, and would be read for each part of the listing.
  *
+ * None that waits in a backfill: that copy may be another one, and only a newer item keeps it from being handled last.
+ *
  * @returns these
  */
 export async function markUnchanged(
   db: Database,
-  { recordHashes, logs }: Tables,
+  { recordHashes, logs, syncItems }: Tables,
   { integrationId, stream }: SyncOf,
   { syncLogId, part }: ListedPart,
   listed: readonly HashedRecord[],
@@ -65,7 +67,15 @@ export async function markUnchanged(
         where known.hash = item.h
         offset 0
       ) same
-      where r.id = same.id and r.hash = same.h and r.is_handled and r.deleted_at is null
+      where r.id = same.id and r.hash = same.h and r.is_handled and r.deleted_at is null and (
+        not exists (
+          select 1 from ${logs} l
+          where l.integration_id = ${integrationId} and l.operation = 'backfill' and l.status = 'processing')
+        or (
+          select i.id from ${syncItems} i
+          where i.integration_id = ${integrationId} and i.external_id = r.external_id and i.event_class = r.event_class
+            and i.status in ('pending', 'processing')
+          limit 1) is null)
       returning r.event_class, r.external_id`),
   )
   return rows.map(({ event_class: eventClass, external_id: externalId }) => ({ eventClass, externalId }))

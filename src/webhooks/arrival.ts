@@ -36,6 +36,7 @@ import type { NewPart } from './parts.ts'
 import { partRequest, partsOf } from './parts.ts'
 import { eventType, storeDelivery } from './rules.ts'
 import { FormerSecretMatches } from './secrets.ts'
+import { staleGuardOf } from './stale-guard.ts'
 import { ownerAmong, VerificationCredit } from './verification.ts'
 import { WebhookVerifier } from './verifier.ts'
 import { wants } from './wanted.ts'
@@ -385,13 +386,16 @@ function rowOf(
   })
   const row = { deliveryId, eventType: type, payload: stored.payload, headers: stored.headers }
   const parts = lenient(framework, () => partsOf(provider, request, deliveryId)) as NewPart[] | null
-  const ordering = (of: WebhookRequest): { readonly ordering?: Ordering } => {
+  const ordering = (of: WebhookRequest, ofType: string | null): { readonly ordering?: Ordering } => {
     const given = orderingOf(lenient(framework, () => provider.orderingKey?.(of)))
-    return given === null ? {} : { ordering: given }
+    if (given === null) return {}
+    // The newest arrival need not be the newest version: of those that wait the guard finds it.
+    const coalesces = given.coalesces && lenient(framework, () => staleGuardOf(provider, ofType)) == null
+    return { ordering: { ...given, coalesces } }
   }
   if (provider.orderingKey === undefined) return parts === null ? row : { ...row, parts }
-  if (parts === null) return { ...row, ...ordering(request) }
-  return { ...row, parts: parts.map((part) => ({ ...part, ...ordering(partRequest(request, part)) })) }
+  if (parts === null) return { ...row, ...ordering(request, type) }
+  return { ...row, parts: parts.map((part) => ({ ...part, ...ordering(partRequest(request, part), part.eventType) })) }
 }
 
 /** The delivery with what is wanted of it; null: nothing is. */

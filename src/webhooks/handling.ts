@@ -27,11 +27,10 @@ import type { WebhookOutcome } from './queries.ts'
 import { webhookOutcome } from './queries.ts'
 import { routeOf } from './rules.ts'
 import type { Guarded } from './stale-guard.ts'
-import { HandledVersions, judged, unlessStale } from './stale-guard.ts'
+import { HandledVersions, judged, OWN, staleGuardOf, unlessStale } from './stale-guard.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 const MAX_RESULT_BYTES = 65_536
-const OWN = { status: 'own' } as const
 
 /**
  * The outcome of one attempt; never throws. Null: the row goes back. Either its handler is a workflow and Temporal did not answer, or the
@@ -165,10 +164,11 @@ async function dispatch(
 ): Promise<unknown> {
   const provider = framework.providers.get(integration.row.provider) as HandlesWebhooks
   const target = targetOf(framework, 'webhooks', integration.handle)
-  const handler = target === null ? handlerOf(provider, row.eventType) : 'provider'
+  const handler = target === null ? routeOf(row.eventType, provider.webhookHandlers?.() ?? null) : 'provider'
   if (handler === 'ignored') return { status: 'ignored' }
   const request = requestOf(framework, row)
-  const guarded = judged(staleGuardOf(handler), row.integrationId, () => request.json())
+  const guard = typeof handler === 'object' ? handler.staleGuard : undefined
+  const guarded = judged(guard, row.integrationId, () => request.json())
   const arriving: Arriving = {
     framework,
     integration: integration.row,
@@ -197,9 +197,6 @@ async function dispatch(
     : unlessStale(framework, guarded, { signal, handled, owner: `webhook:${row.id}` }, run)
 }
 
-const handlerOf = (provider: HandlesWebhooks, eventType: string | null): WebhookHandler | 'provider' | 'ignored' =>
-  routeOf(eventType, provider.webhookHandlers?.() ?? null)
-
 function requestOf(framework: Framework, row: WebhookRow): WebhookRequest {
   return storedWebhookRequest({
     payload: row.payload,
@@ -209,9 +206,6 @@ function requestOf(framework: Framework, row: WebhookRow): WebhookRequest {
   })
 }
 
-const staleGuardOf = (handler: WebhookHandler | 'provider' | 'ignored') =>
-  typeof handler === 'object' ? handler.staleGuard : undefined
-
 /**
  * The thing that the row is a version of, so that a pump can put its rows in order. Null: no guard judges the row. A fault here occurs
  * again when the row runs, and is its outcome then.
@@ -220,9 +214,7 @@ export function guardedBy(framework: Framework, row: WebhookRow, integration: In
   const provider = framework.providers.find(integration.provider)
   if (provider === null || !handlesWebhooks(provider)) return null
   try {
-    return judged(staleGuardOf(handlerOf(provider, row.eventType)), row.integrationId, () =>
-      requestOf(framework, row).json(),
-    )
+    return judged(staleGuardOf(provider, row.eventType), row.integrationId, () => requestOf(framework, row).json())
   } catch {
     return null
   }

@@ -36,6 +36,7 @@ import { orderingOf } from './order.ts'
 import type { ReconciliationWindow } from './reconciliation-rules.ts'
 import { reconciliationWindow, settledBefore } from './reconciliation-rules.ts'
 import type { StoredDelivery } from './rules.ts'
+import { isWantedType } from './wanted.ts'
 import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from './webhook-jobs.ts'
 
 /** One statement looks up, or stores, this many deliveries, or this many bytes of payload. */
@@ -171,12 +172,16 @@ class Reconciliation {
     let page: FoundDelivery[] = []
     let bytes = 0
     const window = { since, until, subscriptionId: this.#subscriptionId, signal }
+    // A whole delivery has another type than its events.
+    const isSplit = provider.splitWebhook !== undefined
     const listed = provider.missedWebhooks(this.integration, window)
     for await (const missed of listedUntilAborted(listed, signal)) {
       signal.throwIfAborted()
       const found = foundDelivery(missed, this.#framework.config.webhook.max_payload_bytes)
       if (found.occurredAt < since || found.occurredAt >= until) continue
       this.counts.seen += 1
+      // Dropped before its content is asked for, which may be a call: it would be missing in each run.
+      if (!isSplit && !isWantedType(this.integration, found.eventType)) continue
       page.push(found)
       if (found.content.kind === 'given') bytes += found.content.delivery?.payload.length ?? 0
       if (page.length < PAGE_ROWS && bytes < PAGE_BYTES) continue

@@ -9,7 +9,8 @@ import { withLock } from '../cache/lock.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
 import { patiently } from '../framework/waiting.ts'
-import type { StaleGuard } from '../providers/contracts.ts'
+import type { HandlesWebhooks, StaleGuard } from '../providers/contracts.ts'
+import { routeOf } from './rules.ts'
 import type { Version } from './stale-rules.ts'
 import { compareVersions } from './stale-rules.ts'
 
@@ -18,6 +19,8 @@ const KEPT_SECONDS = 7 * 24 * 60 * 60
 const LOCK_MARGIN_SECONDS = 30
 
 export const STALE = { status: 'stale' } as const
+/** Of an echo that its handler is not called for. */
+export const OWN = { status: 'own' } as const
 
 /** What a delivery is a version of. */
 export interface Guarded {
@@ -25,6 +28,12 @@ export interface Guarded {
   /** The guard's own, hashed: it comes from a payload, and is of any length. */
   readonly keyHash: string
   readonly version: Version
+}
+
+/** The guard of what handles such an event; undefined: it has none. */
+export function staleGuardOf(provider: HandlesWebhooks, eventType: string | null): StaleGuard | undefined {
+  const handler = routeOf(eventType, provider.webhookHandlers?.() ?? null)
+  return typeof handler === 'object' ? handler.staleGuard : undefined
 }
 
 /**
@@ -112,6 +121,8 @@ export async function unlessStale<T>(
       const result = await work()
       // Too late: the attempt has failed, and by now the lock may be another one's.
       signal.throwIfAborted()
+      // Its handler was not called: a change by others that came before it is still news.
+      if (result === OWN) return result
       handled.note(guarded, guarded.version)
       await trying(() => cache.set(key('webhook-version'), guarded.version, KEPT_SECONDS))
       return result

@@ -4,6 +4,10 @@ import type { Integration } from '../providers/integration.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { isListed, WANTED_EVENTS } from './rules.ts'
 
+/** Whether the integration's list has this type; true where there is no list, or the type is not known. */
+export const isWantedType = (integration: Integration, type: string | null): boolean =>
+  type === null || isListed(integration.metadata[WANTED_EVENTS], type)
+
 /**
  * Whether an event is wanted: its type is in the integration's list, where there is one, and the provider accepts it. A type that
  * is not known is judged by the provider alone.
@@ -17,6 +21,6 @@ export function wants(
   type: string | null,
   request: () => WebhookRequest,
 ): boolean {
-  if (type !== null && !isListed(integration.metadata[WANTED_EVENTS], type)) return false
+  if (!isWantedType(integration, type)) return false
   return provider.acceptsWebhook === undefined || provider.acceptsWebhook(integration, request()) !== false
 }

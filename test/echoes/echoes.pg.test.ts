@@ -55,6 +55,11 @@ const acme: RecognisesEchoes = {
         skipOwn: true,
         handle: (_integration, request, context) => handles(request.json() as never, context),
       },
+      guarded: {
+        skipOwn: true,
+        staleGuard: (payload) => ({ key: 'a', version: (payload as { version: number }).version }),
+        handle: (_integration, request, context) => handles(request.json() as never, context),
+      },
     }),
   }),
   ...syncProvider((session) => lists(session), { syncItemEvents: () => [NoteSynced] }),
@@ -307,6 +312,47 @@ describe('a handler', () => {
       ['success', { status: 'own' }],
       ['success', null],
     ])
+  })
+
+  it('with skipOwn and a stale guard is given a foreign change from before an echo that was skipped', async () => {
+    const changed = (text: string, version: number) =>
+      makeWebhook(test, integration.id, {
+        eventType: 'guarded',
+        payload: JSON.stringify({ ...note(text), version }),
+      })
+    await write('X')
+    const foreign = await changed('older', 1)
+    const echo = await changed('X', 2)
+    await workOff(test.framework)
+    expect(seen).toEqual([{ text: 'older', isOwn: false }])
+    expect((await webhookOf(test, foreign.id)).isOwn).toBe(false)
+    expect((await webhookOf(test, echo.id)).status).toBe('processed')
+    await changed('Y', 3)
+    await workOff(test.framework)
+    await changed('late', 2)
+    await workOff(test.framework)
+    expect(seen.map(({ text }) => text)).toEqual(['older', 'Y'])
+  })
+
+  it('is given an echo that took the place of a foreign change as foreign', async () => {
+    const waiting = (text: string, id = 'a', keyTurn = false) =>
+      makeWebhook(test, integration.id, {
+        eventType: 'skipped',
+        payload: JSON.stringify(note(text, id)),
+        orderingKey: 'key',
+        keyTurn,
+        coalesces: true,
+      })
+    await write('X')
+    await waiting('first', 'b', true)
+    await waiting('foreign')
+    const echo = await waiting('X')
+    await workOff(test.framework)
+    expect(seen).toEqual([
+      { text: 'first', isOwn: false },
+      { text: 'X', isOwn: false },
+    ])
+    expect((await webhookOf(test, echo.id)).isOwn).toBe(false)
   })
 })
 

@@ -363,6 +363,13 @@ describe('the life of a record', () => {
     expect(origins).toEqual([{ how: 'delivery', text: "the provider's delivery dlv", link: null }])
   })
 
+  it('of a webhook that a newer one of its key replaced says so', async () => {
+    const { id } = await makeWebhook(test, integration.id, { status: 'processed', attempts: 0, processedAt: at(9) })
+    expect((await found(`webhook:${id}`)).lines.map(({ text }) => text)).toContain(
+      'processed without an attempt: a newer one of its ordering key took its place',
+    )
+  })
+
   it('of a webhook that reconciliation found says so', async () => {
     const { id } = await makeWebhook(test, ours.id, { headers: { ':source': ['reconcile'] } })
     expect((await found(`webhook:${id}`)).origins[0]?.how).toBe('reconciliation')

@@ -417,6 +417,27 @@ describe('logs that stay however old they are', () => {
   })
 })
 
+it('the newest pause of a sync stays, however old, until an act ends it or its integration is gone', async () => {
+  const act = async (action: string, days: number) => {
+    await test.sql`
+      insert into integration_audit (actor, action, target, integration_id, created_at, updated_at)
+      values ('ada', ${action}, ${`integration:${integration.id}`}, ${integration.id}, ${daysAgo(days)}, ${daysAgo(days)})`
+  }
+  const actions = async () =>
+    (await test.sql`select action from integration_audit order by id`).map(({ action }) => action as string)
+  await test.sql`delete from integration_audit`
+  for (const [index, action] of ['pause', 'resume', 'pause', 'pause --stream a', 'sync'].entries())
+    await act(action, 500 - index)
+  expect((await prune()).audit).toBe(3)
+  expect(await actions()).toEqual(['pause', 'pause --stream a'])
+  await act('resume --stream a', 1)
+  expect((await prune()).audit).toBe(1)
+  expect(await actions()).toEqual(['pause', 'resume --stream a'])
+  await test.sql`delete from integrations where id = ${integration.id}`
+  expect((await prune()).audit).toBe(1)
+  await test.sql`delete from integration_audit`
+})
+
 describe('sync items', () => {
   const ended = { createdAt: daysAgo(100), status: 'partial' }
   const done = { status: 'success', completedAt: daysAgo(40), externalId: 'a' } as const

@@ -161,6 +161,15 @@ describe('advancing the cursor', () => {
     expect(told).toHaveBeenCalledTimes(1)
   })
 
+  it('of a run whose provider is no longer registered stays, and the run ends', async () => {
+    const run = await doneRun('processing', 4)
+    await setIntegration(test, integration.id, { provider: 'gone' })
+    await test.activities.finaliseSyncRun({ integrationId: integration.id, syncLogId: run.id })
+    expect((await logOf(test, run.id)).status).toBe('success')
+    const [row] = await test.sql`select sync_cursor from integrations where id = ${integration.id}`
+    expect(row).toEqual({ sync_cursor: null })
+  })
+
   it('looks at so many runs, the newest ones', async () => {
     const [older, newer] = [await doneRun('processing', 4), await doneRun('processing', 6)]
     await advanceCursor(test.framework, { integrationId: integration.id, limit: 1 })

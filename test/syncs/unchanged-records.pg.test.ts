@@ -192,6 +192,27 @@ describe('a record', () => {
     expect(told).toEqual([])
   })
 
+  it('runs while another copy of it waits in a backfill, and then keeps that copy from being handled last', async () => {
+    lists = listing(['a', { id: 'a', n: 1 }], ['b', { id: 'b' }])
+    await run()
+    lists = listing(['a', { id: 'a', n: 2 }])
+    const { syncLogId } = (await test.activities.openBackfillSlice({
+      integrationId: integration.id,
+      from: '2026-01-01T00:00:00Z',
+      to: '2026-01-02T00:00:00Z',
+      runId: 'backfill',
+      startedAt: new Date().toISOString(),
+    } as never)) as { syncLogId: number }
+    await runActivity(test.activities.listSyncItems, { integrationId: integration.id, syncLogId, attempt: 1 })
+    lists = listing(['a', { id: 'a', n: 1 }], ['b', { id: 'b' }])
+    await run()
+    expect(ids()).toEqual(['a'])
+    const take = { kind: 'pending', limit: 10 } as const
+    await runActivity(test.activities.processSyncItems, { syncLogId, claim: 'b:1', take })
+    expect(told.map(([payload]) => payload)).toEqual([{ id: 'a', n: 1 }])
+    expect((await itemsOf(test, syncLogId)).map(({ status }) => status)).toEqual(['skipped'])
+  })
+
   it('of an erased integration is added again: no hash stays', async () => {
     lists = listing(['a', { id: 'a' }])
     const syncLogId = await run()

@@ -64,7 +64,18 @@ beforeAll(async () => {
     },
   })
   test = testIntegrations(database.url, {
-    providers: { acme },
+    providers: {
+      acme,
+      guarded: {
+        ...acme,
+        webhookHandlers: () => ({
+          told: {
+            handle: (...given) => acme.handleWebhook(...given),
+            staleGuard: (payload) => ({ key: 'all', version: (payload as unknown as Told).n }),
+          },
+        }),
+      },
+    },
     config: { webhook: { max_attempts: 2, retry_backoff: [0] } },
   })
 })
@@ -95,7 +106,7 @@ let sent = 0
 async function deliver(...told: Told[]): Promise<number[]> {
   sent += 1
   const arrival = await test.integrations.webhooks.receive({
-    provider: 'acme',
+    provider: to.provider,
     integrationId: to.id,
     method: 'POST',
     path: '/',
@@ -413,6 +424,16 @@ describe('webhooks that coalesce', () => {
     expect((await rows()).filter(({ key_turn }) => key_turn === true)).toHaveLength(2)
     await work()
     expect(handled.toSorted()).toEqual(['a1200', 'b1200'])
+  })
+
+  it('do not where their handler has a stale guard: the newest arrival need not be the newest version', async () => {
+    to = await makeIntegration(test, 'guarded')
+    await deliver(...newest('a', 1, 1))
+    await deliver(...newest('a', 3, 3))
+    await deliver(...newest('a', 2, 2))
+    await work()
+    expect(handled).toEqual(['a1', 'a3'])
+    expect((await rows()).map(({ attempts }) => attempts)).toEqual([1, 1, 1])
   })
 
   it('do not pass one of their key that does not', async () => {

@@ -240,6 +240,19 @@ describe('a delivery that is', () => {
     expect((await rows()).map((row) => row.delivery_id)).toEqual(['fits'])
   })
 
+  it('of a type that the integration does not want is passed over, and its content not asked for', async () => {
+    await setIntegration(test, integration.id, { metadata: { webhook_events: ['thing'] } })
+    const load = vi.fn(async () => ({ payload: {}, headers: {} }))
+    const [{ payload: _payload, headers: _headers, ...unwanted }, unknown] = [
+      missed('a', { eventType: 'other' }),
+      missed('c', { eventType: null }),
+    ]
+    lists = listing([{ ...unwanted, load } as unknown as MissedWebhook, missed('b'), unknown])
+    expect(await reconcile()).toMatchObject({ seen: 3, known: 0, inserted: 2 })
+    expect(load).not.toHaveBeenCalled()
+    expect((await rows()).map(({ delivery_id }) => delivery_id)).toEqual(['b', 'c'])
+  })
+
   it('outside the window is passed over', async () => {
     lists = listing([
       missed('too old', { occurredAt: ago(LOOKBACK_SECONDS + 1) }),
