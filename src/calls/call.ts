@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto'
 import type { Framework, OutboundCall } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
+import { canonicalJson } from '../framework/json.ts'
 import { knownSecrets } from '../framework/known-secrets.ts'
 import { redactText } from '../framework/redaction.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
@@ -181,23 +183,14 @@ function hashOf(call: readonly (string | null)[], data: RequestOptions['data']):
   if (data instanceof Uint8Array) return hash.update('bytes\n').update(data).digest('hex')
   if (typeof data === 'string') return hash.update('text\n').update(data).digest('hex')
   const json = asJson(data)
-  return json === undefined ? null : hash.update('json\n').update(canonical(json)).digest('hex')
+  return json === undefined ? null : hash.update('json\n').update(canonicalJson(json)).digest('hex')
 }
 
 /** As it would be sent. Undefined for what has no JSON: a circle, a bigint. */
-function asJson(data: unknown): unknown {
+function asJson(data: unknown): Json | undefined {
   try {
-    return JSON.parse(JSON.stringify(data))
+    return JSON.parse(JSON.stringify(data)) as Json
   } catch {
     return undefined
   }
-}
-
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
-  return `{${Object.entries(value)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, inner]) => `${JSON.stringify(key)}:${canonical(inner)}`)
-    .join(',')}}`
 }

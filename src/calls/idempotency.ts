@@ -136,7 +136,6 @@ function isWithoutEffect(ending: Ending): boolean {
 class Turn {
   readonly #call: KeyedCall
   readonly #key: LedgerKey
-  readonly #id: number
   readonly #entry: LedgerEntry
   readonly #owner: string
   #takenAt: number
@@ -147,7 +146,6 @@ class Turn {
   constructor(call: KeyedCall, key: LedgerKey, entry: LedgerEntry, owner: string, spentAt: number) {
     this.#call = call
     this.#key = key
-    this.#id = entry.id
     this.#entry = entry
     this.#owner = owner
     this.#takenAt = spentAt
@@ -204,12 +202,12 @@ class Turn {
     try {
       await whileAway(this.#call, 'giving an idempotency key back', () =>
         // This very reservation, not one of the same key made since, nor one whose turn another caller has had.
-        framework.db.delete(idempotencyKeys).where(and(eq(idempotencyKeys.id, this.#id), this.#isOurs())),
+        framework.db.delete(idempotencyKeys).where(and(eq(idempotencyKeys.id, this.#entry.id), this.#isOurs())),
       )
     } catch (error) {
       integrationLogger(framework, integration).error(
         // The key's row, not its text: a host may make keys of private data.
-        { event: 'idempotency.key_kept', idempotency_key_id: this.#id, error: errorLine(error, 500) },
+        { event: 'idempotency.key_kept', idempotency_key_id: this.#entry.id, error: errorLine(error, 500) },
         'an idempotency key could not be given back and stays spent; forgetIdempotencyKey() frees it',
       )
     }
@@ -223,7 +221,7 @@ class Turn {
         db
           .update(idempotencyKeys)
           .set({ turnEndsAt: null })
-          .where(and(eq(idempotencyKeys.id, this.#id), this.#isOurs())),
+          .where(and(eq(idempotencyKeys.id, this.#entry.id), this.#isOurs())),
       )
     } catch (error) {
       this.#warn(error, "the turn of an idempotency key could not be given back; it ends after the call's timeout")
@@ -240,7 +238,7 @@ class Turn {
       const rows = await db
         .update(idempotencyKeys)
         .set({ owner: this.#owner, turnEndsAt: turnEnd(this.#call) })
-        .where(and(eq(idempotencyKeys.id, this.#id), isAllowed))
+        .where(and(eq(idempotencyKeys.id, this.#entry.id), isAllowed))
         .returning({ id: idempotencyKeys.id })
       if (rows.length === 1) this.#takenAt = askedAt
       return rows.length === 1

@@ -128,14 +128,9 @@ async function batch(
         order by t.id desc limit ${BATCH}`)
     })
   } catch (error) {
-    if (sqlStateOf(error) === QUERY_CANCELED) return null
+    if (thrownTexts(error).code === QUERY_CANCELED) return null
     throw error
   }
 }
 
 const QUERY_CANCELED = '57014' // https://www.postgresql.org/docs/current/errcodes-appendix.html
-
-/** Drizzle wraps what Postgres says. */
-function sqlStateOf(error: unknown): string | number | null {
-  return thrownTexts(error instanceof Error ? (error.cause ?? error) : error).code
-}

@@ -149,12 +149,7 @@ function countKey({ config }: Framework, { step, runId }: PruneStepInput): strin
 async function pruneStep(run: Try, step: PruningStep): Promise<void> {
   if (step === 'incidents_closed') return closeIncidents(run)
   if (step !== 'webhooks') return pruneTable(run, step)
-  const { db, tables } = run.framework
-  for (let afterId: number | undefined = 0; afterId !== undefined; ) {
-    const ids = await integrationsToPrune(db, tables, { before: run.before, afterId, limit: PAGE })
-    for (const integrationId of ids) await pruneTable(run, 'webhooks', integrationId)
-    afterId = ids.at(-1)
-  }
+  for await (const integrationId of withWebhooks(run.framework, run.before)) await pruneTable(run, step, integrationId)
   // What they were delivered in goes with the last of its parts.
   await pruneTable(run, 'deliveries')
 }
@@ -166,17 +161,22 @@ async function blankPayloads(framework: Framework, nowMs: number, { signal }: Pr
   if (days === null) return
   const before = new Date(Math.max(0, nowMs - days * DAY_MS)).toISOString()
   const limit = config.pruning.chunk_size
-  for (let afterId: number | undefined = 0; afterId !== undefined; ) {
-    const ids = await integrationsToPrune(db, tables, { before, afterId, limit: PAGE })
-    for (const integrationId of ids)
-      await inChunks(signal, (after) =>
-        db.transaction((tx) => blankChunk(tx, tables, 'webhooks', { before, after, limit, integrationId })),
-      )
-    afterId = ids.at(-1)
-  }
+  for await (const integrationId of withWebhooks(framework, before))
+    await inChunks(signal, (after) =>
+      db.transaction((tx) => blankChunk(tx, tables, 'webhooks', { before, after, limit, integrationId })),
+    )
   await inChunks(signal, (after) =>
     db.transaction((tx) => blankChunk(tx, tables, 'deliveries', { before, after, limit })),
   )
+}
+
+/** The integrations that have webhooks of that age. */
+async function* withWebhooks({ db, tables }: Framework, before: string): AsyncGenerator<number> {
+  for (let afterId: number | undefined = 0; afterId !== undefined; ) {
+    const ids: number[] = await integrationsToPrune(db, tables, { before, afterId, limit: PAGE })
+    yield* ids
+    afterId = ids.at(-1)
+  }
 }
 
 /** One chunk after the other; half of the database's time is left to others. */
@@ -192,27 +192,15 @@ async function inChunks(signal: AbortSignal, next: (after: Position | null) => P
 }
 
 async function pruneTable(run: Try, step: DeletingStep, integrationId?: number): Promise<void> {
-  const { signal, onProgress, framework } = run
-  let after: Position | null = null
+  const { before, signal, onProgress, framework } = run
+  const own = integrationId === undefined ? {} : { integrationId }
   let rows = 0
-  do {
-    signal.throwIfAborted()
-    const began = performance.now()
-    const chunk = await despiteDeadlocks(() =>
-      prunedChunk(run, step, {
-        before: run.before,
-        after,
-        limit: framework.config.pruning.chunk_size,
-        ...(integrationId === undefined ? {} : { integrationId }),
-      }),
-    )
+  await inChunks(signal, async (after) => {
+    const chunk = await prunedChunk(run, step, { before, after, limit: framework.config.pruning.chunk_size, ...own })
     rows += chunk.rows
     onProgress?.(rows)
-    after = chunk.next
-    // As long as the chunk took: half of the database's time is left to others.
-    if (after !== null)
-      await sleep(Math.min(performance.now() - began, LONGEST_REST_MS), undefined, { signal }).catch(() => {})
-  } while (after !== null)
+    return chunk
+  })
 }
 
 /** One chunk and its count, in one transaction. */

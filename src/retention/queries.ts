@@ -147,7 +147,7 @@ export async function pruneChunk(
   const { table, key, at } = prunable(tables, step)
   const found = await tx.execute<{ id: string; at: string }>(sql`
     select t.${key}::text as id, t.${at}::text as at from ${table} t
-    where ${isDue(tables, step, input)} and ${isBehind(tables, step, input.after)}
+    where ${isDue(tables, step, input.before)} and ${isBehind(tables, step, input.after)}
     order by t.${at}, t.${key} limit ${input.limit} for update of t skip locked`)
   const [first] = found
   const last = found.at(-1)
@@ -208,11 +208,10 @@ export async function blankChunk(
           select w.id from ${tables.webhooks} w
           where w.part_of = t.id and not (w.payload = '' and w.headers = '{}'::jsonb) limit 1
         ) is null`
-  const behind = after === null ? EVERY : isBehind(tables, name, after)
   const [looked] = await tx.execute<{ rows: number; blanked: number; id: string; at: string }>(sql`
     with looked as materialized (
       select t.id, t.created_at from ${table} t
-      where ${own} and t.created_at < ${moment} and ${behind}
+      where ${own} and t.created_at < ${moment} and ${isBehind(tables, name, after)}
       order by t.created_at, t.id limit ${limit}
     ), due as (
       select t.id from ${table} t
@@ -234,7 +233,7 @@ export async function countPrunable(db: Database, tables: Tables, step: Deleting
   const { table, goes } = prunable(tables, step)
   const rows = await numberOf(
     db,
-    sql`select count(*)::text as number from ${table} t where ${isDue(tables, step, { before })} and ${goes}`,
+    sql`select count(*)::text as number from ${table} t where ${isDue(tables, step, before)} and ${goes}`,
   )
   return step === 'sync_items' ? rows + (await countResolved(db, tables, before)) : rows
 }
@@ -261,23 +260,18 @@ export async function oldestPrunable(
     ) oldest`
       : sql`
     select t.${at} as at from ${table} t
-    where ${isDue(tables, step, { before })} and ${goes} order by t.${at} limit 1`
+    where ${isDue(tables, step, before)} and ${goes} order by t.${at} limit 1`
   const [row] = await db.execute<{ at: string | Date | null }>(oldest)
   return row?.at == null ? null : new Date(row.at)
 }
 
-function isDue(
-  tables: Tables,
-  step: DeletingStep,
-  { before, integrationId }: Pick<ChunkInput, 'before' | 'integrationId'>,
-): SQL {
+function isDue(tables: Tables, step: DeletingStep, before: string): SQL {
   const { at, where } = prunable(tables, step)
   const moment = sql`${before}::timestamptz`
   // The index has only the creation, which comes before the processing.
   const due =
     step === 'webhooks' ? sql`t.created_at < ${moment} and t.processed_at < ${moment}` : sql`t.${at} < ${moment}`
-  const own = integrationId === undefined ? EVERY : sql`t.integration_id = ${integrationId}`
-  return sql`${own} and ${due} and ${where}`
+  return sql`${due} and ${where}`
 }
 
 /** The first half leads the index, the second tells rows of the same moment apart. */

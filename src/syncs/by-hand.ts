@@ -9,7 +9,6 @@ import type { Json } from '../framework/json.ts'
 import { requireActive } from '../integrations/enabled.ts'
 import { requireIntegration } from '../integrations/queries.ts'
 import { findLog, runsToAdvance } from '../observability/log-queries.ts'
-import type { IntegrationProvider } from '../providers/contracts.ts'
 import { canSync, streamMeant, streamsMeant, streamsOf } from '../providers/streams.ts'
 import { announceRun } from './announcement.ts'
 import type { StartSync, SyncStart, Wait } from './ask-rules.ts'
@@ -41,7 +40,7 @@ export async function startSyncNow(
   const row = await requireIntegration(framework, id)
   requireActive(row)
   const [first, ...others] = await inTurn(
-    streamsMeant(row.provider, providerOf(framework, row), ask.stream),
+    streamsMeant(row.provider, framework.providers.get(row.provider), ask.stream),
     async (stream) => {
       const start = await startStream(framework, row, stream, wait)
       ask.onEach?.(stream)
@@ -91,7 +90,7 @@ export async function pauseSync(
   { stream, onEach }: OfStream & OnEachStream = {},
 ): Promise<void> {
   const row = await requireIntegration(framework, id)
-  await inTurn(streamsMeant(row.provider, providerOf(framework, row), stream), async (one) => {
+  await inTurn(streamsMeant(row.provider, framework.providers.get(row.provider), stream), async (one) => {
     await framework.workflows.pauseSync({ integrationId: id, stream: one }, row.provider)
     onEach?.(one)
   })
@@ -183,7 +182,7 @@ export async function advanceCursor(
 ): Promise<AdvanceCursorResult> {
   const { db, tables } = framework
   const row = await requireIntegration(framework, integrationId)
-  const of = { integrationId, stream: streamMeant(row.provider, providerOf(framework, row), stream) }
+  const of = { integrationId, stream: streamMeant(row.provider, framework.providers.get(row.provider), stream) }
   const reclaimed = reclaimStale ? (await reclaimAbandonedItems(framework, of, null)).items : 0
   const oldestFirst = (await runsToAdvance(db, tables, of, limit)).reverse()
   return { ...(await finaliseEach(framework, of, oldestFirst)), reclaimed }
@@ -219,11 +218,6 @@ async function storedCursor({ db, tables }: Framework, of: SyncOf): Promise<Json
   const row = await findSyncRow(db, tables, of)
   if (row === null) throw new IntegrationNotFound(of.integrationId)
   return cursorOf(row)
-}
-
-/** @throws UnknownProvider */
-function providerOf({ providers }: Framework, { provider }: IntegrationRow): IntegrationProvider {
-  return providers.get(provider)
 }
 
 /**

@@ -16,6 +16,7 @@ import type { BackendUnreachable } from '../framework/errors.ts'
 import { isIntegrationsError, NonRetryable, NoWorkerAnswered, WorkflowFailed } from '../framework/errors.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
+import { untilAborted } from '../framework/waiting.ts'
 import type { EvaluateFailuresResult, FollowIncidentInput } from '../incidents/incident-jobs.ts'
 import type { RefreshTokensResult } from '../oauth/oauth-jobs.ts'
 import type { Metrics } from '../observability/metrics.ts'
@@ -526,15 +527,6 @@ function typeOf(error: Error): string | null {
 function isFinal(error: unknown): boolean {
   if (error instanceof sdk().ApplicationFailure) return error.nonRetryable === true
   return error instanceof Error && error.cause !== undefined && isFinal(error.cause)
-}
-
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => reject(signal.reason)
-    if (signal.aborted) abort()
-    signal.addEventListener('abort', abort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
-  })
 }
 
 /** What Temporal answers to one question; its own refusals pass as they are. @throws BackendUnreachable */

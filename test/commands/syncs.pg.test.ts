@@ -3,7 +3,7 @@ import { hostname, userInfo } from 'node:os'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { watchSync } from '../../src/commands/cli/watch-sync.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
-import { BackendUnreachable } from '../../src/framework/errors.ts'
+import { BackendUnreachable, NoWorkerAnswered } from '../../src/framework/errors.ts'
 import type { HandlesMissing, HasBackfill } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { ProcessSyncItemInput, SyncProgress } from '../../src/syncs/sync-jobs.ts'
@@ -197,8 +197,13 @@ describe('sync --integration', () => {
       out: `Paused: \`integrations resume-sync ${id}\` goes on; this run follows.\n`,
     })
     // What a worker would say is not known: the start is remembered all the same.
-    progress.mockRejectedValueOnce(away())
-    expect((await run(['sync', id])).out).toBe('Already running: will run again after the one that runs\n')
+    for (const error of [away(), new NoWorkerAnswered(`sync:${id}`, 10)]) {
+      progress.mockRejectedValueOnce(error)
+      expect(await run(['sync', id])).toMatchObject({
+        exitCode: 0,
+        out: 'Already running: will run again after the one that runs\n',
+      })
+    }
     expect((await run(['sync', id, '--json'])).json()).toMatchObject({ outcome: 'remembered' })
   })
 
