@@ -133,7 +133,7 @@ export interface IntegrationsAdmin {
   readonly syncItems: {
     /** Newest first, without payloads. */
     list(filter?: ListSyncItems): AsyncIterable<SyncItemSummary>
-    /** The failed ones that no later run made up for, or those that wait for another attempt, newest first. @throws InvalidArgumentException */
+    /** Failed items whose record no later run has synced, or items that wait for another attempt, newest first. @throws InvalidArgumentException */
     failed(input?: ListFailedItemsInput): Promise<FailedItem[]>
     /** @throws SyncItemNotFound */
     get(id: number): Promise<SyncItemDetail>

@@ -1,6 +1,6 @@
 /**
  * The composition root: one object that a host makes once and gives to its API, its workers and the CLI alike. Each
- * method binds one operation; there is no logic here.
+ * method binds one operation; the logic is in the parts.
  */
 
 import type { Client } from '@temporalio/client'
@@ -522,8 +522,8 @@ export interface Integrations {
   readonly admin: IntegrationsAdmin
 }
 
-/** One for admissions, two for settlements: one of these may wait for the disk. */
 const MINUTE_SECONDS = 60
+/** One for admissions, two for settlements: one of these may wait for the disk. */
 const CALL_CONNECTIONS = 3
 /** Statements that store deliveries, two with ordering keys and two without (webhooks/arrival.ts), and one that looks for owners. */
 const ARRIVAL_CONNECTIONS = 5

@@ -80,7 +80,7 @@ export function createAccess(framework: Framework, dev: boolean): Access {
       ? config.operator.tokens
       : [...config.operator.tokens, { name: 'dev', sha256: sha256Hex(devToken), scopes: ['operate'] }]
   const { oidc } = config.operator
-  /** Whoever is named by another configuration has to sign in again. */
+  /** A person named by another configuration has to sign in again. */
   const holderOfPerson = ({ name, scope }: Person): Holder => ({
     name,
     sha256: sha256Hex(JSON.stringify(oidc)),

@@ -102,7 +102,7 @@ export async function pumpUntilEmpty<Row extends ClaimedRow, Outcome>(
     ...(standing === undefined ? {} : { standing }),
     ...(stopping === undefined ? {} : { stopping }),
   })
-  // At once, too: by its details a next try knows that it is none of the first.
+  // At once, too: a try that finds these details knows that it is a retry.
   heartbeat?.(pump.figures)
   const beat = setInterval(() => heartbeat?.(pump.figures), HEARTBEAT_EVERY_MS)
   try {

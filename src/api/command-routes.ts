@@ -234,15 +234,15 @@ export function contextOf(integrations: Integrations, context: Context<AccessEnv
   }
 }
 
-const nobody = async (): Promise<never> => {
-  throw new TypeError('Over HTTP nobody is asked.')
+const refusePrompt = async (): Promise<never> => {
+  throw new TypeError('A command cannot prompt over HTTP.')
 }
 const NO_TERMINAL: CommandContext['terminal'] = {
   out: () => {},
   err: () => {},
   isInteractive: false,
   columns: () => 80,
-  prompts: { text: nobody, password: nobody, confirm: nobody },
+  prompts: { text: refusePrompt, password: refusePrompt, confirm: refusePrompt },
   sources: { environment: {}, file: () => '', stdin: async () => '' },
 }
 

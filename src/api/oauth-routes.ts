@@ -82,7 +82,7 @@ async function subjectOf(integrations: Integrations, context: Context) {
   const { name, provider: key } = await integrations.get(id)
   const provider = integrations.admin.providers().find((each) => each.key === key)
   if (provider === undefined || !provider.contracts.includes('HasOAuth2'))
-    throw new OAuthFailure('oauth_unsupported', `The provider "${key}" has no OAuth: nobody authorizes it.`, null, id)
+    throw new OAuthFailure('oauth_unsupported', `The provider "${key}" has no OAuth: no person has to authorize it.`, null, id)
   return { id, name, provider: provider.label, isAuthorizationOptional: provider.isAuthorizationOptional }
 }
 

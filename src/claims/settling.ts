@@ -70,7 +70,7 @@ export class SettlingLane<Outcome> {
   readonly #options: SettlingOptions<Outcome>
   readonly #gatherMs: number
 
-  /** @param gatherMs outcomes gather for so long at most, or not at all: 0 */
+  /** @param gatherMs the longest that an outcome waits for others; 0: it does not wait */
   constructor(options: SettlingOptions<Outcome>, gatherMs: number) {
     this.#options = options
     this.#gatherMs = gatherMs

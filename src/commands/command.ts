@@ -190,7 +190,7 @@ export interface Command<F extends Fields = Fields, Result = unknown> extends De
   readonly output?: z.ZodType
   readonly reach?: Reach
   readonly routes?: readonly Route[]
-  /** What to ask before, where it can't be undone. `--yes` answers it; over HTTP nobody is asked. Null: nothing to ask. */
+  /** What to ask before, where it can't be undone. `--yes` answers it; over HTTP there is no question. Null: nothing to ask. */
   confirm?(context: CommandContext, input: Values<F>): Promise<string | Agreement<F> | null>
   run(context: CommandContext, input: Values<F>): Promise<Result>
   /** What `--json` and a workflow give of a result; default: all of it. */

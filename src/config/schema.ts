@@ -230,7 +230,7 @@ const NOTIFICATIONS = {
 const OPERATOR = {
   prefix: key(routePrefix(), 'operator', 'route prefix of the operator API and the dashboard'),
   tokens: key(operatorTokens(), [], 'who may read or operate; "operate" includes "read"'),
-  oidc: key(nullable(oidc()), null, 'an OpenID provider by which people sign in to the pages; null = by a token only'),
+  oidc: key(nullable(oidc()), null, 'the OpenID provider that people sign in with; null = they sign in with a token'),
   temporal_ui: key(
     nullable(pageUrl()),
     null,

@@ -95,9 +95,9 @@ type Outcome =
 async function move({ db, tables, encryption }: Framework, row: WrittenCredentials): Promise<Outcome> {
   let text = row.credentials
   for (let attempt = 1; attempt <= TRIES; attempt++) {
-    const anew = encryptedAnew(encryption, row.id, text)
-    if (anew.kind === 'failed') return anew
-    if (await swapCredentials(db, tables, { id: row.id, credentials: text }, anew.text)) return { kind: 'moved' }
+    const rotated = encryptedWithNewKey(encryption, row.id, text)
+    if (rotated.kind === 'failed') return rotated
+    if (await swapCredentials(db, tables, { id: row.id, credentials: text }, rotated.text)) return { kind: 'moved' }
     const now = await credentialsOf(db, tables, row.id)
     if (now === null || encryption.kidOf(now) === encryption.primaryKid) return { kind: 'nothing to do' }
     text = now
@@ -107,11 +107,11 @@ async function move({ db, tables, encryption }: Framework, row: WrittenCredentia
 
 /** The outcome that {@link move} would have. */
 function look({ encryption }: Framework, row: WrittenCredentials): Outcome {
-  const anew = encryptedAnew(encryption, row.id, row.credentials)
-  return anew.kind === 'failed' ? anew : { kind: 'moved' }
+  const rotated = encryptedWithNewKey(encryption, row.id, row.credentials)
+  return rotated.kind === 'failed' ? rotated : { kind: 'moved' }
 }
 
-function encryptedAnew(
+function encryptedWithNewKey(
   encryption: Framework['encryption'],
   id: number,
   text: string,

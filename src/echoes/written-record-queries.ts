@@ -23,7 +23,7 @@ export interface LoopRule {
   readonly windowSeconds: number
 }
 
-/** A record that is being created longer than this counts no more: neither can its write be noted then. No call takes so long. */
+/** A creation that began longer ago has failed. No call takes this long, so no later note of its write can come. */
 const LONGEST_CREATION = sql`interval '1 day'`
 
 /**

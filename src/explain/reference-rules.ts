@@ -80,7 +80,7 @@ export function parseReference(given: unknown, prefix: string): Reference {
   return workflow ?? rowOf(text) ?? workflowOf(text, false) ?? exactOf(given.trimStart()) ?? textOf(text)
 }
 
-/** As `explain` itself writes an external id or a key, either of which may end in a blank. */
+/** As `explain` itself writes an external id or a key. Both may end in a blank. */
 function exactOf(text: string): Reference | null {
   if (text.length > MAX_REFERENCE_LENGTH) return null
   const [, digits = '', kind = '', id = ''] = /^integration:([0-9]{1,16})\/(external|key):(.+)$/s.exec(text) ?? []

@@ -116,7 +116,7 @@ export class IntegrationNotFound extends IntegrationsError {
   }
 }
 
-/** A run of the integration lives, or a pause holds its place, and what was asked for must not happen beneath it. */
+/** A run of the integration is active, or a paused one holds its place. The operation is refused until that run has ended. */
 export class IntegrationBusy extends IntegrationsError {
   override readonly code = 'integration_busy'
   constructor(

@@ -37,7 +37,7 @@ export interface CreateIntegration {
   /** Checked by the provider's schema, stored encrypted. */
   readonly credentials: Credentials
   readonly metadata?: Readonly<Record<string, unknown>>
-  /** Null is none. */
+  /** Null: it has no owner. */
   readonly owner?: Owner | null
   /** Overrides the provider's default interval. */
   readonly syncIntervalMinutes?: number | null

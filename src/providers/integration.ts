@@ -163,7 +163,7 @@ export interface PriorCall {
   readonly key: string
   /** `unknown`: in flight, crashed, or its effect is uncertain. */
   readonly priorState: 'recovered' | 'empty' | 'unparseable' | 'unknown'
-  /** The stored body, redacted: JSON, or text when it is none; null when there is none. */
+  /** The stored body, redacted: parsed JSON; a text if it is not JSON; null if no body is stored. */
   readonly priorResponse: Json
   readonly priorRequestId: number | null
   readonly reservedAt: Date
@@ -438,7 +438,7 @@ export interface Integration {
    * as the credentials are.
    *
    * @param name which one: 1 to 64 letters, digits, `_`, `-`, `.`
-   * @throws InvalidArgumentException for another name, SchemaDrift for an answer that is none; what `obtain()` threw
+   * @throws InvalidArgumentException for another name, SchemaDrift for an answer of another shape; what `obtain()` threw
    *
    * @example
    * const token = await integration.cachedSecret('installation', async () => {

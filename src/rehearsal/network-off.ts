@@ -27,7 +27,7 @@ export interface NetworkOff {
   restore(): void
 }
 
-/** Node's own code, by which a library knows a network that is away. */
+/** Node's own code, with which a library tells that the network is away. */
 const UNREACHABLE = 'ENETUNREACH'
 
 class NetworkIsOff extends Error {

@@ -22,7 +22,7 @@ const HOUR_SECONDS = 3_600
 const DAY_MS = 86_400_000
 /** A row's moment may be read before its transaction locks the table: by a statement, which takes milliseconds, or waits in between. */
 const BEFORE_ITS_LOCK_MS = 60_000
-/** A transaction that is open for longer holds nothing up. None of ours lives so long. */
+/** A transaction that is open for longer holds nothing up. Our own transactions end much sooner. */
 const LONGEST_WAIT_MS = 3_600_000
 /** If more than this of the time to come is noted as counted, Postgres' clock was ahead. Smaller steps are corrections. */
 const CLOCK_AHEAD_MS = 60_000

@@ -80,7 +80,7 @@ const LOWEST_PRICE = 1e-6
 const HIGHEST_PRICE = 1e24
 
 /**
- * A run that lists several records has seen so many changes. One that lists a single record may have seen several changes as one:
+ * A run that lists several records has seen as many changes. One that lists a single record may have seen several changes as one:
  * it counts as the mean number of changes of a run that sees any, at the rate known so far. So the rate becomes the estimate of
  * Cho and Garcia-Molina ("Estimating frequency of change", 2003), which is free of that bias. A run without a time before it, since
  * a clock was set back, shows no rate.

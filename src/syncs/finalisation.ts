@@ -98,8 +98,8 @@ export async function endRun(
 
 /**
  * One transaction, under the locks of the integration and of the run's log. Once only: the log must still be
- * `processing`, and every item must have ended. Of a run that was finalised before, only the cursor may move: a failed item
- * has succeeded or was skipped since.
+ * `processing`, and every item must have ended. If the run is finalised already, only its cursor may still move: a failed
+ * item has succeeded or was skipped since.
  */
 export async function finaliseRun(
   framework: Framework,

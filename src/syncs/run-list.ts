@@ -58,9 +58,9 @@ export function listSyncRuns(framework: Framework, given: ListSyncRuns = {}): As
 export interface SyncRunDetail extends SyncRunSummary {
   /** As they are now: a retry or a skip changes them after the end, too. */
   readonly items: Readonly<Record<SyncItemRow['status'], number>>
-  /** How many of them wait for another attempt, */
+  /** Items that wait for another attempt. */
   readonly waiting: number
-  /** and when the first of these is tried again. */
+  /** When the first of them is tried again; null: none waits. */
   readonly nextAttemptAt: Date | null
   /** What the failed and the waiting ones ended with: the three most frequent errors. */
   readonly errors: readonly { readonly error: string; readonly items: number }[]

@@ -24,7 +24,7 @@ export class ManualClock implements Clock {
     return new Date(this.#now)
   }
 
-  /** Moves on by so many seconds, or by the given parts. Time that goes back is `set()`. */
+  /** Moves forward by these seconds, or by the given parts. Time that goes back is `set()`. */
   advance(by: number | Duration): void {
     const seconds = typeof by === 'number' ? by : secondsOf(by)
     if (!Number.isFinite(seconds) || seconds < 0)

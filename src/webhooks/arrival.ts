@@ -122,7 +122,7 @@ const OUTCOMES: Readonly<Record<Exclude<Arrival['kind'], 'method not allowed'>, 
 /** Here the integration that the URL names may not exist. A stranger's word is no label. */
 const UNPROVEN: readonly Arrival['kind'][] = ['unknown provider', 'no webhooks', 'unknown integration', 'unavailable']
 
-/** Counts the result, too. Rule: docs/behaviour/metrics.md, "Webhooks". */
+/** Takes a delivery in, and counts its result in the metrics. Rule: docs/behaviour/metrics.md, "Webhooks". */
 export async function receiveDelivery(framework: Framework, delivery: Delivery): Promise<Arrival> {
   const arrival = await arrivalOf(framework, delivery)
   const { kind } = arrival
@@ -191,7 +191,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
   const desk = deskOf(framework)
   const { owners, warnings, credit } = desk
   const found = owners.find(delivery)
-  // It does not await a value that is there already: under load the turns of the event loop are the cost of a delivery.
+  // Known owners are not awaited: an await costs a turn of the event loop, which is most of a delivery's cost under load.
   let candidates = found instanceof Promise ? await found : found
   const first = candidates.owners[0]
   if (first === undefined) return unknownIntegration(framework, delivery, candidates)

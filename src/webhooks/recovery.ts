@@ -256,7 +256,7 @@ function jobOf(due: Due, { id, attempts }: TakenUp): ProcessWebhookInput {
  * A failed row with an ordering key that has given its turn up waits for it again, behind the row that has it by now.
  *
  * Of several runs at once each row has one winner, since rows that another one is taking are passed over. A row that was
- * settled, claimed or touched meanwhile is looked at again once its lock is had, and is not due any more.
+ * settled, claimed or touched meanwhile is checked again under its lock, and is no longer due.
  */
 export async function takeUpDue(db: Database, tables: Tables, due: Due, page: DuePage): Promise<TakenUp[]> {
   const { webhooks } = tables
@@ -341,7 +341,7 @@ async function crowdedIntegrations(
 /** The clock is read once, by a subquery: an index can't be searched by a value that may change from row to row. */
 const NOW = sql`(select ${clockNow()})`
 
-/** Of an integration that its health disabled none is: its rows wait for `enable()`. */
+/** No webhook of an integration that its health disabled is due: its rows wait for `enable()`. */
 function isDue({ webhooks, integrations }: Tables, due: Due): SQL {
   const isServed = sql`not exists (
     select 1 from ${integrations} i where i.id = ${webhooks.integrationId} and i.health_status = 'disabled')`

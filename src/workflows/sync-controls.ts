@@ -129,7 +129,7 @@ export function handleItemSignals(integrationId: number, controls: RunControls):
   }
   setHandler(retryItem, retryOrTryNow, {
     description:
-      'Tries an item that waits for another attempt now, or a failed one again in a workflow of its own. Input: {"itemId": 5}, or {"itemId": 5, "tries": 3}; 1 try by default. With "force": true also one of which a later run has a newer copy.',
+      'Tries an item that waits for another attempt now, or a failed one again in a workflow of its own. Input: {"itemId": 5}, or {"itemId": 5, "tries": 3}; 1 try by default. With "force": true even if a later run has listed a newer copy of its record.',
   })
   const skipOne = async (input: { itemId: number }): Promise<void> => {
     if (lacksInput(skipItem.name, input)) return

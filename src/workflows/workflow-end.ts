@@ -40,7 +40,7 @@ export function untilCancelled<T>(scope: CancellationScope, work: () => Promise<
     },
   )
   const graceOver = scope.cancelRequested.catch(async (): Promise<Ended<T>> => {
-    await CancellationScope.nonCancellable(() => sleep(GRACE, { summary: 'what is under way gets so long to end' }))
+    await CancellationScope.nonCancellable(() => sleep(GRACE, { summary: 'grace period for work that still runs' }))
     return { kind: 'cancelled' }
   })
   return Promise.race([ended, graceOver])

@@ -114,7 +114,7 @@ function mainOf(page: string): string | null {
 const comparable = (main: string): string =>
   main.replaceAll(/<span class="quiet ago">[^<]*<\/span>|<input type="hidden" name="form_id" value="[^"]*">/g, '')
 
-/** @returns makes the request anew @throws ProblemError 404 for what is no page */
+/** @returns a function that makes the request again @throws ProblemError 404 if the path is not a page's */
 function pageRequest({ config }: Integrations, context: Context): () => Request {
   const { page = '' } = queryGiven(context)
   const root = `/${config.operator.prefix}`

@@ -80,7 +80,7 @@ export class SharedBudgets {
     this.#onFault = onFault
   }
 
-  /** Units for up to so many callers; without any, how long to wait. */
+  /** Takes up to `callers` units. If there is none, says how long to wait. */
   take(scope: Scope, integrationId: number, callers: number): Promise<Taken> {
     return this.#of(scope).take(integrationId, callers)
   }

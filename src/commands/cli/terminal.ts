@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { confirm, password, text } from '@clack/prompts'
 import { Interrupted } from './failure.ts'
 
-/** Questions to whoever sits there. Each throws {@link Interrupted} when it is broken off. */
+/** Questions to the person at the terminal. Each throws {@link Interrupted} when it is broken off. */
 export interface Prompts {
   /** A line of text; `check` says what is wrong with it. */
   text(

@@ -52,7 +52,7 @@ export async function watchSync(
     let isAnswered = true
     for (;;) {
       const progress = await asked(integrations, whose)
-      // What came too late for whoever has left.
+      // It came too late: the person has left.
       if (signal.aborted) throw new Interrupted()
       if (progress instanceof Error) {
         // A worker that starts again, or a server: the run survives both, and so does this.

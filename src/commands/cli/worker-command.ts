@@ -159,7 +159,7 @@ function captured(environment: TextSources['environment']) {
 const noFile = (): never => {
   throw new Error('a workflow reads no file of its worker.')
 }
-const nobody = async (): Promise<never> => {
+const refusePrompt = async (): Promise<never> => {
   throw new Refused('confirmation_needed', 'No one is here to answer.')
 }
-const NOBODY: Prompts = { text: nobody, password: nobody, confirm: nobody }
+const NOBODY: Prompts = { text: refusePrompt, password: refusePrompt, confirm: refusePrompt }

@@ -12,7 +12,7 @@ import { capped, moment, warning } from './doctor-check.ts'
 
 /** The scopes of a page are asked for in one turn, and most need decrypted credentials: a longer page holds up the process. */
 const PAGE = 250
-/** One integration of each budget is looked at, and of so many integrations. */
+/** One integration of each budget is looked at: of at most this many budgets, among at most this many integrations. */
 const MOST_BUDGETS = 100
 const MOST_INTEGRATIONS = 10_000
 

@@ -69,7 +69,7 @@ const DEFERRED: Check = {
   },
 }
 
-/** Bookmarks are the provider's to set: without one the next try lists anew. One that is set must spare what it stands for. */
+/** Bookmarks are the provider's to set: without one the next try lists from the beginning. One that is set must spare what it stands for. */
 const RESUMED: Check = {
   name: 'loses no item by a 429 when the next try goes on, from its bookmark or, without one, anew',
   async run(bench) {

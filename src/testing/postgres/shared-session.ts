@@ -1,10 +1,10 @@
 /**
  * PGlite has one session; the framework and its host have several connections. They take turns in it: an exchange at a
- * time, and whoever has a transaction open keeps the session until it ends.
+ * time, and an open transaction keeps the session until it ends.
  */
 import { query, SYNC, stateAfter } from './wire-messages.ts'
 
-/** A transaction that lies idle for so long while others wait: whoever opened it waits for one of them. */
+/** If a transaction is idle for this long while others wait, the code that opened it waits for one of them. */
 const BLOCKED_AFTER_MS = 5_000
 
 /** As far as the session needs PGlite: bytes of the protocol in, bytes out. */

@@ -13,7 +13,7 @@ import type { MemoryFS, PGlite } from '@electric-sql/pglite'
 /** Part of the name: raise it when what is in a snapshot beside the migrations changes. */
 const FORMAT = 2
 const MIGRATIONS = new URL('../../../drizzle/', import.meta.url)
-/** Snapshots of other versions that nobody has made for so long go when a new one is written; each is some 40 MB. */
+/** Snapshots of other versions go once they are this old, when a new one is written; each is some 40 MB. */
 const OUTDATED_AFTER_MS = 14 * 24 * 60 * 60 * 1_000
 const SUFFIX = '.pglite.tar'
 
@@ -57,7 +57,7 @@ async function removeOutdated(folder: string): Promise<void> {
   }
 }
 
-/** Beside the host's packages, so that a clean installation begins anew; else in the user's cache folder. */
+/** Beside the host's packages, so that a clean installation makes its own; else in the user's cache folder. */
 function cacheFolder(): string {
   for (let folder = process.cwd(); ; folder = dirname(folder)) {
     const packages = join(folder, 'node_modules')
