@@ -5,6 +5,8 @@ import { pathToFileURL } from 'node:url'
 import { createJiti } from 'jiti'
 import type { Integrations } from '../create-integrations.ts'
 import { InvalidConfiguration } from '../framework/errors.ts'
+import { peerRange } from '../framework/package-version.ts'
+import { shellWord } from '../framework/shell-word.ts'
 
 const NAMES = ['integrations.config.ts', 'integrations.config.js', 'integrations.config.mjs']
 
@@ -95,7 +97,9 @@ function missingPackage(path: string, error: unknown): InvalidConfiguration | nu
   const message = error instanceof Error ? error.message : ''
   const [, name] = /^Cannot find (?:package|module) '((?:@[\w.-]+\/)?[\w-][\w.-]*)['/]/.exec(message) ?? []
   if (name === undefined) return null
+  const range = peerRange(name)
+  const wanted = shellWord(range === null ? name : `${name}@${range}`)
   return new InvalidConfiguration([
-    { key: path, expected: `the package ${name}: \`npm install ${name}\``, received: 'no such package' },
+    { key: path, expected: `the package ${name}: \`npm install ${wanted}\``, received: 'no such package' },
   ])
 }

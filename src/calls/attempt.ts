@@ -133,7 +133,11 @@ function isWithin(value: number | undefined, min: number, max: number): value is
 }
 
 /** The answer as the schema makes it. Never throws: whatever the schema does, the provider has answered. */
-function fitted({ schema, shownEndpoint }: PlannedCall, returned: unknown, body: unknown): Success | Failure {
+export function fitted(
+  { schema, shownEndpoint }: Pick<PlannedCall, 'schema' | 'shownEndpoint'>,
+  returned: unknown,
+  body: unknown,
+): Success | Failure {
   if (schema === undefined) return { kind: 'succeeded', value: returned, returned, body }
   const drift = (issues: SchemaDrift['issues']): Failure => {
     return { kind: 'failed', error: new SchemaDrift(shownEndpoint(), issues), failureClass: FailureClass.Unknown, body }

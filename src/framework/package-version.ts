@@ -1,8 +1,22 @@
-/** The version of this package. */
+/** What the package.json of this package says. */
 import { readFileSync } from 'node:fs'
 
-/** As far from here in src/ as in dist/. */
+interface Manifest {
+  readonly version: string
+  readonly peerDependencies: Readonly<Record<string, string>>
+}
+
 export function packageVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
+  return manifest().version
+}
+
+/** The versions of an optional peer that fit; null: the package is no peer. */
+export function peerRange(name: string): string | null {
+  const { peerDependencies } = manifest()
+  return Object.hasOwn(peerDependencies, name) ? (peerDependencies[name] ?? null) : null
+}
+
+/** As far from here in src/ as in dist/. */
+function manifest(): Manifest {
+  return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as Manifest
 }

@@ -1,7 +1,8 @@
 /** The door to providers in a rehearsal: each call is answered from the request log, and none goes out. Rule: docs/behaviour/rehearsal.md, "Answers". */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createHash } from 'node:crypto'
-import { makeAttempt } from '../calls/attempt.ts'
+import type { Attempt } from '../calls/attempt.ts'
+import { fitted, makeAttempt } from '../calls/attempt.ts'
 import type { PlannedCall } from '../calls/call.ts'
 import { planCall } from '../calls/call.ts'
 import { askedColumns, responseOf } from '../calls/outcome.ts'
@@ -135,14 +136,13 @@ export class StoredAnswers {
       throw this.#refuse(`${named(call)} does not ask by context.fetch, so it can't be given its answer`)
     if (sent.length > 1) throw new CannotRehearse(`${named(call)} asks more than once`)
     // A cached answer is kept as the call returned it.
-    if (returned !== null) return fittedToSchema(call, returned.value)
+    if (returned !== null) return valueOf(fitted(call, returned.value, returned.value))
     const { text } = await responseOf(call, attempt, rules.response)
     if (text !== responseData)
       throw this.#refuse(
         `${named(call)} makes something else of its answer than the log has: only what a call returns is kept`,
       )
-    if (attempt.outcome.kind === 'succeeded') return attempt.outcome.value
-    throw attempt.outcome.error
+    return valueOf(attempt.outcome)
   }
 
   /** The first call of the log that is the same and not used yet. */
@@ -212,9 +212,10 @@ export function askedOf(row: Awaited<ReturnType<typeof askedColumns>>): AskedCal
   }
 }
 
-function fittedToSchema({ schema }: PlannedCall, value: unknown): unknown {
-  const parsed = schema?.safeParse(value)
-  return parsed?.success === true ? parsed.data : value
+/** @throws the call's error, such as of a schema that refuses the answer or throws over it */
+function valueOf(outcome: Attempt['outcome']): unknown {
+  if (outcome.kind === 'succeeded') return outcome.value
+  throw outcome.error
 }
 
 async function onWire(request: Request, { secrets }: PlannedCall): Promise<SentOnWire> {

@@ -4,9 +4,9 @@
  * Rule: docs/testing.md, "Fake requests". For the real pipeline: scripted-transport.ts.
  */
 import { AssertionError } from 'node:assert'
+import { fitted } from '../calls/attempt.ts'
 import { methodNamed } from '../calls/call.ts'
 import type { OutboundCall } from '../framework/context.ts'
-import { SchemaDrift } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import type { Integration, RequestOptions } from '../providers/integration.ts'
 import type { RequestPattern } from './request-pattern.ts'
@@ -114,13 +114,9 @@ export class FakeRequests {
     if (fake === undefined) throw new UnexpectedRequest(call.method, endpoint, `No fake matches it. ${this.#known()}`)
     const value = await replyValue(fake.reply, call)
     if (schema === undefined) return value
-    const parsed = schema.safeParse(value)
-    if (parsed.success) return parsed.data
-    const issues = parsed.error.issues.map(({ path, message }) => ({
-      path: path.map(String).join('.') || '(root)',
-      message,
-    }))
-    throw new SchemaDrift(endpoint, issues)
+    const outcome = fitted({ schema, shownEndpoint: () => endpoint }, value, value)
+    if (outcome.kind === 'succeeded') return outcome.value
+    throw outcome.error
   }
 
   assertRequested(pattern: string, predicate: (call: FakedCall) => boolean = () => true): void {

@@ -12,6 +12,7 @@ import type { Hono } from 'hono'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { createApi } from '../api/app.ts'
+import type { CacheStore } from '../cache/store.ts'
 import { methodNamed, planCall } from '../calls/call.ts'
 import { refuseInsideTransaction } from '../calls/idempotency.ts'
 import type { Integrations, IntegrationsOptions } from '../create-integrations.ts'
@@ -180,7 +181,7 @@ export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrat
   const real = framework.request
   const wire = transport ?? (allowRequests ? null : NO_WIRE)
   Object.assign(framework, {
-    cache: memoryCache(clock),
+    cache: withCallState(memoryCache(clock), framework.cache),
     workflows: recordingStarters(starts, jobsInProcess(framework), (input) => retryItem(framework, clock, input)),
     temporal: NO_TEMPORAL,
     egress:
@@ -247,6 +248,19 @@ export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrat
 
 function reducerOf(provider: HasScheduledSync): Pick<FakeSyncSessionOptions, 'reduceCheckpoints'> {
   return { reduceCheckpoints: (checkpoints) => provider.reduceCheckpoints(checkpoints) }
+}
+
+/** The state of calls is in the table, as in production: what removes the entries of an integration removes it, too. */
+function withCallState(memory: CacheStore, table: CacheStore): CacheStore {
+  return {
+    ...memory,
+    async deleteOf(keyPrefix, { limit, keepLocks }) {
+      const inMemory = await memory.deleteOf(keyPrefix, { limit, keepLocks })
+      if (inMemory >= limit) return inMemory
+      return inMemory + (await table.deleteOf(keyPrefix, { limit: limit - inMemory, keepLocks }))
+    },
+    within: (tx) => withCallState(memory, table.within(tx)),
+  }
 }
 
 /** A client whose connections are streams in memory. */

@@ -10,10 +10,12 @@ import { once } from 'node:events'
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import type { AddressInfo, Server, Socket } from 'node:net'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import packageJson from '../../package.json' with { type: 'json' }
 import { loadHost } from '../../src/bin/host.ts'
 import { createIntegrations } from '../../src/create-integrations.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -174,6 +176,18 @@ describe("the host's module", () => {
     const { code, err } = await ends('api', { host: `import 'some-sdk/errors'\n${HOST}` })
     expect({ code, lines: err.trim().split('\n').length }).toEqual({ code: 1, lines: 2 })
     expect(err).toContain('integrations.config.ts: expected the package some-sdk: `npm install some-sdk`, received no')
+  })
+
+  it('needs an optional peer that is not installed: says which versions fit', async () => {
+    // Outside of the clone, which has all of them.
+    const folder = await mkdtemp(join(tmpdir(), 'start-errors-'))
+    const file = join(folder, 'integrations.config.ts')
+    await writeFile(file, "import 'stripe'\nexport default {}")
+    const { code, err } = await ends('api', { env: { INTEGRATIONS_CONFIG: file } })
+    await rm(folder, { recursive: true })
+    expect(code).toBe(1)
+    const { stripe } = packageJson.peerDependencies
+    expect(err).toContain(`${file}: expected the package stripe: \`npm install 'stripe@${stripe}'\`, received no`)
   })
 
   it('exports nothing', async () => {

@@ -1,8 +1,9 @@
 /** The promise of a claim, for each table of ours: a row is settled once, and a worker whose claim was lost settles nothing. */
-import { eq } from 'drizzle-orm'
+import { eq, sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { ClaimedRows, Settlement } from '../../src/claims/claimed-rows.ts'
-import { handBack, heldBy, settle, settledBefore, takeUp } from '../../src/claims/claimed-rows.ts'
+import { handBack, heldBy, settle, settleAround, settledBefore, takeUp } from '../../src/claims/claimed-rows.ts'
+import type { Transaction } from '../../src/db/client.ts'
 import type { Tables } from '../../src/db/schema/tables.ts'
 import { claimedEvents } from '../../src/events/queries.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -12,6 +13,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
+import { planModesAround } from '../support/plans.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIntegration, makeItem, makeRun, makeWebhook } from '../support/rows.ts'
 
@@ -100,6 +102,16 @@ describe.each(QUEUES)('a claim of $name', (queue) => {
     expect(await store(of(row, settlement))).toEqual(new Set())
     expect(await rowOf(queue, row.id)).toMatchObject(queue.settledRow)
     expect(await logs()).toBe(1)
+  })
+
+  it.each<[string, (tx: Transaction, given: Settlement[]) => Promise<unknown>]>([
+    ['alone', (tx, given) => settle(tx, rows(), given)],
+    ['with calls around it', (tx, given) => settleAround(tx, rows(), given, { before: sql`1`, after: sql`0` })],
+  ])('settled %s keeps the plans of the foreign key checks of its log row', async (_, settled) => {
+    const row = await make({})
+    const modes = await planModesAround(test.framework.db, (tx) => settled(tx, [of(row, settlement)]))
+    expect(modes).toEqual(['force_custom_plan', 'auto'])
+    expect(await rowOf(queue, row.id)).toMatchObject(queue.settledRow)
   })
 
   it('knows a settlement whose answer was lost, and no other one', async () => {

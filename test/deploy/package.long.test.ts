@@ -214,7 +214,7 @@ describe('installed without the packages of the adapters', () => {
       encoding: 'utf8',
     })
     expect(status).not.toBe(0)
-    expect(stderr).toContain('npm install stripe')
+    expect(stderr).toContain(`npm install 'stripe@${packageJson.peerDependencies.stripe}'`)
   })
 })
 

@@ -178,6 +178,20 @@ describe('an answer from the log', () => {
     expect(now?.result).toEqual({ status: 404, body: { message: 'gone' } })
   })
 
+  it.each<[string, z.ZodType]>([
+    ['refuses', z.object({ n: z.number() })],
+    ['throws over', z.object({ n: z.string().transform((text) => JSON.parse(text) as unknown) })],
+  ])('is schema drift where the cache kept it and the schema %s it', async (_, schema) => {
+    await handled([{ responseData: '{"n":"{"}', expiresAt: new Date(), requestHash: 'x' }])
+    const { now, cannot } = await rehearsed((of) =>
+      of
+        .requestAs(schema, 'things', 'GET', ({ fetch }) => fetch('https://provider.example/things'))
+        .catch((error: { readonly code?: string }) => error.code),
+    )
+    expect(now?.result).toBe('schema_drift')
+    expect(cannot).toEqual([])
+  })
+
   it('is that of the last attempt, without the waits between', async () => {
     const row = await handled([{ statusCode: 500, responseData: 'no', ...FAILED }])
     const [first] = await test.framework.db

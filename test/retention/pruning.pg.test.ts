@@ -415,6 +415,31 @@ describe('logs that stay however old they are', () => {
       select count(*)::int as rows from integration_sync_items where sync_log_id is null group by xmin::text order by 1 desc`
     expect(cleared.map(({ rows }) => rows)).toEqual([3, 3, 3, 1])
   })
+
+  it('lose their items without a read of all items, however few runs these are of', async () => {
+    await makeRun(test, integration.id, {}, old)
+    const [one, two] = [await makeRun(test, integration.id), await makeRun(test, integration.id)]
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, external_id, status, completed_at)
+      select ${integration.id}, case when n % 2 = 0 then ${one.id}::bigint else ${two.id}::bigint end, 'test.thing', n,
+        'success', ${daysAgo(1)}
+      from generate_series(1, 20000) n`
+    await test.sql`analyze integration_sync_items`
+    const { db, tables } = test.framework
+    const [gone, readBefore, read] = await db.transaction(async (tx) => {
+      const reads = async (): Promise<unknown> => {
+        const [row] = await tx.execute(
+          sql`select seq_scan from pg_stat_xact_user_tables where relname = 'integration_sync_items'`,
+        )
+        return row
+      }
+      const before = await reads()
+      const input = { before: daysAgo(365).toISOString(), after: null, limit: 1_000 }
+      return [(await pruneChunk(tx, tables, 'logs', input)).rows, before, await reads()]
+    })
+    expect(gone).toBe(1)
+    expect(read).toEqual(readBefore)
+  })
 })
 
 it('the newest pause of a sync stays, however old, until an act ends it or its integration is gone', async () => {

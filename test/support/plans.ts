@@ -1,7 +1,8 @@
 /** How Postgres runs a statement of ours. */
+import { sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
-import type { Database } from '../../src/db/client.ts'
+import type { Database, Transaction } from '../../src/db/client.ts'
 
 interface Planned<T> {
   readonly answer: T
@@ -24,4 +25,20 @@ export async function planned<T>(url: string, ask: (db: Database) => Promise<T>)
   } finally {
     await client.end({ timeout: 5 })
   }
+}
+
+/**
+ * How Postgres plans what comes in a transaction before and after a statement. After it come its checks of foreign
+ * keys: planned for each row by `force_custom_plan`, kept by `auto`.
+ */
+export function planModesAround(db: Database, ask: (tx: Transaction) => Promise<unknown>): Promise<unknown[]> {
+  return db.transaction(async (tx) => {
+    const mode = async (): Promise<unknown> => {
+      const [row] = await tx.execute<{ mode: string }>(sql`select current_setting('plan_cache_mode') as mode`)
+      return row?.mode
+    }
+    const before = await mode()
+    await ask(tx)
+    return [before, await mode()]
+  })
 }

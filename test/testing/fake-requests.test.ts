@@ -56,6 +56,16 @@ describe('a reply', () => {
       issues: [{ path: 'n' }],
     })
   })
+
+  it('over which the schema throws does not fit it, as in production', async () => {
+    fakes.add({ things: { n: '{' } })
+    const schema = z.object({ n: z.string().transform((text) => JSON.parse(text) as unknown) })
+    await expect(ask('things', 'GET', {}, one, schema)).rejects.toMatchObject({
+      code: 'schema_drift',
+      endpoint: 'things',
+      issues: [{ path: '(root)', message: 'the schema threw SyntaxError' }],
+    })
+  })
 })
 
 describe('the fake that answers', () => {

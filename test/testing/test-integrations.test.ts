@@ -236,6 +236,16 @@ it.each(['erase', 'delete'] as const)('%s() takes the cached values of the integ
   expect(await cache.get(key)).toBeUndefined()
 })
 
+it.each(['erase', 'delete'] as const)('%s() takes the state of its calls along: breaker and limits', async (act) => {
+  const prefix = `${kit.integrations.config.cache_prefix}:${integrationKey(integration.id, '')}`
+  const stored = () => kit.sql`select key from integration_cache where starts_with(key, ${prefix})`
+  await integration.recordFailure('upstream')
+  const before = await stored()
+  expect(before).not.toEqual([])
+  expect(await kit.integrations[act](integration.id)).toMatchObject({ cache: before.length })
+  expect(await stored()).toEqual([])
+})
+
 it('a delivery by HEAD or GET has no body', async () => {
   const by = async (method: string) =>
     (await kit.deliver(new Request('http://localhost/?n=1', { method }), integration)).status

@@ -11,6 +11,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
+import { planModesAround } from '../support/plans.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIntegration, makeWebhook, setIntegration } from '../support/rows.ts'
 
@@ -128,6 +129,14 @@ describe('storing deliveries', () => {
       await lockIntegration(tx, test.framework.tables, owner.integrationId)
       expect(await storeAll([delivery('meanwhile')])).toEqual([{ id: expect.any(Number) }])
     })
+  })
+
+  it('keeps the plans of its foreign key checks', async () => {
+    const modes = await planModesAround(other.db, (tx) =>
+      storeDeliveries(tx as never, test.framework.tables, [delivery('a')], { replayWindowSeconds: WINDOW_SECONDS }),
+    )
+    expect(modes).toEqual(['force_custom_plan', 'auto'])
+    expect(await rowsOf(owner.integrationId)).toHaveLength(1)
   })
 
   it('of a trusted owner asks for no version, and tells when it is gone', async () => {

@@ -17,7 +17,7 @@ import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../../support/integrations.ts'
 import { ODD_ERRORS } from '../../support/odd-errors.ts'
-import { planned } from '../../support/plans.ts'
+import { planModesAround, planned } from '../../support/plans.ts'
 import { incrementalProvider, OtherSynced, syncProvider, ThingSynced, TOKEN } from '../../support/providers.ts'
 import { itemsOf, logOf, makeIntegration, makeItem, makeRun, setIntegration } from '../../support/rows.ts'
 
@@ -129,6 +129,17 @@ describe('a listing', () => {
     }
     expect(await list(run)).toMatchObject({ listed: 9 })
     expect(most).toBeLessThan(5)
+  })
+
+  it('stores a chunk with kept plans of its foreign key checks', async () => {
+    const run = await unlisted({ listing_attempt: 1 })
+    const item = { eventClass: 'test.thing', externalId: '7', checkpoint: '7', payload: '{}', isRepeat: false }
+    const of = { integrationId: integration.id, stream: null, syncLogId: run.id, batchId: 'a batch', attempt: 1 }
+    const modes = await planModesAround(test.framework.db, (tx) =>
+      storeListed(tx as never, test.framework.tables, of, { items: [item], note: null, lastId: 0 }),
+    )
+    expect(modes).toEqual(['force_custom_plan', 'auto'])
+    expect(await idsOf(run)).toEqual(['7'])
   })
 
   it.each([
