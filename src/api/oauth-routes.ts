@@ -303,12 +303,15 @@ function pageAnswer(context: Context, page: string, status = 200, needs: PageNee
   return context.body(page, status as 200, oauthPageHeaders(needs))
 }
 
-/** Stands before all other middleware. No answer is cached or leaks its address, and a person gets a refusal of the middleware as a page. */
+/**
+ * Stands before all other middleware. No answer is cached or leaks its address. A refusal of the middleware is a page for a person,
+ * and says `error` and `message`, as all failures of these routes do, to a program.
+ */
 function forPeople(): MiddlewareHandler {
   return async function forPeople(context, next) {
     await next()
-    const refusal = await refusalIn(context)
-    if (refusal !== null) context.res = answer(context, refusal, null)
+    if (context.res.headers.get('content-type') === 'application/problem+json')
+      context.res = await refusalOf(context)
     const { 'Referrer-Policy': referrerPolicy, ...rest } = PRIVATE_HEADERS
     for (const [name, value] of Object.entries(rest)) context.header(name, value)
     // A page whose form must send its origin sets its own policy.
@@ -316,10 +319,11 @@ function forPeople(): MiddlewareHandler {
   }
 }
 
-/** The refusal of our middleware, if a browser asked for a page. */
-async function refusalIn(context: Context): Promise<Failure | null> {
+async function refusalOf(context: Context): Promise<Response> {
   const { res } = context
-  if (!isReadByPerson(context) || res.headers.get('content-type') !== 'application/problem+json') return null
-  const { code, detail } = (await res.clone().json()) as { code: string; detail: string }
-  return { status: res.status, code, message: detail, providerError: null }
+  const problem = (await res.json()) as { code: string; detail: string }
+  const { code, detail: message } = problem
+  if (isReadByPerson(context)) return answer(context, { status: res.status, code, message, providerError: null }, null)
+  return new Response(JSON.stringify({ ...problem, error: code, message }), res)
+}
 }

@@ -49,15 +49,15 @@ export async function decode(value: unknown, { keyed = false } = {}): Promise<{ 
   const isRefusal = status >= 400 || (keyed && UNMADE.has(status))
   const refusal = (body: unknown, options?: { cause: unknown }): HttpError =>
     new HttpError(status, new Headers([...value.headers]), body, options)
-  let decoded: unknown
+  let decoded: { value: unknown; body: unknown }
   try {
     decoded = await decodeBody(value)
   } catch (cause) {
     // The provider has given its verdict: a body that breaks off, or is too large, takes nothing of it back.
     throw isRefusal ? refusal(null, { cause }) : cause
   }
-  if (isRefusal) throw refusal(decoded)
-  return { value: decoded, body: decoded }
+  if (isRefusal) throw refusal(decoded.value)
+  return decoded
 }
 
 export function answerOf(source: unknown, now: Date): Answer {
@@ -157,25 +157,29 @@ function bodyOf(value: unknown): unknown {
 const TEXT_SUBTYPE =
   /[/+.-](json|jsonl|ndjson|json-seq|xml|html|yaml|csv|toml|sql|graphql|javascript|ecmascript|x-www-form-urlencoded|jwt|jose|x-pem-file)$/
 
-/** JSON or text by the content type; text without one. Any other type stays bytes: decoding would spoil them. */
-async function decodeBody(response: Response): Promise<unknown> {
+/**
+ * JSON or text by the content type; text without one. Any other type stays bytes: decoding would spoil them. The body of a JSON string
+ * keeps its quotes: without them it would be read as another answer later, such as "7" as 7.
+ */
+async function decodeBody(response: Response): Promise<{ value: unknown; body: unknown }> {
+  const as = (value: unknown, body = value) => ({ value, body })
   const contentType = (response.headers.get('content-type') ?? '').toLowerCase()
   const type = contentType.split(';', 1)[0]?.trim() ?? ''
   if (type !== '' && !type.startsWith('text/') && !TEXT_SUBTYPE.test(type)) {
     const bytes = new Uint8Array(await response.arrayBuffer())
-    return bytes.length === 0 ? null : bytes
+    return as(bytes.length === 0 ? null : bytes)
   }
   const isJson = /[/+]json$/.test(type)
   const decoder = isJson ? null : decoderOf(contentType)
   const text = decoder === null ? await response.text() : decoder.decode(await response.arrayBuffer())
-  if (text === '') return null
-  if (!isJson) return text
+  if (text === '') return as(null)
+  if (!isJson) return as(text)
   try {
     const decoded: unknown = JSON.parse(text)
     keepLargeText(decoded, text)
-    return decoded
+    return typeof decoded === 'string' ? as(decoded, text) : as(decoded)
   } catch {
-    return text
+    return as(text)
   }
 }
 

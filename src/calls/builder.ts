@@ -80,7 +80,7 @@ export interface UrlCall {
   readonly key: { readonly header: string; readonly value: string } | null
 }
 
-/** @throws InvalidArgumentException */
+/** @returns `url` as the response cache compares it @throws InvalidArgumentException */
 export function callByUrl({ method: given, target, data, key }: UrlCall): {
   method: string
   url: string
@@ -101,9 +101,17 @@ export function callByUrl({ method: given, target, data, key }: UrlCall): {
   }
   return {
     method,
-    url: url.href,
+    url: comparable(url),
     call: ({ fetch }) => fetch(url, { method, headers, ...(body !== undefined && { body }) }),
   }
+}
+
+/** Names in any order, values of one name in theirs. The fragment is not sent. */
+function comparable(url: URL): string {
+  const sorted = new URL(url)
+  sorted.searchParams.sort()
+  sorted.hash = ''
+  return sorted.href
 }
 
 function asJson(data: unknown): string {

@@ -96,6 +96,20 @@ describe('a builder', () => {
     for (const page of [3, 3]) await cached.withData({ page }).get(`${server.url}/things`)
     expect(server.received.map(({ url }) => url)).toEqual(['/things?page=1', '/things?page=2', '/things?page=3'])
   })
+
+  it('serves from the cache whatever the order of names in data and URL, but not of the values of one', async () => {
+    const cached = integration.at('/things').withCache(60)
+    await cached.withData({ a: 1, b: [2, 3] }).get(`${server.url}/things`)
+    await cached.withData({ b: [2, 3], a: 1 }).get(`${server.url}/things`)
+    await cached.withData({ b: [3, 2], a: 1 }).get(`${server.url}/things`)
+    await cached.get(`${server.url}/things?y=1&x=2`)
+    await cached.get(`${server.url}/things?x=2&y=1#z`)
+    expect(server.received.map(({ url }) => url)).toEqual([
+      '/things?a=1&b=2&b=3',
+      '/things?b=3&b=2&a=1',
+      '/things?y=1&x=2',
+    ])
+  })
 })
 
 describe('a call by URL', () => {

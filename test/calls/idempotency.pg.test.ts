@@ -360,6 +360,9 @@ describe('a conflict says what the key answered', () => {
   it.each<[string, ReturnType<typeof answers>, string, unknown]>([
     ['JSON', answers('{"id":"pi_1"}'), 'recovered', { id: 'pi_1' }],
     ['a scalar', answers('7'), 'recovered', 7],
+    ['a string', answers('"done"'), 'recovered', 'done'],
+    ['a string that looks like a number', answers('"7"'), 'recovered', '7'],
+    ['an empty string', answers('""'), 'recovered', ''],
     ['an empty body', answers(''), 'empty', null],
     ['a text', answers('created', 201, 'text/plain'), 'unparseable', 'created'],
   ])('%s', async (_, call, priorState, priorResponse) => {

@@ -29,6 +29,13 @@ describe('the tokens of credentials', () => {
   it.each<[unknown, boolean]>([
     [AT, true],
     ['2026-01-01T01:10:00+01:00', true],
+    ['2026-01-01T00:10:00', true],
+    ['2026-01-01 00:10:00', true],
+    ['2026-01-01 01:10:00+01', true],
+    ['3600', false],
+    ['86400', false],
+    ['expires 1', false],
+    ['01/02/2027', false],
     ['tomorrow', false],
     ['', false],
     [1_767_226_200, false],
@@ -87,6 +94,7 @@ describe('what a refresh gave', () => {
     ['a Date becomes text', new Date(AT), true, AT, false],
     ['null removes the old one', null, false, null, false],
     ['a number can not be read', 3600, false, null, true],
+    ['a number as a text can not be read', '3600', false, null, true],
     ['a word can not be read', 'soon', false, null, true],
     ['a Date that is none can not be read', new Date(Number.NaN), false, null, true],
   ])('expiry: %s', (_, expiry, isOldSoon, stored, isExpiryUnreadable) => {
