@@ -82,7 +82,12 @@ async function subjectOf(integrations: Integrations, context: Context) {
   const { name, provider: key } = await integrations.get(id)
   const provider = integrations.admin.providers().find((each) => each.key === key)
   if (provider === undefined || !provider.contracts.includes('HasOAuth2'))
-    throw new OAuthFailure('oauth_unsupported', `The provider "${key}" has no OAuth: no person has to authorize it.`, null, id)
+    throw new OAuthFailure(
+      'oauth_unsupported',
+      `The provider "${key}" has no OAuth: no person has to authorize it.`,
+      null,
+      id,
+    )
   return { id, name, provider: provider.label, isAuthorizationOptional: provider.isAuthorizationOptional }
 }
 
@@ -310,8 +315,7 @@ function pageAnswer(context: Context, page: string, status = 200, needs: PageNee
 function forPeople(): MiddlewareHandler {
   return async function forPeople(context, next) {
     await next()
-    if (context.res.headers.get('content-type') === 'application/problem+json')
-      context.res = await refusalOf(context)
+    if (context.res.headers.get('content-type') === 'application/problem+json') context.res = await refusalOf(context)
     const { 'Referrer-Policy': referrerPolicy, ...rest } = PRIVATE_HEADERS
     for (const [name, value] of Object.entries(rest)) context.header(name, value)
     // A page whose form must send its origin sets its own policy.
@@ -325,5 +329,4 @@ async function refusalOf(context: Context): Promise<Response> {
   const { code, detail: message } = problem
   if (isReadByPerson(context)) return answer(context, { status: res.status, code, message, providerError: null }, null)
   return new Response(JSON.stringify({ ...problem, error: code, message }), res)
-}
 }

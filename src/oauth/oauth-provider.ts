@@ -13,7 +13,12 @@ export function oauthProviderOf(
 ): HasOAuth2 {
   const provider = providers.get(key)
   if (hasOAuth2(provider)) return provider
-  throw new OAuthFailure('oauth_unsupported', `The provider "${key}" has no OAuth: no person has to authorize it.`, null, id)
+  throw new OAuthFailure(
+    'oauth_unsupported',
+    `The provider "${key}" has no OAuth: no person has to authorize it.`,
+    null,
+    id,
+  )
 }
 
 /**

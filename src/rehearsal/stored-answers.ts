@@ -136,13 +136,13 @@ export class StoredAnswers {
       throw this.#refuse(`${named(call)} does not ask by context.fetch, so it can't be given its answer`)
     if (sent.length > 1) throw new CannotRehearse(`${named(call)} asks more than once`)
     // A cached answer is kept as the call returned it.
-    if (returned !== null) return valueOf(fitted(call, returned.value, returned.value))
+    if (returned !== null) return answerIn(fitted(call, returned.value, returned.value))
     const { text } = await responseOf(call, attempt, rules.response)
     if (text !== responseData)
       throw this.#refuse(
         `${named(call)} makes something else of its answer than the log has: only what a call returns is kept`,
       )
-    return valueOf(attempt.outcome)
+    return answerIn(attempt.outcome)
   }
 
   /** The first call of the log that is the same and not used yet. */
@@ -213,7 +213,7 @@ export function askedOf(row: Awaited<ReturnType<typeof askedColumns>>): AskedCal
 }
 
 /** @throws the call's error, such as of a schema that refuses the answer or throws over it */
-function valueOf(outcome: Attempt['outcome']): unknown {
+function answerIn(outcome: Attempt['outcome']): unknown {
   if (outcome.kind === 'succeeded') return outcome.value
   throw outcome.error
 }

@@ -69,7 +69,7 @@ function prunable(tables: Tables, step: DeletingStep): Prunable {
     },
     cache: { table: tables.cache, key: sql.raw('key'), at: sql.raw('expires_at') },
     events: { table: tables.events, at: sql.raw('delivered_at') },
-    audit: { table: tables.audit, goes: sql`not ${isStandingPause(tables)}` },
+    audit: { table: tables.audit, where: sql`not ${isStandingPause(tables)}` },
     // With its last part.
     deliveries: {
       table: tables.deliveries,
@@ -425,7 +425,7 @@ async function countResolved(db: Database, tables: Tables, before: string): Prom
     where f.status = 'failed' and ${hasNoLivingRun(tables, sql`f`)} and exists (
       select 1 from ${tables.syncItems} t
       where t.integration_id = f.integration_id and t.external_id = f.external_id and t.event_class = f.event_class
-        and t.id > f.id and ${isDue(tables, 'sync_items', { before })} and not ${isNeeded(tables)})`
+        and t.id > f.id and ${isDue(tables, 'sync_items', before)} and not ${isNeeded(tables)})`
   return numberOf(db, statement)
 }
 

@@ -364,7 +364,11 @@ describe('the life of a record', () => {
   })
 
   it('of a webhook that a newer one of its key replaced says so', async () => {
-    const { id } = await makeWebhook(test, integration.id, { status: 'processed', attempts: 0, processedAt: at(9) })
+    const { id } = await makeWebhook(test, ours.id, {
+      status: 'processed',
+      attempts: 0,
+      processedAt: new Date(),
+    })
     expect((await found(`webhook:${id}`)).lines.map(({ text }) => text)).toContain(
       'processed without an attempt: a newer one of its ordering key took its place',
     )

@@ -208,7 +208,7 @@ describe('a record', () => {
     await run()
     expect(ids()).toEqual(['a'])
     const take = { kind: 'pending', limit: 10 } as const
-    await runActivity(test.activities.processSyncItems, { syncLogId, claim: 'b:1', take })
+    await runActivity(test.activities.processSyncItems, { syncLogId, claim: 'b:1', take, isBackfill: true })
     expect(told.map(([payload]) => payload)).toEqual([{ id: 'a', n: 1 }])
     expect((await itemsOf(test, syncLogId)).map(({ status }) => status)).toEqual(['skipped'])
   })

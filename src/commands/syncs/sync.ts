@@ -263,7 +263,8 @@ async function isPaused({ integrations }: CommandContext, { id, stream }: Whose)
   try {
     return (await integrations.syncs.progress(id, { stream }))?.isPaused === true
   } catch (error) {
-    if (isIntegrationsError(error, 'backend_unreachable') || isIntegrationsError(error, 'no_worker_answered')) return false
+    if (isIntegrationsError(error, 'backend_unreachable') || isIntegrationsError(error, 'no_worker_answered'))
+      return false
     throw error
   }
 }
