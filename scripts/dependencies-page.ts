@@ -117,7 +117,7 @@ export function dependenciesPage(): string {
     `${Object.keys(installed).length} packages, which bring ${everything.size - Object.keys(installed).length} more.`,
     table(installed, INSTALLED),
     '## Installed by the hosts that use them',
-    'Optional peers: npm does not install them by itself. A host that uses the adapter or the kit does, for example by `npm install stripe@23` or `npm install @octokit/rest@22 universal-github-app-jwt@2`. The entry of an adapter fails at its import without them, and names the missing package. [Why](decisions/0089-optional-peers.md).',
+    'Optional peers: npm does not install them by itself. A host that uses the adapter or the kit does, for example by `npm install stripe@23` or `npm install @octokit/rest@22 universal-github-app-jwt@2`. The entry of an adapter fails at its import without them, and names the missing package. API, worker and command line print the command that installs it in a version that fits. [Why](decisions/0089-optional-peers.md).',
     table(byChoice, BY_CHOICE),
     '## In development only',
     table(inDevelopment, IN_DEVELOPMENT),
