@@ -18,7 +18,7 @@ export class GitHubWebhookReceived extends ProviderEvent {
     readonly event: string,
     /** Such as `opened`; null for events without one. */
     readonly action: string | null,
-    /** `X-GitHub-Delivery`; null when it was no UUID. */
+    /** That of the stored delivery: `X-GitHub-Delivery`, else a digest. Null only where the adapter is called without one. */
     readonly deliveryId: string | null,
     readonly payload: Json,
   ) {

@@ -16,6 +16,7 @@ import type {
   SyncItemEventClass,
   SyncSession,
   TestWebhook,
+  WebhookContext,
   WebhookRequest,
   WebhookSample,
 } from '../../provider.ts'
@@ -106,12 +107,15 @@ export class GitHubProvider
     return deliveryIdOf(request)
   }
 
-  async handleWebhook(integration: Integration, request: WebhookRequest): Promise<{ status: string; event: string }> {
+  async handleWebhook(
+    integration: Integration,
+    request: WebhookRequest,
+    context?: WebhookContext,
+  ): Promise<{ status: string; event: string }> {
     const event = eventOf(request) ?? 'unknown'
     const payload = payloadOf(request)
-    await integration.emit(
-      new GitHubWebhookReceived(integration, event, actionOf(payload), deliveryIdOf(request), payload),
-    )
+    const deliveryId = context?.deliveryId ?? deliveryIdOf(request)
+    await integration.emit(new GitHubWebhookReceived(integration, event, actionOf(payload), deliveryId, payload))
     return { status: 'dispatched', event }
   }
 

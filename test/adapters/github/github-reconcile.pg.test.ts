@@ -114,6 +114,15 @@ it('fetches the oldest first, stores what GitHub sent, and hands it on as if it 
   )
 })
 
+it('tells the id of the stored delivery, also of one that came without an id', async () => {
+  const integration = await against()
+  const told: unknown[] = []
+  listen(test, GitHubWebhookReceived, ({ deliveryId }: GitHubWebhookReceived) => told.push(deliveryId))
+  await makeWebhook(test, integration.id, { deliveryId: 'a digest', headers: { 'x-github-event': ['ping'] } })
+  await workOff(test.framework)
+  expect(told).toEqual(['a digest'])
+})
+
 it('turns pages of 100 by the cursor, and no further than the window', async () => {
   const integration = await against()
   // A delivery each quarter of an hour: the page on which three days are over is the last one.
