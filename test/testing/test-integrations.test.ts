@@ -239,7 +239,7 @@ it.each(['erase', 'delete'] as const)('%s() takes the cached values of the integ
 it.each(['erase', 'delete'] as const)('%s() takes the state of its calls along: breaker and limits', async (act) => {
   const prefix = `${kit.integrations.config.cache_prefix}:${integrationKey(integration.id, '')}`
   const stored = () => kit.sql`select key from integration_cache where starts_with(key, ${prefix})`
-  await integration.recordFailure('upstream')
+  await integration.overrideCircuit('forced_open')
   const before = await stored()
   expect(before).not.toEqual([])
   expect(await kit.integrations[act](integration.id)).toMatchObject({ cache: before.length })
