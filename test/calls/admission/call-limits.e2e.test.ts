@@ -236,7 +236,9 @@ describe('four processes under one limit', () => {
       // Every unit is a call, but for those whose callers were told to stop meanwhile.
       expect(arrivals.length).toBeGreaterThanOrEqual(admitted.length - PROCESSES * callers)
     }
-    for (const { made: count } of made) expect(count).toBeGreaterThan(0)
+    // Docs promise no order across processes (decision 12): of three fixed windows the others may take all.
+    if (window === 'sliding' || limit === LEASING_LIMIT)
+      for (const { made: count } of made) expect(count).toBeGreaterThan(0)
     // Each call needs an admission and a settlement; those that meet share a statement, and waiters ask together.
     expect(statements).toBeLessThan(arrivals.length)
   })
