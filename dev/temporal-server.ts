@@ -40,6 +40,7 @@ const DYNAMIC_CONFIG: Readonly<Record<string, string>> = {
   'matching.numTaskqueueWritePartitions': '1',
   'matching.rps': '100000', // 1200
   'history.rps': '100000', // 3000
+  'history.transferProcessorMaxPollRPS': '1000', // 20 a shard: all steps of a workflow go through one shard
   'frontend.rps': '100000', // 2400
   'frontend.namespaceRPS': '100000', // 2400
   'frontend.namespaceRPS.visibility': '5000', // 10; the dev server's own 100

@@ -20,6 +20,7 @@ const DYNAMIC_CONFIG: Readonly<Record<string, boolean | number | readonly string
   'matching.numTaskqueueWritePartitions': 1,
   'matching.rps': 100_000,
   'history.rps': 100_000,
+  'history.transferProcessorMaxPollRPS': 1_000,
   'frontend.rps': 100_000,
   'frontend.namespaceRPS': 100_000,
   'frontend.namespaceRPS.visibility': 5_000,

@@ -21,13 +21,22 @@ export interface ItemBatch {
   readonly syncLogId: number
   /** Made by the workflow, so that a second try of this very activity carries the same one. */
   readonly claim: string
-  readonly take: { readonly kind: 'pending'; readonly limit: number } | { readonly kind: 'due'; readonly ids: number[] }
+  readonly take:
+    | {
+        readonly kind: 'pending'
+        readonly limit: number
+        /** All up to this id have been claimed. Default: 0. */
+        readonly after?: number | undefined
+      }
+    | { readonly kind: 'due'; readonly ids: number[] }
   /** Its run is a slice of a backfill: ordinary runs beside it may have brought newer copies. Default false. */
   readonly isBackfill?: boolean
 }
 
 export interface ItemBatchResult {
   readonly claimed: number
+  /** Highest id of the pending rows that it claimed. Absent: it claimed none, or some are pending again. */
+  readonly claimedUpTo?: number
   readonly succeeded: number
   readonly failed: number
   /** Items that run again; `isPutOff`: what they refer to was not there yet. */
@@ -88,7 +97,7 @@ export async function runItemBatch(
       claimAndRecord(framework, (db) =>
         take.kind === 'due'
           ? claimWaitingItems(db, tables, { ...claiming, syncLogId, ids: take.ids })
-          : claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit }),
+          : claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit, after: take.after }),
       )
     const rows = await (isFirst ? claimed() : givingWay(framework, claimed))
     await runner.run(rows)
@@ -101,7 +110,9 @@ export async function runItemBatch(
     const failure = runner.lastFailure === null ? {} : { lastFailure: runner.lastFailure }
     // Rows that are pending again: the lane must come for them.
     const taken = take.kind === 'pending' && handedBack > 0 ? take.limit : rows.length
-    return { succeeded, failed, deferredSeconds: runner.deferredSeconds, ...failure, waiting, claimed: taken }
+    const last = take.kind === 'pending' && handedBack === 0 ? rows.at(-1) : undefined
+    const upTo = last === undefined ? {} : { claimedUpTo: last.id }
+    return { succeeded, failed, deferredSeconds: runner.deferredSeconds, ...failure, waiting, claimed: taken, ...upTo }
   } finally {
     await runner.end()
   }

@@ -76,14 +76,16 @@ export async function waitingItems(
 }
 
 /**
- * Checkpoints of the run's finished items in dispatch order, page by page. Once in a transaction: it reads by a cursor, since
+ * Checkpoints of the run's finished items in dispatch order, page by page. Once in a transaction: many are read by a cursor, since
  * each page by id would sort the rest again.
+ *
+ * @param finishedItems at least their number
  */
 export async function* finishedCheckpoints(
   tx: Transaction,
   { syncItems }: Tables,
   syncLogId: number,
-  pageSize: number,
+  { pageSize, finishedItems }: { readonly pageSize: number; readonly finishedItems: number },
 ): AsyncGenerator<Json[]> {
   // `+ 0`: sorted once, and not read in the order of the primary key, which would walk the rows of every other run.
   const finished = sql`
@@ -92,9 +94,9 @@ export async function* finishedCheckpoints(
     order by id + 0`
   const parsed = (rows: readonly { checkpoint: string }[]) =>
     rows.map(({ checkpoint }) => JSON.parse(checkpoint) as Json)
-  const few = await tx.execute<{ checkpoint: string }>(sql`${finished} limit ${sql.raw(String(pageSize + 1))}`)
-  if (few.length <= pageSize) {
-    if (few.length > 0) yield parsed(few)
+  if (finishedItems <= pageSize) {
+    const rows = await tx.execute<{ checkpoint: string }>(finished)
+    if (rows.length > 0) yield parsed(rows)
     return
   }
   await tx.execute(sql`declare finished_checkpoints no scroll cursor for ${finished}`)

@@ -226,7 +226,8 @@ async function advancedCursor({ framework, tx, row, log, counts }: LockedRun): P
   const metadata = log.metadata as RunMetadata
   // The checkpoints of unchanged records count, too.
   let reduced: Json = metadata.unchanged_checkpoint ?? null
-  for await (const page of finishedCheckpoints(tx, tables, log.id, CHECKPOINT_PAGE))
+  const pages = { pageSize: CHECKPOINT_PAGE, finishedItems: counts.success + counts.skipped }
+  for await (const page of finishedCheckpoints(tx, tables, log.id, pages))
     reduced = reduce(reduced === null ? page : [reduced, ...page])
   const { listing_began_at: beganAt } = metadata
   const isBounded = provider.listsByCheckpoint !== true && typeof beganAt === 'string'

@@ -38,6 +38,8 @@ export interface ItemRunState {
   /** Pending rows that no batch has taken yet. An estimate; the finalisation counts them. */
   readonly left: number
   readonly lanes: number
+  /** All pending rows up to this id have been claimed. Absent: none yet. Null: some have come back, so each claim begins at the first. */
+  readonly claimedUpTo?: number | null
   readonly succeeded: number
   readonly failed: number
   readonly waiting: readonly WaitingItem[]
@@ -71,14 +73,20 @@ export function itemsToDo(
 
 /** The state after a batch. */
 export function afterBatch(before: ItemRunState, take: ItemBatch['take'], result: ItemBatchResult): ItemRunState {
-  const { left, succeeded, failed, waiting, intakeFrom, unlisted = 0 } = before
+  const { left, claimedUpTo = 0, succeeded, failed, waiting, intakeFrom, unlisted = 0 } = before
   const had = result.succeeded + result.failed + result.waiting.length
   let room = MAX_PUT_OFF - waiting.length
   const listed = result.waiting.filter(({ isPutOff = false }) => !isPutOff || room-- > 0)
   const more = result.waiting.length - listed.length
   return {
     ...before,
-    ...(take.kind === 'pending' ? { left: result.claimed < take.limit ? 0 : Math.max(0, left - had) } : {}),
+    ...(take.kind === 'pending'
+      ? {
+          left: result.claimed < take.limit ? 0 : Math.max(0, left - had),
+          claimedUpTo:
+            claimedUpTo === null || result.claimedUpTo === undefined ? null : Math.max(claimedUpTo, result.claimedUpTo),
+        }
+      : {}),
     succeeded: succeeded + result.succeeded,
     failed: failed + result.failed,
     waiting: [...waiting, ...listed.map(dueFromNow)],
@@ -162,7 +170,7 @@ export class ItemRun {
 
   /** Returns whether there is something to do. */
   #leftIs({ pending, waiting }: UnfinishedItems): boolean {
-    this.#change({ left: pending, waiting: waiting.map(dueFromNow), unlisted: 0 })
+    this.#change({ left: pending, claimedUpTo: null, waiting: waiting.map(dueFromNow), unlisted: 0 })
     return pending > 0 || waiting.length > 0
   }
 
@@ -259,7 +267,10 @@ export class ItemRun {
   #next(): ItemBatch['take'] | null {
     if (!this.#mayTake()) return null
     const due = this.#state.waiting.filter((item) => item.dueAt <= Date.now()).slice(0, BATCH_ROWS)
-    if (due.length === 0) return { kind: 'pending', limit: BATCH_ROWS }
+    if (due.length === 0) {
+      const after = this.#state.claimedUpTo ?? 0
+      return { kind: 'pending', limit: BATCH_ROWS, ...(after > 0 ? { after } : {}) }
+    }
     const taken = new Set(due.map((item) => item.id))
     this.#change({ waiting: this.#state.waiting.filter((item) => !taken.has(item.id)) })
     return { kind: 'due', ids: [...taken] }

@@ -84,12 +84,22 @@ describe('a claim', () => {
     const items = [await item(), await item(), await item()]
     expect(await batch({ kind: 'pending', limit: 2 })).toEqual({
       claimed: 2,
+      claimedUpTo: items[1]?.id,
       succeeded: 2,
       failed: 0,
       waiting: [],
       deferredSeconds: 0,
     })
     expect(await Promise.all(items.map(statusOf))).toEqual(['success', 'success', 'pending'])
+  })
+
+  it('takes nothing up to the id that it begins after', async () => {
+    const items = [await item(), await item(), await item()]
+    const after = items[0]?.id
+    expect(await batch({ kind: 'pending', limit: 1, after })).toMatchObject({ claimed: 1, claimedUpTo: items[1]?.id })
+    expect(await batch({ kind: 'pending', limit: 5, after })).toMatchObject({ claimed: 1, claimedUpTo: items[2]?.id })
+    expect(await Promise.all(items.map(statusOf))).toEqual(['pending', 'success', 'success'])
+    expect(await batch({ kind: 'pending', limit: 5, after })).not.toHaveProperty('claimedUpTo')
   })
 
   it('takes nothing before the listing is complete', async () => {
@@ -111,17 +121,26 @@ describe('a claim', () => {
     expect(heard).toHaveBeenCalledTimes(40)
   })
 
-  it('reads no more than it takes of a large listing, of which statistics know nothing', async () => {
+  it.each([
+    ['of which statistics know nothing', 0, false],
+    ['of which half was claimed and statistics know nothing', 12_000, false],
+    ['of which half was claimed, known to statistics', 12_000, true],
+  ])('reads no more than it takes of a large listing, %s', async (_, claimed, isAnalyzed) => {
+    const other = await makeRun(test, integration.id)
     await test.sql`
       insert into integration_sync_items (integration_id, sync_log_id, event_class, payload)
-      select ${integration.id}, ${run.id}, 'test.thing', '{}' from generate_series(1, 12000)`
+      select ${integration.id}, case when n % 2 = 0 then ${run.id}::bigint else ${other.id} end, 'test.thing', '{}'
+      from generate_series(1, 24000) n`
+    const [before] = await test.sql`select min(id) as id from integration_sync_items`
+    const after = claimed === 0 ? 0 : Number(before?.id) + claimed
+    if (isAnalyzed) await test.sql`analyze integration_sync_items`
     // As deep as with 100,000 of them: from there on other indexes look cheaper.
     await test.sql`alter index integration_sync_items_pending_idx set (fillfactor = 10)`
     await test.sql`reindex index integration_sync_items_pending_idx`
     const asked: { text: string; parameters: unknown[] }[] = []
     const logQuery = (text: string, parameters: unknown[]): void => void asked.push({ text, parameters })
     const { tables } = test.framework
-    const claiming = { syncLogId: run.id, claim: 'plan:1', limit: 200, refusals: [] }
+    const claiming = { syncLogId: run.id, claim: 'plan:1', limit: 200, after, refusals: [] }
     await claimPendingItems(drizzle(test.sql, { logger: { logQuery } }) as never, tables, claiming)
     const [query] = asked
     const plan = await test.sql.unsafe(`explain (analyze, costs off) ${query?.text}`, query?.parameters as never[])

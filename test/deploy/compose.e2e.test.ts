@@ -242,6 +242,7 @@ describe('docker-compose.yml', () => {
     expect(dynamic).toEqual({
       'matching.useNewMatcher': [{ value: true }],
       'matching.enableFairness': [{ value: true }],
+      'history.transferProcessorMaxPollRPS': [{ value: 1000 }],
       'frontend.httpAllowedHosts': [{ value: ['nobody.invalid'] }],
     })
   })

@@ -139,7 +139,8 @@ export class ScriptedSync implements Partial<Activities> {
       }
     }
     this.mostWaiting = Math.max(this.mostWaiting, this.waiting.size)
-    return { ...result, waiting }
+    const upTo = batch.take.kind === 'pending' && ids.length > 0 ? { claimedUpTo: Math.max(...ids) } : {}
+    return { ...result, waiting, ...upTo }
   }
 
   readonly finaliseSyncRun = async ({ announces = !this.isListenedTo } = {}): Promise<Finalisation> => {
@@ -191,6 +192,8 @@ export class ScriptedSync implements Partial<Activities> {
     if (take.kind === 'due') return take.ids.filter((id) => this.waiting.delete(id))
     const count = Math.min(take.limit, this.pending)
     const first = this.#total - this.pending + 1
+    const { after = 0 } = take
+    if (after >= first) throw new Error(`a batch begins after item ${after}; item ${first} is pending`)
     this.pending -= count
     return Array.from({ length: count }, (_, index) => first + index)
   }

@@ -213,6 +213,31 @@ describe('the order of a run', () => {
     expect(new Set(claims).size).toBe(claims.length)
   })
 
+  it('begins each batch after what was claimed, until some of it is pending again', async () => {
+    const sync = new ScriptedSync(16 * BATCH)
+    const lanes = 4
+    const givenBack = 8
+    let results = 0
+    await withRun(sync, async (handle) => expect(await handle.result()).toMatchObject({ kind: 'finalised' }), {
+      async processSyncItems(batch) {
+        const result = await sync.processSyncItems(batch)
+        results += 1
+        if (results !== givenBack) return result
+        // As one that hands some of its rows back.
+        const { claimedUpTo: _, ...others } = result
+        return others
+      },
+    })
+    const begins = sync.batches.map(({ batch }) => (batch.take as { after?: number }).after)
+    const none = (count: number) => Array.from({ length: count }, () => undefined)
+    expect(begins.slice(0, lanes)).toEqual(none(lanes))
+    // Results that come together are noted together. A batch that would pass over an item fails (ScriptedSync).
+    for (const after of begins.slice(lanes, givenBack)) expect(after).toBeGreaterThanOrEqual(BATCH)
+    const last = begins.slice(givenBack + lanes)
+    expect(last.length).toBeGreaterThanOrEqual(lanes)
+    expect(last).toEqual(none(last.length))
+  })
+
   it('says in the query `progress` how far it is', async () => {
     const seen: unknown[] = []
     const look = async () => {

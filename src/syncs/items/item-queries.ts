@@ -1,6 +1,6 @@
 /** How sync items are claimed and settled. A claim is one statement; its docstring names the race it wins. Rule: docs/behaviour/sync-items.md. */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { ClaimedRows, Settlement } from '../../claims/claimed-rows.ts'
 import type { Database, Transaction } from '../../db/client.ts'
 import { bigints } from '../../db/integrations-of.ts'
@@ -29,11 +29,19 @@ export interface Claiming {
  * Moves the next `pending` rows of a run to `processing` under this claim and counts the attempt. Rows that another
  * batch is taking at the same moment are passed over. It takes none before the listing is complete: else the cursor could move
  * past an item that a failed listing never named.
+ *
+ * @param after all up to this id have been claimed. Without it each claim of a large run walks over the index entries of all
+ * that were claimed before, which only a vacuum takes away.
  */
 export async function claimPendingItems(
   db: Database | Transaction,
   { syncItems, logs }: Tables,
-  { syncLogId, limit, ...claiming }: Claiming & { syncLogId: number; limit: number },
+  {
+    syncLogId,
+    limit,
+    after = 0,
+    ...claiming
+  }: Claiming & { syncLogId: number; limit: number; after?: number | undefined },
 ): Promise<SyncItemRow[]> {
   // A CTE is read once; a subquery in the condition may be read again by a nested loop, and claim more than the limit.
   const next = db.$with('next').as(
@@ -46,6 +54,7 @@ export async function claimPendingItems(
           // listing one row is expected, and all that is pending would be read and sorted for each claim.
           sql`${syncItems.syncLogId} + 0 = ${syncLogId}`,
           sql`${syncItems.status} = 'pending'`,
+          gt(syncItems.id, after),
           sql`exists (select 1 from ${logs} l where l.id = ${syncLogId} and l.metadata -> 'enumerated' = 'true'::jsonb)`,
         ),
       )
