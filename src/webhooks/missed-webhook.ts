@@ -1,6 +1,5 @@
 /** A delivery that a provider's API lists, as its arrival would have stored it. */
 
-import { createHash } from 'node:crypto'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { isInstant } from '../framework/instant.ts'
 import type { ListedWebhook, MissedWebhook } from '../providers/contracts.ts'
@@ -37,7 +36,7 @@ export function foundDelivery(missed: MissedWebhook | ListedWebhook, maxBytes: n
       `a text that is not empty is needed, ${JSON.stringify(missed.deliveryId)} was given`,
     )
   return {
-    deliveryId: deliveryId(missed.deliveryId, { rawBody: NO_BODY, query: '' }, sha256Hex),
+    deliveryId: deliveryId(missed.deliveryId, { rawBody: NO_BODY, query: '' }),
     eventType: eventType(typeof missed.eventType === 'string' ? missed.eventType : null),
     occurredAt,
     content: 'load' in missed ? listed(missed, maxBytes) : { kind: 'given', delivery: contentOf(missed, maxBytes) },
@@ -86,8 +85,4 @@ function bytesOf(payload: MissedWebhook['payload']): Uint8Array {
       `text, bytes or a JSON value is needed, ${String(payload)} was given`,
     )
   return new TextEncoder().encode(text)
-}
-
-function sha256Hex(data: Uint8Array | string): string {
-  return createHash('sha256').update(data).digest('hex')
 }

@@ -3,7 +3,6 @@
  *
  * Rule: docs/behaviour/webhook-parts.md.
  */
-import { createHash } from 'node:crypto'
 import { eq } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
@@ -59,7 +58,7 @@ function partOf({ id, type, payload }: WebhookPart, part: number, wholeId: strin
   const name = typeof id === 'string' && id !== '' ? id : `${wholeId}/${part}`
   const stored = storeDelivery({ method: 'POST', query: '', headers: [], rawBody })
   return {
-    deliveryId: deliveryId(name, { rawBody, query: '' }, (data) => createHash('sha256').update(data).digest('hex')),
+    deliveryId: deliveryId(name, { rawBody, query: '' }),
     eventType: eventType(typeof type === 'string' ? type : null),
     payload: stored.payload,
     headers: stored.headers,

@@ -3,6 +3,8 @@
  *
  * Rule: docs/behaviour/webhooks.md.
  */
+import { createHash } from 'node:crypto'
+
 /** What a webhook's row may say. */
 export const WEBHOOK_STATUSES = ['pending', 'processing', 'processed', 'failed'] as const
 
@@ -94,16 +96,16 @@ export function decodeUtf8(bytes: Uint8Array): string | null {
  * The provider's id; without one the lower-case hex SHA-256 of the body, or of the query when the body is empty. An id
  * that the column can't hold is replaced by its SHA-256.
  */
-export function deliveryId(
-  fromProvider: string | null,
-  delivery: { rawBody: Uint8Array; query: string },
-  sha256Hex: (data: Uint8Array | string) => string,
-): string {
+export function deliveryId(fromProvider: string | null, delivery: { rawBody: Uint8Array; query: string }): string {
   if (fromProvider === null || fromProvider === '')
-    return sha256Hex(delivery.rawBody.length > 0 ? delivery.rawBody : delivery.query)
+    return idDigest(delivery.rawBody.length > 0 ? delivery.rawBody : delivery.query)
   // As the column will hold it: half a surrogate pair is no UTF-8.
   const id = Buffer.from(fromProvider).toString()
-  return [...id].length > MAX_ID_LENGTH || id.includes(NUL) ? sha256Hex(id) : id
+  return [...id].length > MAX_ID_LENGTH || id.includes(NUL) ? idDigest(id) : id
+}
+
+function idDigest(data: Uint8Array | string): string {
+  return createHash('sha256').update(data).digest('hex')
 }
 
 /** The event type as the column can hold it; null when the provider named none, or one too long to be a type. */
