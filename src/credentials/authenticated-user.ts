@@ -7,15 +7,13 @@ import { InvalidArgumentException, SchemaDrift } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { canonicalJson, isJson } from '../framework/json.ts'
 import { findIntegration } from '../integrations/queries.ts'
+import { TOKEN_KEYS } from '../oauth/rules.ts'
 import type { AuthenticatedUser, IntegrationProvider } from '../providers/contracts.ts'
 import { hasOAuth2, identifiesAuthenticatedUser, requireContract } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 
 /** Whole seconds that a Postgres integer holds, as every length of time in the configuration. */
 const MAX_CACHE_SECONDS = 2 ** 31 - 1
-
-/** What a refresh replaces: whose they are stays the same. */
-export const TOKEN_KEYS: readonly string[] = ['access_token', 'refresh_token', 'token_expires_at']
 
 const text = z
   .string()

@@ -2,8 +2,8 @@
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { requireIntegration } from '../integrations/queries.ts'
+import { TOKEN_KEYS } from '../oauth/rules.ts'
 import { hasOAuth2 } from '../providers/contracts.ts'
-import { TOKEN_KEYS } from './authenticated-user.ts'
 
 /**
  * A keyed digest of the credentials: another one after each change by a person, the same after a refresh of OAuth tokens that

@@ -19,7 +19,7 @@ import { isInsideAdaptersTokenWork } from './token-work.ts'
 
 /** What the server is asked with: the metadata, and the credentials without the tokens. */
 function askedWith(metadata: unknown, credentials: Credentials): Json {
-  const others = Object.entries(credentials).filter(([key]) => !TOKEN_KEYS.some((token) => token === key))
+  const others = Object.entries(credentials).filter(([key]) => !TOKEN_KEYS.includes(key))
   return { metadata: (metadata ?? {}) as Json, credentials: Object.fromEntries(others) as Json }
 }
 

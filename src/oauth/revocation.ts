@@ -118,7 +118,7 @@ async function dropTokens(
     const row = await requireLocked(tx, tables, id)
     const stored = encryption.decrypt(id, row.credentials)
     const keys = isSamePair(tokensOf(stored), tokens) ? TOKEN_KEYS.filter((key) => key in stored) : []
-    const kept = Object.fromEntries(Object.entries(stored).filter(([key]) => !keys.some((gone) => gone === key)))
+    const kept = Object.fromEntries(Object.entries(stored).filter(([key]) => !keys.includes(key)))
     await updateIntegration(tx, tables, id, { credentials: encryption.encrypt(id, kept) })
     await insertOAuthLog(framework, tx, id, {
       status: 'success',

@@ -13,8 +13,8 @@ export interface Tokens {
   readonly expiresAt: Date | null
 }
 
-/** The keys of the credentials that hold them. */
-export const TOKEN_KEYS = ['access_token', 'refresh_token', 'token_expires_at'] as const
+/** The keys of the credentials that hold them. A refresh replaces these, and the account stays the same. */
+export const TOKEN_KEYS: readonly string[] = ['access_token', 'refresh_token', 'token_expires_at']
 
 /** Only a text of at least one character is a token. */
 export function tokensOf(credentials: Readonly<Record<string, unknown>> | JsonObject): Tokens {

@@ -3,9 +3,6 @@
 import type { Integrations } from '../../create-integrations.ts'
 import { BaseUrlMissing, OAuthFailure } from '../../framework/errors.ts'
 
-/** Credentials that come by OAuth: nobody types them in. */
-export const TOKEN_KEYS: readonly string[] = ['access_token', 'refresh_token', 'token_expires_at']
-
 export interface ConnectLink {
   readonly url: string
   readonly expiresAt: Date
