@@ -1,6 +1,6 @@
 /** The life of one record of each kind, as the rows tell it. Rule: docs/behaviour/explain.md, "The life of a record". */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, count, desc, eq, getTableColumns, isNotNull, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, getTableColumns, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Limits } from '../access/rules.ts'
 import { pageOfRequests } from '../calls/request-list.ts'
@@ -392,7 +392,7 @@ const log = reader(
       db
         .select(logColumns(tables))
         .from(logs)
-        .where(and(eq(logs.parentId, row.id), isNotNull(logs.parentId)))
+        .where(eq(logs.parentId, row.id))
         .orderBy(desc(logs.id))
         .limit(MAX_CAUSED + 1),
     ])

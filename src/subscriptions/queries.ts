@@ -135,7 +135,7 @@ export async function overdueSubscriptions(
   const rows = await db
     .select({ id: subscriptions.integrationId })
     .from(subscriptions)
-    .where(and(isNotNull(subscriptions.nextCheckAt), lte(subscriptions.nextCheckAt, by)))
+    .where(lte(subscriptions.nextCheckAt, by))
     .orderBy(subscriptions.nextCheckAt)
     .limit(limit)
   return rows.map(({ id }) => id)
