@@ -28,7 +28,7 @@ export async function readSearchAttributes(client: Client): Promise<SearchAttrib
   const { customAttributes } = await client.withDeadline(Date.now() + LOOK_TIMEOUT_MS, () =>
     client.connection.operatorService.listSearchAttributes({ namespace }),
   )
-  return namesOf().map((name) => {
+  return (Object.keys(SEARCH_ATTRIBUTES) as SearchAttributeName[]).map((name) => {
     const type = SEARCH_ATTRIBUTES[name]
     const found = customAttributes?.[name]
     if (found === undefined || found === null) return { name, type, standing: 'missing', registeredAs: null }
@@ -111,10 +111,6 @@ function problemOf(states: readonly SearchAttributeState[], where: TemporalAddre
 function wordsOf(error: unknown): string {
   const { details } = error as { details?: unknown }
   return typeof details === 'string' && details !== '' ? details.slice(0, 300) : errorLine(error, 300)
-}
-
-function namesOf(): SearchAttributeName[] {
-  return Object.keys(SEARCH_ATTRIBUTES) as SearchAttributeName[]
 }
 
 /** Whether the namespace has them, as far as this process knows: one for each client. */
