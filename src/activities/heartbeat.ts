@@ -1,7 +1,7 @@
 import { sdk } from './surroundings.ts'
 
 /** Well below the heartbeat timeout of 20 s, so that one late heartbeat does no harm. */
-const HEARTBEAT_EVERY_MS = 5_000
+export const HEARTBEAT_EVERY_MS = 5_000
 
 /** What the last heartbeat of a lost worker tells the workflow. */
 export interface HeartbeatDetails {

@@ -22,9 +22,9 @@ import type { Pumped, PumpedQueue, PumpInput, Tally } from '../claims/pump-jobs.
 import type { Framework } from '../framework/context.ts'
 import { patiently } from '../framework/waiting.ts'
 import { notItsTurn } from './activity-failures.ts'
+import { HEARTBEAT_EVERY_MS } from './heartbeat.ts'
 import type { Surroundings } from './surroundings.ts'
 
-const HEARTBEAT_EVERY_MS = 5_000
 /** A claim that looks unserved is looked at again after this time: Postgres may only just be back, and its holder as well. */
 const CERTAIN_MS = 2_000
 

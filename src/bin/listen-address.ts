@@ -1,8 +1,8 @@
+import { MAX_PORT } from '../config/value-kinds.ts'
 import { InvalidConfiguration } from '../framework/errors.ts'
 
 const DEFAULT_HOST = '127.0.0.1'
 const DEFAULT_PORT = 3000
-const MAX_PORT = 65_535
 
 /** Where the API listens: HOST (default loopback) and PORT (default 3000; 0: a free one). @throws InvalidConfiguration */
 export function address(environment: NodeJS.ProcessEnv): { hostname: string; port: number } {

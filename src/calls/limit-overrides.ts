@@ -1,6 +1,7 @@
 /** Looking at and overriding the rate limit of an integration. Rule: docs/behaviour/requests.md, "Overrides". */
 import { and, asc, gt, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import { z } from 'zod'
+import { MAX_INTEGER } from '../db/schema/columns.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException } from '../framework/errors.ts'
@@ -16,9 +17,6 @@ import { unitsUsed } from './admission/state-rules.ts'
 import { callTarget } from './call-target.ts'
 import { actOfOverride } from './limit-act-rules.ts'
 import { callStandings, checkUntil, clearExpiredOverride, currentState, isOver } from './overrides.ts'
-
-/** The greatest number of the configuration's whole numbers. */
-const MAX = 2_147_483_647
 
 /** The column, as the admission statement reads it. */
 const StoredLimit = z.object({
@@ -142,11 +140,12 @@ export async function overrideRateLimit(
 /** Judged by its fields: a limit of another copy of this package is as good. */
 export function storedLimit(limit: Limit): z.output<typeof StoredLimit> {
   const { limit: calls, seconds, window } = Object(limit) as Partial<Limit>
-  const isCount = (value: unknown): boolean => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX
+  const isCount = (value: unknown): boolean =>
+    Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX_INTEGER
   if (!isCount(calls) || !isCount(seconds) || (window !== 'fixed' && window !== 'sliding'))
     throw new InvalidArgumentException(
       'rate limit',
-      `a RateLimit of 1 to ${MAX} calls in 1 to ${MAX} seconds is allowed, ${JSON.stringify(limit)} was given`,
+      `a RateLimit of 1 to ${MAX_INTEGER} calls in 1 to ${MAX_INTEGER} seconds is allowed, ${JSON.stringify(limit)} was given`,
     )
   return { limit: Number(calls), windowSeconds: Number(seconds), window }
 }

@@ -37,11 +37,12 @@ export function claimAndItsLosses(claim: string): string[] {
   return [claim, ...Array.from({ length: MAX_LOST_WORKERS }, (_, index) => afterLoss(claim, index + 1))]
 }
 
-const RETRY = 'retry-'
+/** Prefix of a claim that an item's own workflow holds, not a run. */
+export const OWN_WORKFLOW_CLAIM = 'retry-'
 
 /** Whether a single item's workflow holds a row, between two of its attempts too. */
 export function isOfRetry(claim: string): boolean {
-  return claim.startsWith(RETRY)
+  return claim.startsWith(OWN_WORKFLOW_CLAIM)
 }
 
 /** The claim of a row that waits for the next attempt of a single item's workflow: a run leaves it alone. */

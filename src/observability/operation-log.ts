@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { currentSync } from '../calls/inside-sync.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Database } from '../db/client.ts'
-import { MAX_INTEGER } from '../db/schema/columns.ts'
+import { MAX_INTEGER, MAX_SMALLINT } from '../db/schema/columns.ts'
 import { LOG_DIRECTIONS } from '../db/schema/logs-table.ts'
 import type { OperationRecord } from '../events/events.ts'
 import type { Framework } from '../framework/context.ts'
@@ -19,7 +19,6 @@ import { endLog, insertedLog } from './log-queries.ts'
 
 const MAX_TEXT_LENGTH = 255
 const MAX_ERROR_LENGTH = 1_000
-const MAX_SMALLINT = 32_767
 
 /**
  * Operations whose rows the framework reads again: a `cursor` row keeps a run from moving the cursor, an open `sync` row is a run. Of

@@ -4,7 +4,7 @@
  * Rules: docs/behaviour/sync-items.md, "Abandoned items"; docs/behaviour/sync-listing.md, "What a dead run left behind".
  */
 import { and, asc, eq, sql } from 'drizzle-orm'
-import { isOfRetry } from '../claims/rules.ts'
+import { isOfRetry, OWN_WORKFLOW_CLAIM } from '../claims/rules.ts'
 import type { Database } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
@@ -23,9 +23,6 @@ import { isOfStream } from './sync-rows.ts'
 const BEYOND_RETRY_WINDOW_SECONDS = 3_600
 /** Questions to Temporal at once. */
 const QUESTIONS = 20
-
-/** Prefix of a claim that an item's own workflow holds, not a run. */
-const OWN_WORKFLOW_CLAIM = 'retry-'
 
 /** The items of a run, or of all ordinary runs of a stream. */
 type RunOrStream = { readonly syncLogId: number } | SyncOf

@@ -4,9 +4,7 @@ import { signedPart } from '../../providers/signatures/scheme-rules.ts'
 import type { Handshake, WebhookDoor } from '../../webhooks/catalogue/door.ts'
 import { hmac, signsDeliveryId } from '../../webhooks/catalogue/door.ts'
 import { answerMembers, isLeftToDo } from './door-answers-text.ts'
-import { lines, quoted } from './source-text.ts'
-
-const MAX_LINE_LENGTH = 120
+import { lines, MAX_LINE_LENGTH, quoted } from './source-text.ts'
 
 /** Of a provider that is invented: `--like` was not given. */
 export function usualDoor(dashed: string): WebhookDoor {

@@ -1,5 +1,5 @@
 /** Pieces of TypeScript, laid out as a formatter with lines of 120 characters would. */
-const MAX_LINE_LENGTH = 120
+export const MAX_LINE_LENGTH = 120
 
 /** Blocks of a file or of a class, an empty line between two; what is false is left out. */
 export function blocks(...given: readonly (string | false)[]): string {
