@@ -117,9 +117,6 @@ async function endOpenRun(
   return true
 }
 
-/** The log of a living run is among the newest ones: a run that adopts an older one opens none. */
-const RECENT_RUNS = 20
-
 /**
  * Cancels the living run and waits until it is over. Rule: docs/behaviour/syncs.md, "Cancel".
  *
@@ -130,7 +127,7 @@ const RECENT_RUNS = 20
 export async function endLivingRun(framework: Framework, of: SyncOf): Promise<void> {
   const { db, tables, workflows } = framework
   // Read before: a run that begins after this one is not meant.
-  const open = (await recentRuns(db, tables, of, RECENT_RUNS)).filter(({ isOpen }) => isOpen)
+  const open = (await recentRuns(db, tables, of)).filter(({ isOpen }) => isOpen)
   await workflows.cancelSync(of)
   for (const { syncLogId } of open) await cancelRun(framework, { integrationId: of.integrationId, syncLogId })
 }

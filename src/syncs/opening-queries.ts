@@ -9,6 +9,9 @@ import type { SyncOf } from './sync-jobs.ts'
 import type { SyncRow } from './sync-rows.ts'
 import { isOfStream, overlaid } from './sync-rows.ts'
 
+/** At most one run of a stream is open. It is among the newest: a run that adopts an older one opens none. */
+const RECENT_RUNS = 20
+
 /** A run as the opening of the next one sees it. */
 export interface RecentRun {
   readonly syncLogId: number
@@ -23,13 +26,8 @@ export interface RecentRun {
 }
 
 /** The newest runs of a stream, newest first. Reads no more rows than these, however many years there are. */
-export async function recentRuns(
-  db: Database | Transaction,
-  { logs }: Tables,
-  of: SyncOf,
-  limit: number,
-): Promise<RecentRun[]> {
-  const [row] = await db.execute<{ runs: RecentRun[] }>(sql`select ${runsOf(logs, of, limit)} as runs`)
+export async function recentRuns(db: Database | Transaction, { logs }: Tables, of: SyncOf): Promise<RecentRun[]> {
+  const [row] = await db.execute<{ runs: RecentRun[] }>(sql`select ${runsOf(logs, of)} as runs`)
   return row?.runs ?? []
 }
 
@@ -48,7 +46,6 @@ export async function readOpening(
   db: Database | Transaction,
   { integrations, streams, logs, syncItems }: Tables,
   of: SyncOf,
-  limit: number,
 ): Promise<Opening | null> {
   const { integrationId, stream = null } = of
   const { nextSyncAt } = stream === null ? integrations : streams
@@ -56,7 +53,7 @@ export async function readOpening(
     .select({
       integration: integrations,
       named: streams,
-      runs: sql<RecentRun[]>`${runsOf(logs, of, limit)}`,
+      runs: sql<RecentRun[]>`${runsOf(logs, of)}`,
       isDue: sql<boolean>`coalesce(${nextSyncAt} <= ${clockNow()}, true)`,
       isInWork: sql<boolean>`exists (
         select 1 from ${syncItems} i
@@ -70,7 +67,7 @@ export async function readOpening(
   return { ...opening, row: stream === null ? { ...integration, stream } : overlaid(integration, stream, named) }
 }
 
-function runsOf(logs: Tables['logs'], { integrationId, stream }: SyncOf, limit: number): SQL {
+function runsOf(logs: Tables['logs'], { integrationId, stream }: SyncOf): SQL {
   return sql`coalesce((
     select jsonb_agg(jsonb_build_object(
       'syncLogId', id, 'isOpen', status = 'processing',
@@ -80,7 +77,7 @@ function runsOf(logs: Tables['logs'], { integrationId, stream }: SyncOf, limit: 
     from (
       select l.id, l.status, l.metadata from ${logs} l
       where l.integration_id = ${integrationId} and l.operation = 'sync' and ${isOfStream(sql`l.stream`, stream)}
-      order by l.id desc limit ${limit}) recent
+      order by l.id desc limit ${RECENT_RUNS}) recent
   ), '[]'::jsonb)`
 }
 

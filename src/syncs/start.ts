@@ -26,8 +26,6 @@ import type { SyncOf } from './sync-jobs.ts'
 import type { SyncRow } from './sync-rows.ts'
 import { lockSyncRow } from './sync-rows.ts'
 
-/** Only one run of an integration is open at a time, so an open one is among the newest. */
-const RECENT_RUNS = 20
 /** A batch of a dead workflow learns within this time that its result is not awaited any more. */
 const ADOPTION_WAIT_SECONDS = 60
 /** For reclaiming: the run that asks lives, and has no log yet. */
@@ -60,7 +58,7 @@ interface StartInput {
 export async function startRun(framework: Framework, of: SyncOf, input: StartInput): Promise<RunStart> {
   const { db, tables, providers } = framework
   const { runId } = input
-  const opening = await readOpening(db, tables, of, RECENT_RUNS)
+  const opening = await readOpening(db, tables, of)
   if (opening === null) return nothingToDo(`there is no integration ${of.integrationId}`)
   const { row, runs, isInWork } = opening
   const offBy = switchedOffBy(row)
@@ -94,7 +92,7 @@ export async function startRun(framework: Framework, of: SyncOf, input: StartInp
 
 /** The run that a workflow has opened, or has taken over; null: it has none. */
 export async function openedBy({ db, tables }: Framework, of: SyncOf, runId: string): Promise<number | null> {
-  const runs = await recentRuns(db, tables, of, RECENT_RUNS)
+  const runs = await recentRuns(db, tables, of)
   return runs.find((run) => run.runId === runId || run.adoptedBy === runId)?.syncLogId ?? null
 }
 
@@ -177,7 +175,7 @@ async function open(
     // Two tries that overlap open one log.
     const row = await lockSyncRow(tx, tables, of)
     if (row === null) return nothingToDo('the integration is gone')
-    const now = await readOpening(tx, tables, of, RECENT_RUNS)
+    const now = await readOpening(tx, tables, of)
     const own = now?.runs.find((run) => run.runId === runId)
     if (own !== undefined) return { kind: 'open', syncLogId: own.syncLogId }
     // Another run may have ended since the dispatch read the due ones: by the id alone a second one would start.

@@ -263,12 +263,8 @@ describe('what an earlier run left behind, when the next one is opened', () => {
     await test.sql`analyze integration_logs`
     const asked: { text: string; parameters: unknown[] }[] = []
     const logQuery = (text: string, parameters: unknown[]): void => void asked.push({ text, parameters })
-    await recentRuns(
-      drizzle(test.sql, { logger: { logQuery } }),
-      test.framework.tables,
-      { integrationId: integration.id },
-      20,
-    )
+    const db = drizzle(test.sql, { logger: { logQuery } })
+    await recentRuns(db, test.framework.tables, { integrationId: integration.id })
     const [query] = asked
     const plan = await test.sql.unsafe(`explain (analyze, costs off) ${query?.text}`, query?.parameters as never[])
     const lines = plan.map((row) => String(row['QUERY PLAN'])).join('\n')
