@@ -11,9 +11,7 @@ import { jsonText } from '../db/schema/columns.ts'
 import type { SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { RecordChange } from '../providers/provider-events.ts'
 import type { SyncOf } from './sync-jobs.ts'
-
-/** How a row names the integration's own stream. */
-const OWN = ''
+import { OWN_STREAM } from './sync-rows.ts'
 
 /** A record with the hash of its payload as it is listed now. */
 export interface HashedRecord {
@@ -60,7 +58,7 @@ export async function markUnchanged(
         select known.id, item.h from json_to_recordset(${JSON.stringify(given)}::json) as item (e text, x text, h text)
         cross join lateral (
           select k.id, k.hash from ${recordHashes} k
-          where k.integration_id = ${integrationId} and k.stream = ${stream ?? OWN}
+          where k.integration_id = ${integrationId} and k.stream = ${stream ?? OWN_STREAM}
             and k.external_id = item.x and k.event_class = item.e
           offset 0
         ) known
@@ -94,7 +92,7 @@ export async function forgetPartsBeyond(
   await despiteDeadlocks(() =>
     db.execute(sql`
       update ${recordHashes} set listed_part = null
-      where integration_id = ${integrationId} and stream = ${stream ?? OWN}
+      where integration_id = ${integrationId} and stream = ${stream ?? OWN_STREAM}
         and listed_log_id = ${syncLogId} and listed_part > ${part}`),
   )
 }
@@ -108,7 +106,7 @@ export async function unchangedSoFar(
 ): Promise<Pick<HashedRecord, 'eventClass' | 'externalId'>[]> {
   const rows = await db.execute<{ event_class: string; external_id: string }>(sql`
     select event_class, external_id from ${recordHashes}
-    where integration_id = ${integrationId} and stream = ${stream ?? OWN}
+    where integration_id = ${integrationId} and stream = ${stream ?? OWN_STREAM}
       and listed_log_id = ${syncLogId} and listed_part <= ${part}`)
   return rows.map(({ event_class: eventClass, external_id: externalId }) => ({ eventClass, externalId }))
 }
@@ -133,7 +131,7 @@ export async function beginRecords(
   rows: readonly SyncItemRow[],
 ): Promise<ReadonlyMap<number, ItemChange>> {
   const items = rows.flatMap(({ id, integrationId, stream, eventClass, externalId, recordHash: hash }) =>
-    hash === null ? [] : [{ id, integrationId, stream: stream ?? OWN, eventClass, externalId, hash }],
+    hash === null ? [] : [{ id, integrationId, stream: stream ?? OWN_STREAM, eventClass, externalId, hash }],
   )
   if (items.length === 0) return new Map()
   const known = await despiteDeadlocks(() =>
@@ -191,7 +189,7 @@ export async function noteDeleted(
   await despiteDeadlocks(() =>
     db.execute(sql`
       update ${recordHashes} set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
-      where integration_id = ${integrationId} and stream = ${stream ?? OWN} and deleted_at is null
+      where integration_id = ${integrationId} and stream = ${stream ?? OWN_STREAM} and deleted_at is null
         and external_id in (select jsonb_array_elements_text(${jsonText(externalIds)}::jsonb))`),
   )
 }
@@ -207,7 +205,7 @@ export function unchangedIn(
     : sql`(r.listed_log_id in (${earlier}, ${later}) or r.full_log_id in (${earlier}, ${later}))`
   return sql`(
     select r.id from ${recordHashes} r
-    where r.integration_id = ${integrationId} and r.stream = ${stream ?? OWN} and r.external_id = ${externalId}
+    where r.integration_id = ${integrationId} and r.stream = ${stream ?? OWN_STREAM} and r.external_id = ${externalId}
       and ${isNamed}
     limit 1)`
 }

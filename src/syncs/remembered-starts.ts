@@ -15,10 +15,7 @@ import { syncSource } from '../providers/streams.ts'
 import type { Tries, Wait } from './ask-rules.ts'
 import { MAX_PUSHES, nextTry } from './ask-rules.ts'
 import type { SyncOf } from './sync-jobs.ts'
-import { namedStream } from './sync-rows.ts'
-
-/** In the table the integration's own stream has the empty name: a key column can't be null. */
-const OWN = ''
+import { namedStream, OWN_STREAM } from './sync-rows.ts'
 
 /** One more run follows the one that lives. The first ask's moment stays. @throws IntegrationNotFound */
 export async function rememberStart(
@@ -28,7 +25,7 @@ export async function rememberStart(
 ): Promise<void> {
   const rows = await db.execute(sql`
     insert into ${syncStarts} as s (integration_id, stream, again_at)
-    select id, ${stream ?? OWN}, ${clockNow()} from ${integrations} where id = ${id}
+    select id, ${stream ?? OWN_STREAM}, ${clockNow()} from ${integrations} where id = ${id}
     on conflict (integration_id, stream) do update
     set again_at = coalesce(s.again_at, excluded.again_at), updated_at = clock_timestamp()
     returning 1`)
@@ -53,7 +50,8 @@ export async function rememberLater(
   const from = sql`${notBefore?.toISOString() ?? null}::timestamptz`
   const rows = await db.execute<{ at: string }>(sql`
     insert into ${syncStarts} as s (integration_id, stream, later_at, later_since)
-    select id, ${stream ?? OWN}, greatest(${from}, ${until(clockNow(), 1)}), ${clockNow()} from ${integrations} where id = ${id}
+    select id, ${stream ?? OWN_STREAM}, greatest(${from}, ${until(clockNow(), 1)}), ${clockNow()}
+    from ${integrations} where id = ${id}
     on conflict (integration_id, stream) do update
     set later_at = greatest(s.later_at, ${from},
           least(${until(clockNow(), 1)}, ${until(sql`coalesce(s.later_since, ${clockNow()})`, MAX_PUSHES)})),
@@ -71,7 +69,7 @@ export async function rememberLater(
  * @returns whether there was any
  */
 export async function takeStarts(tx: Transaction, { syncStarts }: Tables, of: SyncOf): Promise<boolean> {
-  const isOf = sql`integration_id = ${of.integrationId} and stream = ${of.stream ?? OWN}`
+  const isOf = sql`integration_id = ${of.integrationId} and stream = ${of.stream ?? OWN_STREAM}`
   const rows = await tx.execute(sql`
     with done as (
       delete from ${syncStarts} where ${isOf} and (later_at is null or later_at <= ${clockNow()})
@@ -87,7 +85,7 @@ export async function takeStarts(tx: Transaction, { syncStarts }: Tables, of: Sy
 /** Forgets what was asked of a stream. */
 export async function forgetStarts(db: Database, { syncStarts }: Tables, of: SyncOf): Promise<void> {
   await db.execute(
-    sql`delete from ${syncStarts} where integration_id = ${of.integrationId} and stream = ${of.stream ?? OWN}`,
+    sql`delete from ${syncStarts} where integration_id = ${of.integrationId} and stream = ${of.stream ?? OWN_STREAM}`,
   )
 }
 
@@ -140,11 +138,12 @@ async function dueStarts(
   const isBehind =
     after === null
       ? sql`true`
-      : sql`(${asked}, i.id, s.stream) > (${after.askedAt}::timestamptz, ${after.id}::bigint, ${after.stream ?? OWN})`
+      : sql`(${asked}, i.id, s.stream)
+          > (${after.askedAt}::timestamptz, ${after.id}::bigint, ${after.stream ?? OWN_STREAM})`
   const rows = await db.execute<DueStart>(sql`
     select i.id, i.provider, s.stream, ${asked}::text as "askedAt",
       ${asked} < ${clockNow()} - ${UNDECLARED_KEPT} as "isOld",
-      coalesce(case when s.stream = ${OWN}
+      coalesce(case when s.stream = ${OWN_STREAM}
       then (select l.status = 'processing' and l.stream is null from ${logs} l
         where l.integration_id = i.id and l.operation = 'sync' order by l.id desc limit 1)
       else (select l.status = 'processing' from ${logs} l
@@ -211,7 +210,7 @@ export function rememberedStarts(framework: Framework): (now: number) => Promise
     }
     const looks = found.flatMap((row) => {
       if (!isDeclared(row)) return []
-      const key = `${row.id}:${row.stream ?? OWN}`
+      const key = `${row.id}:${row.stream ?? OWN_STREAM}`
       const before = tried.get(key) ?? null
       return [{ row, key, before, ...nextTry(before, row.of, now) }]
     })

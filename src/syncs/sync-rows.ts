@@ -25,6 +25,9 @@ export function isOfStream(column: AnyColumn | SQL, stream: string | null | unde
   return stream == null ? isNull(column) : eq(column as AnyColumn, stream)
 }
 
+/** How tables whose key has the stream name the integration's own one: a key column can't be null. */
+export const OWN_STREAM = ''
+
 /** Names the stream in a log line, a payload or an input; nothing for the integration's own. */
 export const namedStream = (stream: string | null | undefined): { readonly stream?: string } =>
   stream == null ? {} : { stream }
