@@ -2,7 +2,7 @@
 
 import { and, desc, eq, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
-import type { OfIntegrations } from '../db/integrations-of.ts'
+import type { IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
 import { isOlderThan } from '../db/is-older-than.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
@@ -27,7 +27,7 @@ import { forgetReservation, hasTakenEffect, idempotencyRecord, isUnderKey, nowOf
 import { IDEMPOTENCY_STATES, longestSilenceMs } from './idempotency-rules.ts'
 
 /** Selects keys; all that is given must hold. */
-export interface IdempotencyKeyFilter extends OfIntegrations {
+export interface IdempotencyKeyFilter extends IntegrationSelection {
   /** Compared exactly. Needs `integrationId`. */
   readonly key?: string | undefined
   /** `unknown`: no stored request says that the call took effect; it may be under way. */

@@ -3,7 +3,7 @@
 import type { SQL } from 'drizzle-orm'
 import { and, asc, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
-import type { OfIntegrations } from '../db/integrations-of.ts'
+import type { IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem, bigints, fewIntegrations } from '../db/integrations-of.ts'
 import { isOlderThan } from '../db/is-older-than.ts'
 import { FAILURE_CLASSES } from '../db/schema/requests-table.ts'
@@ -28,7 +28,7 @@ export const STATUS_CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const
 export type StatusClass = (typeof STATUS_CLASSES)[number]
 
 /** Selects rows; all that is given must hold. */
-export interface RequestFilter extends OfIntegrations {
+export interface RequestFilter extends IntegrationSelection {
   /** A part of the endpoint or URL path, in any case. */
   readonly endpoint?: string | undefined
   /** HTTP method or SDK operation, in any case. */

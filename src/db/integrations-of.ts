@@ -8,7 +8,7 @@ import type { Database } from './client.ts'
 import type { IntegrationRow, Tables } from './schema/tables.ts'
 
 /** All that is given must hold, of the integration as it is now. */
-export interface OfIntegrations {
+export interface IntegrationSelection {
   readonly integrationId?: number | undefined
   readonly provider?: string | undefined
   readonly owner?: { readonly type: string; readonly id: number } | undefined
@@ -20,7 +20,7 @@ const FEW = 100
 /** A condition on the integrations' table; undefined: all of them. */
 export function isOneOfThem(
   { integrations }: Tables,
-  { integrationId, provider, owner }: OfIntegrations,
+  { integrationId, provider, owner }: IntegrationSelection,
 ): SQL | undefined {
   return and(
     integrationId === undefined ? undefined : eq(integrations.id, integrationId),
@@ -31,7 +31,7 @@ export function isOneOfThem(
 }
 
 /** A condition on another table's `integration_id`; undefined: any. */
-export function belongsToThem(tables: Tables, column: SQL, of: OfIntegrations): SQL | undefined {
+export function belongsToThem(tables: Tables, column: SQL, of: IntegrationSelection): SQL | undefined {
   const { integrations } = tables
   const isOne = isOneOfThem(tables, of)
   return isOne === undefined
@@ -40,7 +40,7 @@ export function belongsToThem(tables: Tables, column: SQL, of: OfIntegrations): 
 }
 
 /** Which integration a row is of, for a person. */
-export interface OfIntegration {
+export interface IntegrationLabels {
   readonly provider: IntegrationRow['provider']
   readonly integrationName: IntegrationRow['name']
 }
@@ -52,7 +52,11 @@ export function integrationColumns({ integrations }: Tables, id: SQL) {
 }
 
 /** Their ids, when they are few; null: they are many, or all. */
-export async function fewIntegrations(db: Database, tables: Tables, of: OfIntegrations): Promise<number[] | null> {
+export async function fewIntegrations(
+  db: Database,
+  tables: Tables,
+  of: IntegrationSelection,
+): Promise<number[] | null> {
   const { integrations } = tables
   const isOne = isOneOfThem(tables, of)
   if (isOne === undefined) return null

@@ -3,7 +3,7 @@
 import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, gte, isNotNull, lt, not, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
-import type { OfIntegrations } from '../db/integrations-of.ts'
+import type { IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
 import { hasGivenUp } from '../db/schema/events-table.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
@@ -25,7 +25,7 @@ import { isRetried } from './outbox.ts'
 export type StoredEventStatus = (typeof STORED_EVENT_STATUSES)[number]
 
 /** Selects events; all that is given must hold. */
-export interface StoredEventFilter extends OfIntegrations {
+export interface StoredEventFilter extends IntegrationSelection {
   /** Such as `IncidentOpened`. */
   readonly name?: string | undefined
   /** A listener or target that was tried, by its key: `listener:pager`, `target:…`. */

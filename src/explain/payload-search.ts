@@ -4,14 +4,14 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
-import type { OfIntegrations } from '../db/integrations-of.ts'
+import type { IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
 import { thrownTexts } from '../framework/thrown.ts'
 import { holdsWithin } from './containment-rules.ts'
 
-export interface PayloadSearch extends OfIntegrations {
+export interface PayloadSearch extends IntegrationSelection {
   readonly contains: Json
   readonly kind: 'webhook' | 'item'
   /** Back from now. */

@@ -1,14 +1,14 @@
 /** Items that have failed and wait for their next try: they are no failures yet. Rule: docs/behaviour/failures.md, "Waiting items". */
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
-import type { OfIntegrations } from '../db/integrations-of.ts'
+import type { IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
 import type { Framework } from '../framework/context.ts'
 import type { WaitingItems } from './failure-rules.ts'
 import { AT_A_TIME, MAX_LOOKED_AT, MAX_SCANNED, normalisedError } from './failure-rules.ts'
 
 /** The newest ones; by an index that has waiting items alone. Such as were put off without an error are left out. */
-export async function waitingItems({ db, tables }: Framework, of: OfIntegrations): Promise<WaitingItems> {
+export async function waitingItems({ db, tables }: Framework, of: IntegrationSelection): Promise<WaitingItems> {
   const isOfThem = belongsToThem(tables, sql`r.integration_id`, of)
   const rows = await db.execute<{ error: string | null; items: number; looked: number }>(sql`
     select error, count(*)::int as items, sum(count(*)) over ()::int as looked

@@ -3,7 +3,7 @@
 import { and, desc, eq, gte, lt } from 'drizzle-orm'
 import { z } from 'zod'
 import type { Database } from '../db/client.ts'
-import type { OfIntegrations } from '../db/integrations-of.ts'
+import type { IntegrationSelection } from '../db/integrations-of.ts'
 import { isOneOfThem } from '../db/integrations-of.ts'
 import type { IncidentRow, IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -16,7 +16,7 @@ import { incidentColumns } from './queries.ts'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from './rules.ts'
 
 /** Selects rows; all that is given must hold. */
-export interface IncidentFilter extends OfIntegrations {
+export interface IncidentFilter extends IntegrationSelection {
   readonly status?: IncidentRow['status'] | undefined
   readonly source?: IncidentRow['source'] | undefined
   /** Opened at this moment or after it. */

@@ -3,7 +3,7 @@
 import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, getTableColumns, lt, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
-import type { OfIntegrations } from '../db/integrations-of.ts'
+import type { IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem, isOneOfThem } from '../db/integrations-of.ts'
 import type { IntegrationRow, MappingRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -14,7 +14,7 @@ import { checkIds, checkTexts, newestFirst } from '../framework/list-filter.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
 
 /** Selects mappings; all that is given must hold. */
-export interface MappingFilter extends OfIntegrations {
+export interface MappingFilter extends IntegrationSelection {
   /** Compared exactly. */
   readonly externalId?: string | undefined
   /** The model's name in `models`. Needs an integration, a provider, an owner, an external or an internal id. */

@@ -3,7 +3,7 @@
 import type { SQL } from 'drizzle-orm'
 import { and, asc, desc, eq, getTableColumns, gte, isNull, lt, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
-import type { OfIntegrations } from '../db/integrations-of.ts'
+import type { IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem, bigints, fewIntegrations } from '../db/integrations-of.ts'
 import { isOlderThan } from '../db/is-older-than.ts'
 import { LOG_DIRECTIONS } from '../db/schema/logs-table.ts'
@@ -24,7 +24,7 @@ import {
 import { checkOwnerFilter } from '../integrations/rules.ts'
 
 /** Selects rows; all that is given must hold. */
-export interface LogFilter extends OfIntegrations {
+export interface LogFilter extends IntegrationSelection {
   readonly operation?: string | undefined
   readonly status?: string | undefined
   readonly direction?: LogRow['direction'] | undefined
@@ -67,7 +67,7 @@ export interface LogTree extends LogNode, Pick<LogRow, 'metadata' | 'resultData'
 }
 
 /** Whose operations may be shown. An operation of another integration may be part of the one that is asked for; it is left out then. */
-export type LogTreeOptions = Pick<OfIntegrations, 'provider' | 'owner'>
+export type LogTreeOptions = Pick<IntegrationSelection, 'provider' | 'owner'>
 
 /** Below the operation that is asked for. */
 const MAX_DEPTH = 10

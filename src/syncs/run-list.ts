@@ -3,7 +3,7 @@
 import type { SQL } from 'drizzle-orm'
 import { and, count, desc, eq, getTableColumns, gte, isNotNull, lt, min, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
-import type { OfIntegration } from '../db/integrations-of.ts'
+import type { IntegrationLabels } from '../db/integrations-of.ts'
 import { belongsToThem, integrationColumns } from '../db/integrations-of.ts'
 import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -33,7 +33,7 @@ interface SyncRunFilter {
 /** All but what only other operations write, and the direction, which is always `inbound`. */
 export interface SyncRunSummary
   extends Omit<LogRow, 'resultData' | 'attempt' | 'maxAttempts' | 'direction'>,
-    OfIntegration {}
+    IntegrationLabels {}
 
 export interface ListSyncRuns extends SyncRunFilter {
   readonly status?: (typeof RUN_STATUSES)[number] | undefined

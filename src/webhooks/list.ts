@@ -4,7 +4,7 @@ import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import { storedSecrets } from '../credentials/integration-secrets.ts'
 import type { Database } from '../db/client.ts'
-import type { OfIntegration, OfIntegrations } from '../db/integrations-of.ts'
+import type { IntegrationLabels, IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem, integrationColumns, newestSince } from '../db/integrations-of.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -27,7 +27,7 @@ import { isNotErased } from './queries.ts'
 import { PSEUDO_HEADER, WEBHOOK_STATUSES } from './rules.ts'
 
 /** Which rows are meant; what is given adds up. */
-export interface WebhookFilter extends Omit<OfIntegrations, 'integrationId'> {
+export interface WebhookFilter extends Omit<IntegrationSelection, 'integrationId'> {
   readonly integration?: number | undefined
   readonly status?: WebhookRow['status'] | undefined
   /** True: failed ones that were dismissed, and no others. Default false: those are left out. */
@@ -43,7 +43,7 @@ export interface WebhookFilter extends Omit<OfIntegrations, 'integrationId'> {
 }
 
 /** All but what was delivered: a payload may be of a megabyte. */
-export interface WebhookSummary extends Omit<WebhookRow, 'payload' | 'headers'>, OfIntegration {
+export interface WebhookSummary extends Omit<WebhookRow, 'payload' | 'headers'>, IntegrationLabels {
   /** False: what was delivered has been erased or pruned, and it is not replayed any more. */
   readonly hasPayload: boolean
 }
@@ -165,7 +165,7 @@ async function pageOfWebhooks(
     .limit(limit)
 }
 
-async function findWebhook(db: Database, tables: Tables, id: number): Promise<(WebhookRow & OfIntegration) | null> {
+async function findWebhook(db: Database, tables: Tables, id: number): Promise<(WebhookRow & IntegrationLabels) | null> {
   const { webhooks } = tables
   const [row] = await db
     .select({ ...getTableColumns(webhooks), ...integrationColumns(tables, sql`${webhooks}.integration_id`) })

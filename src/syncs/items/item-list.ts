@@ -3,7 +3,7 @@
 import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import { storedSecrets } from '../../credentials/integration-secrets.ts'
 import type { Database } from '../../db/client.ts'
-import type { OfIntegration } from '../../db/integrations-of.ts'
+import type { IntegrationLabels } from '../../db/integrations-of.ts'
 import { belongsToThem, integrationColumns, newestSince } from '../../db/integrations-of.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
@@ -46,7 +46,7 @@ export interface SyncItemFilter {
 /** Without what may hold a credential: the payload and the checkpoint. */
 export interface SyncItemSummary
   extends Omit<SyncItemRow, 'payload' | 'checkpointValue' | 'claim'>,
-    OfIntegration,
+    IntegrationLabels,
     ItemStanding {}
 
 export interface ItemStanding {
@@ -146,7 +146,7 @@ function isSearched(filter: SyncItemFilter): boolean {
 }
 
 /** With its payload as stored; null once it is erased. */
-export interface SyncItemDetail extends Omit<SyncItemRow, 'claim'>, OfIntegration, ItemStanding {}
+export interface SyncItemDetail extends Omit<SyncItemRow, 'claim'>, IntegrationLabels, ItemStanding {}
 
 /** The row with what was listed: for code, and not for a screen. @throws SyncItemNotFound */
 export async function getSyncItem({ db, tables }: Framework, id: number): Promise<SyncItemDetail> {
