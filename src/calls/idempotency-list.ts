@@ -2,10 +2,10 @@
 
 import { and, desc, eq, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
-import type { IntegrationSelection } from '../db/integrations-of.ts'
+import type { IntegrationLabels, IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
 import { isOlderThan } from '../db/is-older-than.ts'
-import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IdempotencyKeyInUse, IdempotencyKeyNotFound, InvalidArgumentException } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
@@ -45,11 +45,9 @@ export interface ListIdempotencyKeys extends IdempotencyKeyFilter {
   readonly limit?: number | undefined
 }
 
-export interface IdempotencyKeySummary {
+export interface IdempotencyKeySummary extends IntegrationLabels {
   readonly id: number
   readonly integrationId: number
-  readonly provider: IntegrationRow['provider']
-  readonly integrationName: IntegrationRow['name']
   readonly key: string
   readonly reservedAt: Date
   readonly state: (typeof IDEMPOTENCY_STATES)[number]

@@ -3,11 +3,11 @@
 import type { SQL } from 'drizzle-orm'
 import { and, asc, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
-import type { IntegrationSelection } from '../db/integrations-of.ts'
+import type { IntegrationLabels, IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem, bigints, fewIntegrations } from '../db/integrations-of.ts'
 import { isOlderThan } from '../db/is-older-than.ts'
 import { FAILURE_CLASSES } from '../db/schema/requests-table.ts'
-import type { IntegrationRow, RequestRow, Tables } from '../db/schema/tables.ts'
+import type { RequestRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, RequestNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
@@ -58,10 +58,7 @@ export interface ListRequests extends RequestFilter {
 }
 
 /** An attempt, without bodies. */
-export type RequestSummary = Omit<RequestRow, 'requestData' | 'responseData' | 'requestHash'> & {
-  readonly provider: IntegrationRow['provider']
-  readonly integrationName: IntegrationRow['name']
-}
+export type RequestSummary = Omit<RequestRow, 'requestData' | 'responseData' | 'requestHash'> & IntegrationLabels
 
 /** With the bodies as they are stored: redacted, and cut. */
 export interface RequestDetail

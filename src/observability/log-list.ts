@@ -3,11 +3,11 @@
 import type { SQL } from 'drizzle-orm'
 import { and, asc, desc, eq, getTableColumns, gte, isNull, lt, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
-import type { IntegrationSelection } from '../db/integrations-of.ts'
+import type { IntegrationLabels, IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem, bigints, fewIntegrations } from '../db/integrations-of.ts'
 import { isOlderThan } from '../db/is-older-than.ts'
 import { LOG_DIRECTIONS } from '../db/schema/logs-table.ts'
-import type { IntegrationRow, LogRow, Tables } from '../db/schema/tables.ts'
+import type { LogRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { LogNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
@@ -46,9 +46,7 @@ export interface ListLogs extends LogFilter {
 }
 
 /** An operation, without its metadata and result. */
-export type LogSummary = Omit<LogRow, 'metadata' | 'resultData'> & {
-  readonly provider: IntegrationRow['provider']
-  readonly integrationName: IntegrationRow['name']
+export interface LogSummary extends Omit<LogRow, 'metadata' | 'resultData'>, IntegrationLabels {
   /** Whether other operations are part of it. */
   readonly hasParts: boolean
 }
