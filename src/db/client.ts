@@ -240,3 +240,11 @@ export async function despiteDeadlocks<T>(work: () => Promise<T>): Promise<T> {
       if (!isDeadlock || tries >= TRIES) throw error
     }
 }
+
+/** The database's clock, in milliseconds. */
+export async function databaseNowMs(db: Database): Promise<number> {
+  const [row] = await db.execute<{ now: string }>(
+    'select floor(extract(epoch from clock_timestamp()) * 1000)::text as now',
+  )
+  return Number(row?.now)
+}

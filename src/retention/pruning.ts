@@ -1,7 +1,7 @@
 /** Deletes rows beyond their retention. Rule: docs/behaviour/pruning.md. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { aroundCallStateId } from '../calls/call-target.ts'
-import { despiteDeadlocks } from '../db/client.ts'
+import { databaseNowMs, despiteDeadlocks } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { givenNowMs } from '../framework/logger.ts'
 import { autoCloseIncident } from '../incidents/follow.ts'
@@ -11,7 +11,6 @@ import {
   blankChunk,
   countClosable,
   countPrunable,
-  databaseNowMs,
   incidentsOpenSince,
   integrationsToPrune,
   oldestPrunable,

@@ -489,11 +489,6 @@ export async function countClosable(
   return numberOf(db, statement)
 }
 
-/** The database's clock, in milliseconds. */
-export async function databaseNowMs(db: Database): Promise<number> {
-  return numberOf(db, sql`select floor(extract(epoch from clock_timestamp()) * 1000)::text as number`)
-}
-
 /** The one number that a statement selects as `number`. 0: it selects no row. */
 async function numberOf(db: Database | Transaction, statement: SQL): Promise<number> {
   const [row] = await db.execute<{ number: string }>(statement)

@@ -3,6 +3,7 @@
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { FailureClass } from '../calls/failure-class-rules.ts'
+import { databaseNowMs } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { checkChoice, checkIds, checkTexts } from '../framework/list-filter.ts'
@@ -238,12 +239,7 @@ async function read(framework: Framework, choose: (nowMs: number) => Points) {
 }
 
 async function now(framework: Framework): Promise<number> {
-  const given = givenNowMs(framework)
-  if (given !== null) return given
-  const [row] = await framework.db.execute<{ now: string }>(
-    sql`select extract(epoch from clock_timestamp()) * 1000 as now`,
-  )
-  return Number(row?.now)
+  return givenNowMs(framework) ?? databaseNowMs(framework.db)
 }
 
 function missingOf({ missing }: Sources): ChartSeries['missing'] {

@@ -1,7 +1,6 @@
 /** What everything stands on: database, keys, Temporal, and access to the API. */
-import { sql } from 'drizzle-orm'
 import { keyStatus, pageOfCredentials, verifyKeys } from '../../credentials/encryption-keys.ts'
-import type { Database } from '../../db/client.ts'
+import { databaseNowMs } from '../../db/client.ts'
 import { firstAndLast } from '../../db/migration-rules.ts'
 import type { Framework, ScheduleState } from '../../framework/context.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
@@ -48,16 +47,16 @@ const clockSkew: Check = {
   needs: ['database.reachable'],
   async look({ db, clock }) {
     const askedAt = clock.now().getTime()
-    const now = await databaseNow(db)
+    const nowMs = await databaseNowMs(db)
     const answeredAt = clock.now().getTime()
     // The database read its clock between these two moments.
-    const behindMs = now.getTime() - answeredAt
-    const aheadMs = askedAt - now.getTime()
+    const behindMs = nowMs - answeredAt
+    const aheadMs = askedAt - nowMs
     const skewSeconds = Math.max(behindMs, aheadMs, 0) / 1_000
     if (skewSeconds <= MAX_SKEW_SECONDS)
       return ok(`This machine's clock and Postgres' agree within ${MAX_SKEW_SECONDS} s.`)
     return warning(
-      `This machine's clock is ${Math.round(skewSeconds)} s ${behindMs > aheadMs ? 'behind' : 'ahead of'} Postgres', which says ${moment(now)}; ${MAX_SKEW_SECONDS} s are allowed. Correct whichever is wrong.`,
+      `This machine's clock is ${Math.round(skewSeconds)} s ${behindMs > aheadMs ? 'behind' : 'ahead of'} Postgres', which says ${moment(new Date(nowMs))}; ${MAX_SKEW_SECONDS} s are allowed. Correct whichever is wrong.`,
       'sudo timedatectl set-ntp true',
     )
   },
@@ -248,9 +247,4 @@ export const accessChecks = [accessTokens, accessBaseUrl]
 function isInTheClear(baseUrl: string): boolean {
   const { protocol, hostname } = new URL(baseUrl)
   return protocol === 'http:' && !['localhost', '127.0.0.1', '[::1]'].includes(hostname)
-}
-
-async function databaseNow(db: Database): Promise<Date> {
-  const [row] = await db.execute<{ now: string | Date }>(sql`select clock_timestamp() as now`)
-  return new Date(row?.now ?? Number.NaN)
 }
