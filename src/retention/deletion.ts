@@ -1,5 +1,4 @@
 /** Removes an integration with all its rows. Rule: docs/behaviour/integrations.md, "Deletion". */
-import type { SQL } from 'drizzle-orm'
 import { eq, sql } from 'drizzle-orm'
 import { integrationKey } from '../cache/integration-keys.ts'
 import { endLease } from '../calls/admission/call-state.ts'
@@ -15,7 +14,8 @@ import type { AuditedAct } from '../observability/audit.ts'
 import { recordAct } from '../observability/audit.ts'
 import { streamsOf } from '../providers/streams.ts'
 import { endSubscription } from '../subscriptions/acts.ts'
-import type { Position, Pruned } from './queries.ts'
+import type { Change, Position, Pruned, Walk } from './queries.ts'
+import { changeChunk } from './queries.ts'
 
 /** Rows that one statement looks at: few enough to block no one for long, enough for millions in all. */
 export const CHUNK_ROWS = 5_000
@@ -81,14 +81,6 @@ export async function deleteIntegration(
   return deleted
 }
 
-/** Rows of a table that are walked one after the other. */
-interface Walk {
-  /** Which ones, called `t`. */
-  readonly rows: SQL
-  /** In whose order, then by id: the column that leads an index behind the integration. */
-  readonly at: 'created_at' | 'id'
-}
-
 const BY_ID: readonly Walk[] = [{ rows: sql`true`, at: 'id' }]
 const BY_AGE: readonly Walk[] = [{ rows: sql`true`, at: 'created_at' }]
 /** Large tables with an index by integration and age; that of requests has the failure class in between. */
@@ -99,22 +91,6 @@ const WALKS: { readonly [name in OwnedTable]?: readonly Walk[] } = {
     sql`t.failure_class is null`,
     ...FAILURE_CLASSES.map((failureClass) => sql`t.failure_class = ${failureClass}`),
   ].map((rows) => ({ rows, at: 'created_at' })),
-}
-
-interface Change {
-  /** Which of the rows, called `t`; default: all. */
-  readonly which?: SQL
-  /** How the rows are locked. */
-  readonly lock: SQL
-  /** The statement over the rows of `chunk`, up to its `returning`. */
-  readonly change: SQL
-}
-
-interface Look {
-  readonly integrationId: number
-  readonly walk: Walk
-  readonly after: Position | null
-  readonly limit: number
 }
 
 /** Changes rows of an integration, chunk by chunk. @returns how many. @throws the reason why the command was given up */
@@ -136,41 +112,6 @@ export async function changeAll(
     } while (after !== null)
   }
   return rows
-}
-
-/**
- * Looks at the next `limit` rows, also at those that stay as they are: to look for as many rows to change could read
- * millions of erased ones first, beyond the time limit of a statement.
- *
- * @returns how many rows were changed, and where the next look starts
- */
-export async function changeChunk(
-  db: Database,
-  table: Tables[OwnedTable],
-  { which = sql`true`, lock, change }: Change,
-  { integrationId, walk, after, limit }: Look,
-): Promise<Pruned> {
-  const at = sql.raw(walk.at)
-  const behind = after === null ? sql`true` : isBehind(walk, after)
-  const [looked] = await db.execute<{ rows: number; changed: number; id: string; at: string }>(sql`
-    with looked as materialized (
-      select t.id, t.${at} as at from ${table} t
-      where t.integration_id = ${integrationId} and ${walk.rows} and ${behind}
-      order by t.${at}, t.id limit ${limit}
-    ), chunk as (
-      select t.id from ${table} t where t.id = any(array(select id from looked)) and (${which}) order by t.id ${lock}
-    ), changed as (${change} returning t.id)
-    select (select count(*)::int from looked) as rows, (select count(*)::int from changed) as changed,
-      looked.id::text as id, looked.at::text as at
-    from looked order by looked.at desc, looked.id desc limit 1`)
-  if (looked === undefined) return { rows: 0, next: null }
-  return { rows: looked.changed, next: looked.rows < limit ? null : { id: looked.id, at: looked.at } }
-}
-
-function isBehind({ at }: Walk, { id, at: moment }: Position): SQL {
-  if (at === 'id') return sql`t.id > ${id}::bigint`
-  return sql`t.created_at >= ${moment}::timestamptz
-    and (t.created_at > ${moment}::timestamptz or t.id > ${id}::bigint)`
 }
 
 /** Deletes the cache entries of an integration, chunk by chunk. @throws the reason why the command was given up */

@@ -190,8 +190,7 @@ async function pruneWebhooks(tx: Transaction, tables: Tables, input: ChunkInput)
 }
 
 /**
- * Blanks what was delivered with settled webhooks, or with deliveries all of whose webhooks are blank. It looks at the next `limit`
- * rows, blank ones too: to look for as many full rows could read millions of blank ones first, beyond the time limit of a statement.
+ * Blanks what was delivered with settled webhooks, or with deliveries all of whose webhooks are blank.
  *
  * @returns how many rows were blanked, and where the next look starts
  */
@@ -201,9 +200,7 @@ export async function blankChunk(
   name: 'webhooks' | 'deliveries',
   { before, after, limit, integrationId }: ChunkInput,
 ): Promise<Pruned> {
-  const table = tables[name]
   const moment = sql`${before}::timestamptz`
-  const own = integrationId === undefined ? EVERY : sql`t.integration_id = ${integrationId}`
   const isDone =
     name === 'webhooks'
       ? sql`t.processed_at < ${moment} and t.status in ('processed', 'failed')`
@@ -211,24 +208,76 @@ export async function blankChunk(
           select w.id from ${tables.webhooks} w
           where w.part_of = t.id and not (w.payload = '' and w.headers = '{}'::jsonb) limit 1
         ) is null`
-  const [looked] = await tx.execute<{ rows: number; blanked: number; id: string; at: string }>(sql`
+  const blanking: Change = {
+    which: sql`not (t.payload = '' and t.headers = '{}'::jsonb) and ${isDone}`,
+    lock: sql`for update of t skip locked`,
+    change: sql`
+      update ${tables[name]} t set payload = '', headers = '{}'::jsonb where t.id = any(array(select id from chunk))`,
+  }
+  const walk: Walk = { rows: sql`t.created_at < ${moment}`, at: 'created_at' }
+  return changeChunk(tx, tables[name], blanking, { integrationId, walk, after, limit })
+}
+
+/** Rows of a table that are walked one after the other. */
+export interface Walk {
+  /** Which ones, called `t`. */
+  readonly rows: SQL
+  /** In whose order, then by id: the column that leads an index, behind the integration where there is one. */
+  readonly at: 'created_at' | 'id'
+}
+
+export interface Change {
+  /** Which of the rows, called `t`; default: all. */
+  readonly which?: SQL
+  /** How the rows are locked. */
+  readonly lock: SQL
+  /** The statement over the rows of `chunk`, up to its `returning`. */
+  readonly change: SQL
+}
+
+interface Look {
+  /** Undefined: rows of all integrations. */
+  readonly integrationId: number | undefined
+  readonly walk: Walk
+  readonly after: Position | null
+  readonly limit: number
+}
+
+/**
+ * Looks at the next `limit` rows, also at those that stay as they are: to look for as many rows to change could read
+ * millions of others first, beyond the time limit of a statement.
+ *
+ * @returns how many rows were changed, and where the next look starts
+ */
+export async function changeChunk(
+  db: Database | Transaction,
+  table: PgTable,
+  { which = EVERY, lock, change }: Change,
+  { integrationId, walk, after, limit }: Look,
+): Promise<Pruned> {
+  const at = sql.raw(walk.at)
+  const own = integrationId === undefined ? EVERY : sql`t.integration_id = ${integrationId}`
+  const [looked] = await db.execute<{ rows: number; changed: number; id: string; at: string }>(sql`
     with looked as materialized (
-      select t.id, t.created_at from ${table} t
-      where ${own} and t.created_at < ${moment} and ${isBehind(tables, name, after)}
-      order by t.created_at, t.id limit ${limit}
-    ), due as (
-      select t.id from ${table} t
-      where t.id = any(array(select id from looked)) and not (t.payload = '' and t.headers = '{}'::jsonb) and ${isDone}
-      for update of t skip locked
-    ), blanked as (
-      update ${table} t set payload = '', headers = '{}'::jsonb where t.id = any(array(select id from due))
-      returning t.id
-    )
-    select (select count(*)::int from looked) as rows, (select count(*)::int from blanked) as blanked,
-      id::text as id, created_at::text as at
-    from looked order by looked.created_at desc, looked.id desc limit 1`)
+      select t.id, t.${at} as at from ${table} t
+      where ${own} and ${walk.rows} and ${isBehindInWalk(walk, after)}
+      order by t.${at}, t.id limit ${limit}
+    ), chunk as (
+      select t.id from ${table} t where t.id = any(array(select id from looked)) and (${which}) order by t.id ${lock}
+    ), changed as (${change} returning t.id)
+    select (select count(*)::int from looked) as rows, (select count(*)::int from changed) as changed,
+      looked.id::text as id, looked.at::text as at
+    from looked order by looked.at desc, looked.id desc limit 1`)
   if (looked === undefined) return { rows: 0, next: null }
-  return { rows: looked.blanked, next: looked.rows < limit ? null : { id: looked.id, at: looked.at } }
+  return { rows: looked.changed, next: looked.rows < limit ? null : { id: looked.id, at: looked.at } }
+}
+
+function isBehindInWalk({ at }: Walk, after: Position | null): SQL {
+  if (after === null) return EVERY
+  const { id, at: moment } = after
+  if (at === 'id') return sql`t.id > ${id}::bigint`
+  return sql`t.created_at >= ${moment}::timestamptz
+    and (t.created_at > ${moment}::timestamptz or t.id > ${id}::bigint)`
 }
 
 /** How many rows a step would delete now. */
