@@ -103,14 +103,14 @@ export function createFrame({
       { needs = 'tables', stopsItself }: Pick<Definition, 'needs' | 'stopsItself'>,
     ): Promise<void> {
       const context = contextOf(typed)
-      const integrations = await untilAborted(signal, load())
+      const integrations = await unlessInterrupted(signal, load())
       let outcome: Outcome
       try {
-        if (needs === 'tables') await untilAborted(signal, integrations.ready())
+        if (needs === 'tables') await unlessInterrupted(signal, integrations.ready())
         // Work that may go on after the signal must not begin after it.
         if (signal.aborted) throw new Interrupted()
         const graceMs = Math.max(endingMs, stopsItself ? STOPPING_MS : 0)
-        outcome = await untilAborted(
+        outcome = await unlessInterrupted(
           signal,
           work({ ...withHost(context, integrations), serve: options.serve, playHost: options.playHost }),
           graceMs,
@@ -125,7 +125,7 @@ export function createFrame({
     /** A command that neither needs nor loads the host. */
     async runWithoutHost(typed: Typed, work: (context: HostlessContext) => Promise<Outcome>): Promise<void> {
       const context = contextOf(typed)
-      tell(await untilAborted(signal, work(context)), context.json)
+      tell(await unlessInterrupted(signal, work(context)), context.json)
     },
   }
 }
@@ -160,7 +160,7 @@ export function jsonLine(document: unknown): string {
 const STOPPING_MS = 5_000
 
 /** The work, or {@link Interrupted} as soon as (and `graceMs` after) the signal says so. Late results are dropped. */
-export async function untilAborted<T>(signal: AbortSignal, work: Promise<T>, graceMs = 0): Promise<T> {
+export async function unlessInterrupted<T>(signal: AbortSignal, work: Promise<T>, graceMs = 0): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   let abort = (): void => {}
   const aborted = new Promise<never>((_, reject) => {

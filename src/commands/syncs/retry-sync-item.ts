@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { byWorker } from '../cli/by-worker.ts'
-import { untilAborted } from '../cli/create-frame.ts'
+import { unlessInterrupted } from '../cli/create-frame.ts'
 import { Interrupted } from '../cli/failure.ts'
 import type { CommandContext } from '../command.ts'
 import { command, route } from '../command.ts'
@@ -113,7 +113,7 @@ async function retryOne(
   try {
     const { integrationId } = await syncItems.get(id)
     const note = () => context.note(integrationId, 'retry', `sync-item:${id}`)
-    const waiting = untilAborted(context.signal, byWorker(context, syncItems.retry(id, retry)))
+    const waiting = unlessInterrupted(context.signal, byWorker(context, syncItems.retry(id, retry)))
     const { outcome, status, attempts, error } = await waiting.catch(async (thrown: unknown) => {
       // The worker goes on with it.
       if (thrown instanceof Interrupted) await note()
