@@ -27,13 +27,13 @@ export const systemClock: Clock = { now: () => new Date() }
 /** An error as one line for a log row: `Name: message (code)`, no stack. Never throws, whatever was thrown. */
 export function errorLine(error: unknown, maxLength: number): string {
   const { name, message, code } = thrownTexts(error)
-  if (name === null) return storable(message).slice(0, maxLength)
-  const end = code === null ? '' : storable(` (${code})`).slice(0, maxLength)
-  return storable(`${name}: ${message}`).slice(0, maxLength - end.length) + end
+  if (name === null) return lineWithoutNul(message).slice(0, maxLength)
+  const end = code === null ? '' : lineWithoutNul(` (${code})`).slice(0, maxLength)
+  return lineWithoutNul(`${name}: ${message}`).slice(0, maxLength - end.length) + end
 }
 
 /** Postgres holds no U+0000. */
-function storable(line: string): string {
+function lineWithoutNul(line: string): string {
   return line.replaceAll('\u0000', '')
 }
 

@@ -28,19 +28,19 @@ function externalIdText(externalId: ExternalId): string {
       'externalId',
       `text or a whole number is allowed, ${typeof externalId === 'number' ? externalId : kindOf(externalId)} was given`,
     )
-  return storable('externalId', String(externalId), MAX_EXTERNAL_ID_LENGTH)
+  return checkedText('externalId', String(externalId), MAX_EXTERNAL_ID_LENGTH)
 }
 
 /** The reference, its texts such that the columns hold them. @throws InvalidArgumentException */
 export function checkedModel({ type, id }: ModelRef): ModelRef {
   return {
-    type: storable('model.type', type, MAX_MODEL_LENGTH),
-    id: storable('model.id', id, MAX_MODEL_LENGTH),
+    type: checkedText('model.type', type, MAX_MODEL_LENGTH),
+    id: checkedText('model.id', id, MAX_MODEL_LENGTH),
   }
 }
 
 /** Postgres has no U+0000, and turns every half of a surrogate pair into the same character: two ids would be one. */
-function storable(argument: string, text: unknown, maxLength: number): string {
+function checkedText(argument: string, text: unknown, maxLength: number): string {
   if (typeof text !== 'string')
     throw new InvalidArgumentException(argument, `text is allowed, ${kindOf(text)} was given`)
   const length = [...text].length
@@ -235,6 +235,6 @@ function keyOf(integrationId: number, externalId: ExternalId, internalType: stri
   return {
     integrationId,
     externalId: externalIdText(externalId),
-    internalType: storable('model.type', internalType, MAX_MODEL_LENGTH),
+    internalType: checkedText('model.type', internalType, MAX_MODEL_LENGTH),
   }
 }

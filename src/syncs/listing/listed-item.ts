@@ -53,7 +53,7 @@ export function listedItem(
     eventClass: eventClass.type,
     externalId: listedExternalId(externalId),
     checkpoint: JSON.stringify(checkpointValue),
-    payload: `{"v":${eventClass.version},"data":${storable(data)}}`,
+    payload: `{"v":${eventClass.version},"data":${storableJson(data)}}`,
   }
 }
 
@@ -117,7 +117,7 @@ export function listedExternalId(externalId: ExternalId | null): string | null {
  * JSON text that `jsonb` takes: U+0000 goes, half of a surrogate pair becomes U+FFFD. JSON.stringify() writes both as
  * escapes in lower case; a doubled backslash is matched first, so that the text `\u0000` of six characters stays.
  */
-function storable(text: string): string {
+function storableJson(text: string): string {
   if (!text.includes('\\u')) return text
   return text.replace(/\\(\\|u0000|ud[89a-f]..)/g, (found) =>
     found === '\\\\' ? found : found === '\\u0000' ? '' : '\\ufffd',
