@@ -64,7 +64,7 @@ function isRetryable({ error, callerAborted, failureClass, providerSaysRetryable
 }
 
 /** Refusals of ours, which are not retried in process, and errors that another attempt would meet again. */
-const FINAL_CODES: ReadonlySet<string> = new Set([
+const NOT_RETRIED: ReadonlySet<string> = new Set([
   'circuit_open',
   'rate_limit_exceeded',
   'invalid_argument',
@@ -76,7 +76,7 @@ const FINAL_CODES: ReadonlySet<string> = new Set([
 ])
 
 function isFinal(error: unknown): boolean {
-  return errorChain(error).some((link) => isIntegrationsError(link) && FINAL_CODES.has(link.code))
+  return errorChain(error).some((link) => isIntegrationsError(link) && NOT_RETRIED.has(link.code))
 }
 
 interface RetryWish {

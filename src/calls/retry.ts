@@ -114,7 +114,7 @@ function providerOpinion(
 }
 
 /** Faults of ours that another attempt can't change. */
-const FINAL_CODES: ReadonlySet<string> = new Set([
+const LASTING_FAULTS: ReadonlySet<string> = new Set([
   'invalid_argument',
   'integration_inactive',
   'unknown_provider',
@@ -129,7 +129,7 @@ const FINAL_CODES: ReadonlySet<string> = new Set([
  * @param provider null: it is not known
  */
 export function isFinalFault(error: unknown, provider: IntegrationProvider | null = null): boolean {
-  if (isIntegrationsError(error) && FINAL_CODES.has(error.code)) return true
+  if (isIntegrationsError(error) && LASTING_FAULTS.has(error.code)) return true
   const verdict = provider === null ? null : verdictOf(provider, error)
   return (verdict ?? classifyFailure({ error, callerAborted: false })) === 'client'
 }

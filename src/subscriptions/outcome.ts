@@ -132,7 +132,7 @@ function failedLook(
 }
 
 /** Codes of ours that only a person can mend. */
-const FINAL_CODES: ReadonlySet<string> = new Set([
+const FOR_A_PERSON: ReadonlySet<string> = new Set([
   'base_url_missing',
   'unsupported_by_provider',
   'credentials_unreadable',
@@ -141,6 +141,6 @@ const FINAL_CODES: ReadonlySet<string> = new Set([
 ])
 
 function isFinal(error: unknown, provider: IntegrationProvider | null): boolean {
-  if (isIntegrationsError(error) && FINAL_CODES.has(error.code)) return true
+  if (isIntegrationsError(error) && FOR_A_PERSON.has(error.code)) return true
   return isFinalFault(error, provider)
 }
