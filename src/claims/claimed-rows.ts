@@ -236,7 +236,7 @@ function settlingStatement<Given extends Settlement>(
  *
  * @returns their ids
  */
-export async function settledBefore<Given extends Settlement>(
+export async function alreadySettled<Given extends Settlement>(
   db: Database,
   { table, settling }: ClaimedRows,
   settlements: readonly Given[],

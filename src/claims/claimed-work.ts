@@ -10,7 +10,7 @@ import { integrationLogger } from '../framework/logger.ts'
 import { errorKind } from '../framework/thrown.ts'
 import { patiently } from '../framework/waiting.ts'
 import type { Claimed, ClaimedRow, ClaimedRows, ClaimRoom, Settlement } from './claimed-rows.ts'
-import { handBack, handBackUnknown, idsHeldBy, settle, settledBefore, takeUp } from './claimed-rows.ts'
+import { alreadySettled, handBack, handBackUnknown, idsHeldBy, settle, takeUp } from './claimed-rows.ts'
 import type { Looked, Source } from './pump.ts'
 import type { Tally } from './pump-jobs.ts'
 import type { Queued } from './queues.ts'
@@ -98,7 +98,7 @@ export class ClaimedWork<Row extends ClaimedRow, Outcome extends Ended> {
     const settlements = outcomes.map(({ settlement }) => settlement)
     const settled = (await this.#queue.store?.(outcomes)) ?? (await settle(db, rows, settlements))
     const left = settlements.filter(({ id }) => !settled.has(id))
-    for (const id of await settledBefore(db, rows, left)) settled.add(id)
+    for (const id of await alreadySettled(db, rows, left)) settled.add(id)
     for (const outcome of outcomes) {
       const { id, integrationId, attempts } = outcome.row
       if (settled.has(id)) {

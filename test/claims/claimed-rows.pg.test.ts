@@ -2,7 +2,7 @@
 import { eq, sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { ClaimedRows, Settlement } from '../../src/claims/claimed-rows.ts'
-import { handBack, heldBy, settle, settleAround, settledBefore, takeUp } from '../../src/claims/claimed-rows.ts'
+import { alreadySettled, handBack, heldBy, settle, settleAround, takeUp } from '../../src/claims/claimed-rows.ts'
 import type { Transaction } from '../../src/db/client.ts'
 import type { Tables } from '../../src/db/schema/tables.ts'
 import { claimedEvents } from '../../src/events/queries.ts'
@@ -118,9 +118,9 @@ describe.each(QUEUES)('a claim of $name', (queue) => {
     const row = await make({})
     await store(of(row, settlement))
     const { db } = test.framework
-    expect(await settledBefore(db, rows(), [of(row, settlement)])).toEqual(new Set([row.id]))
-    expect(await settledBefore(db, rows(), [of(row, another)])).toEqual(new Set())
-    expect(await settledBefore(db, rows(), [])).toEqual(new Set())
+    expect(await alreadySettled(db, rows(), [of(row, settlement)])).toEqual(new Set([row.id]))
+    expect(await alreadySettled(db, rows(), [of(row, another)])).toEqual(new Set())
+    expect(await alreadySettled(db, rows(), [])).toEqual(new Set())
   })
 
   it.each([
@@ -133,7 +133,7 @@ describe.each(QUEUES)('a claim of $name', (queue) => {
     const { db } = test.framework
     const held = { ...row, ...HELD }
     expect(await store(of(row, another))).toEqual(new Set())
-    expect(await settledBefore(db, rows(), [of(row, another)])).toEqual(new Set())
+    expect(await alreadySettled(db, rows(), [of(row, another)])).toEqual(new Set())
     expect(await takeUp(db, rows(), held, { claim: 'run:1:1' })).toBeNull()
     expect(await handBack(db, rows(), [held])).toEqual(new Set())
     expect(await rowOf(queue, row.id)).toEqual(row)
