@@ -97,7 +97,7 @@ export async function checkConnection(
   { timeoutSeconds = CONNECT_SECONDS, minimumVersion = MINIMUM_VERSION } = {},
 ): Promise<void> {
   const version = await askAside(sql, serverVersion, timeoutSeconds).catch((cause: unknown) => {
-    throw new BackendUnreachable('Postgres', address, { cause, remedy: remedyFor(cause) })
+    throw new BackendUnreachable('Postgres', address, { cause, remedy: connectRemedy(cause) })
   })
   const major = Math.floor(version / 10_000)
   if (major < minimumVersion) {
@@ -127,7 +127,7 @@ async function serverVersion(sql: Sql): Promise<number> {
   return row?.version ?? 0
 }
 
-function remedyFor(error: unknown): string {
+function connectRemedy(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   switch (code) {
     case '28000': // invalid_authorization_specification

@@ -120,7 +120,7 @@ async function sendNotification(
     return {
       kind: 'unanswered',
       status: null,
-      reason: redactedErrorLine(causeOf(error), secretsIn(target), MAX_ERROR_LENGTH),
+      reason: redactedErrorLine(causeOf(error), targetSecrets(target), MAX_ERROR_LENGTH),
     }
   }
   const { status } = response
@@ -128,7 +128,7 @@ async function sendNotification(
     await response.body?.cancel()
     return { kind: 'taken', status }
   }
-  return { kind: status === GONE ? 'gone' : 'refused', status, reason: await reasonOf(response, secretsIn(target)) }
+  return { kind: status === GONE ? 'gone' : 'refused', status, reason: await reasonOf(response, targetSecrets(target)) }
 }
 
 /** The URL's origin: the rest of a URL may be a secret, as Slack's are. */
@@ -148,7 +148,7 @@ function targetKeys(targets: readonly NotificationTarget[]): string[] {
 }
 
 /** What must not be stored or shown of a target. */
-function secretsIn({ url, secret }: NotificationTarget): string[] {
+function targetSecrets({ url, secret }: NotificationTarget): string[] {
   const { pathname, search } = new URL(url)
   return secretsOf([url, pathname + search, pathname, secret])
 }

@@ -28,7 +28,7 @@ export async function errorsOfIncident(framework: Framework, span: Span): Promis
     failedWebhooks(framework, span),
     // How it stands now says nothing of a time that is over.
     ...(span.closedAt === null
-      ? [waitingItems(framework, span), failingSubscription(framework, span), loopingRecords(framework, span)]
+      ? [itemsBeingRetried(framework, span), failingSubscription(framework, span), loopingRecords(framework, span)]
       : []),
   ])
   return lists.flat()
@@ -118,7 +118,7 @@ async function failedItems({ db, tables: { syncItems } }: Framework, span: Span)
   )
 }
 
-async function waitingItems({ db, tables: { syncItems } }: Framework, { integrationId }: Span) {
+async function itemsBeingRetried({ db, tables: { syncItems } }: Framework, { integrationId }: Span) {
   const { id, externalId, attempts, lastError, updatedAt, nextAttemptAt, status } = syncItems
   const items = await db
     .select({ id, externalId, attempts, lastError, updatedAt })

@@ -77,7 +77,7 @@ export function parseReference(given: unknown, prefix: string): Reference {
   if (text.includes('\u0000') || /\p{Cs}/u.test(text))
     return refused('U+0000 and halves of surrogate pairs are not allowed')
   const workflow = text.startsWith(`${prefix}:`) ? workflowOf(text.slice(prefix.length + 1), true) : null
-  return workflow ?? rowOf(text) ?? workflowOf(text, false) ?? exactOf(given.trimStart()) ?? textOf(text)
+  return workflow ?? rowReference(text) ?? workflowOf(text, false) ?? exactOf(given.trimStart()) ?? textOf(text)
 }
 
 /** As `explain` itself writes an external id or a key. Both may end in a blank. */
@@ -88,7 +88,7 @@ function exactOf(text: string): Reference | null {
   return id !== '' && isId(integrationId) ? { kind: 'text', text: id, of: [kind as TextKind], integrationId } : null
 }
 
-function rowOf(text: string): Reference | null {
+function rowReference(text: string): Reference | null {
   const [, word = '', digits = ''] = /^(?:([a-z_-]+):|(?=evt_))(?:evt_)?([0-9]{1,16})$/.exec(text) ?? []
   const of = text.startsWith('evt_') ? 'event' : ROWS.get(word)
   return of !== undefined && isId(Number(digits)) ? { kind: 'row', of, id: Number(digits) } : null

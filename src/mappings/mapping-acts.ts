@@ -49,7 +49,7 @@ export async function repointByHand(
     const type = internalType ?? before.internalType
     const asked = checkedModel({ type, id: internalId })
     const model = modelOf(framework, type)
-    const row = await rowOf(tx, model, asked)
+    const row = await mappedRow(tx, model, asked)
     // As the row spells its key: Postgres finds 43 also by `043`, and a UUID in capitals; what resolves mappings compares texts.
     const to = { type, id: checkedModel(model.of(row)).id }
     if (to.type === before.internalType && to.id === before.internalId) return requireMapping(tx, tables, id)
@@ -84,7 +84,7 @@ export async function forgetMapping(
 type Model = { readonly type: string; readonly id: string }
 
 /** SQLSTATE class 22: the key column can't hold the value, so no row has it. @throws MappedRowNotFound */
-async function rowOf(tx: Transaction, model: MappedModel, { type, id }: Model): Promise<unknown> {
+async function mappedRow(tx: Transaction, model: MappedModel, { type, id }: Model): Promise<unknown> {
   try {
     const row = (await model.find(tx, id)) ?? null
     if (row !== null) return row

@@ -285,7 +285,7 @@ function canBeDue({ integrations }: Tables, rule: DueRule): SQL | undefined {
     eq(integrations.isActive, true),
     sql`${integrations.healthStatus} <> 'disabled'`,
     inArray(integrations.provider, [...rule.intervals.keys()]),
-    sql`${intervalMinutes(integrations, rule)} is not null`,
+    sql`${ownOrDefaultMinutes(integrations, rule)} is not null`,
   )
 }
 
@@ -307,12 +307,12 @@ function waitEnd(tables: Tables, rule: DueRule): SQL {
 }
 
 function healthWait(integrations: Tables['integrations'], { intervals, backoff }: DueRule): SQL {
-  return intervalOf(sql`60 * ${intervalMinutes(integrations, { intervals })} * case ${integrations.healthStatus}
+  return intervalOf(sql`60 * ${ownOrDefaultMinutes(integrations, { intervals })} * case ${integrations.healthStatus}
     when 'degraded' then ${backoff.degraded}::double precision else ${backoff.failing}::double precision end`)
 }
 
 /** A provider's default interval is code, so it travels into the statement as JSON. */
-function intervalMinutes(integrations: Tables['integrations'], { intervals }: Pick<DueRule, 'intervals'>): SQL {
+function ownOrDefaultMinutes(integrations: Tables['integrations'], { intervals }: Pick<DueRule, 'intervals'>): SQL {
   const defaults = jsonText(Object.fromEntries(intervals))
   return sql`coalesce(${integrations.syncIntervalMinutes}::double precision,
     (${defaults}::jsonb ->> ${integrations.provider})::double precision)`

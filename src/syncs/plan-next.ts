@@ -53,7 +53,7 @@ export async function planNext(
   ending: RunEnding,
   { log, cursor }: EndedRun = {},
 ): Promise<void> {
-  const interval = await intervalMinutes(framework, tx, row, { log: ending === 'clean' ? log : undefined, cursor })
+  const interval = await readIntervalMinutes(framework, tx, row, { log: ending === 'clean' ? log : undefined, cursor })
   const before = row.consecutiveSyncFailures
   const counted = { clean: 0, 'with failures': Math.min(before + 1, MAX_INTEGER), cancelled: before }
   const consecutiveFailures = counted[ending]
@@ -70,7 +70,7 @@ export async function planNext(
 }
 
 /** Null: it runs only by hand. */
-async function intervalMinutes(
+async function readIntervalMinutes(
   framework: Framework,
   tx: Transaction,
   row: SyncRow,

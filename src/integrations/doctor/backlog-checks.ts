@@ -36,7 +36,7 @@ const webhooksPending: Check = {
             since,
           }),
         )
-      else if (isOlderThan(since, timeout))
+      else if (isLongerAgo(since, timeout))
         wrong.push(
           warning(
             `${told}; the inbox runs but has not got to them for ${timeout} s (webhook.pending_timeout).`,
@@ -125,7 +125,7 @@ async function withoutWorkers(
 
 const total = (groups: readonly WebhookGroup[]): number => groups.reduce((sum, { webhooks }) => sum + webhooks, 0)
 
-function isOlderThan(at: Date, seconds: number): boolean {
+function isLongerAgo(at: Date, seconds: number): boolean {
   return at.getTime() < Date.now() - seconds * 1_000
 }
 
@@ -144,7 +144,7 @@ const eventsWaiting: Check = {
     const told = `${counted(events, 'event')} ${events === 1 ? 'waits' : 'wait'} to be told to queued listeners and notification targets, the oldest since ${moment(since)}`
     if (!(await temporal.isOutboxRunning()))
       return fault(`${told}, and the outbox does not run: nothing takes them up.`, temporal.commands.wakeOutbox())
-    if (!isOlderThan(since, LINED_UP_SECONDS)) return ok(`${told}; the outbox works on them.`)
+    if (!isLongerAgo(since, LINED_UP_SECONDS)) return ok(`${told}; the outbox works on them.`)
     return warning(`${told}; the outbox runs but has not got to them.`, temporal.commands.askOutbox())
   },
 }
