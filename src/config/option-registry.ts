@@ -191,11 +191,11 @@ function named(
 function models(): ValueKind<unknown> {
   const kind = named('an object of names and models', isModel, `a model, with a type and ${MODEL_METHODS.join(', ')}`)
   const schema = (kind.schema as z.ZodType<Record<string, unknown>>).superRefine((values, context) => {
-    const named = new Map<object, string>()
+    const types = new Map<object, string>()
     for (const [name, model] of Object.entries(isRecord(values) ? values : {})) {
       if (!isModel(model)) continue
-      const type = isUnnamed(model) ? (named.get(model) ?? name) : model.type
-      named.set(model, type)
+      const type = isUnnamed(model) ? (types.get(model) ?? name) : model.type
+      types.set(model, type)
       if (type !== name)
         context.addIssue({
           code: 'custom',
