@@ -46,11 +46,11 @@ export interface ReplayedWebhooks {
 export async function replayWebhook(framework: Framework, id: number): Promise<ProcessWebhookResult> {
   const { integrationId } = await replayableWebhook(framework, id)
   const result = await framework.workflows.runProcessWebhook({ webhookId: id, replay: true }, integrationId)
-  if (result === 'already running') throw held(id)
+  if (result === 'already running') throw heldWebhookError(id)
   if (result.outcome !== 'not claimed') return result
   // It was moved on after we had looked at it.
   await replayableWebhook(framework, id)
-  throw held(id)
+  throw heldWebhookError(id)
 }
 
 /**
@@ -65,7 +65,7 @@ export async function startReplay(framework: Framework, id: number, workflowId: 
     (await framework.workflows.startProcessWebhook({ webhookId: id, replay: true }, integrationId)) ===
     'already running'
   )
-    throw held(id)
+    throw heldWebhookError(id)
   return { webhookId: id, integrationId, workflowId }
 }
 
@@ -144,7 +144,7 @@ async function replayableWebhook(framework: Framework, id: number): Promise<Webh
 }
 
 /** A job of its own has it, or had it when we asked. */
-const held = (id: number): WebhookNotReplayable => new WebhookNotReplayable(id, 'processing')
+const heldWebhookError = (id: number): WebhookNotReplayable => new WebhookNotReplayable(id, 'processing')
 
 async function meantBy(
   framework: Framework,

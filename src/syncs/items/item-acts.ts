@@ -84,12 +84,12 @@ export async function retrySyncItem(
   if ((await triedNow(framework, row)) !== null)
     return { itemId, outcome: 'tried now', status: row.status, attempts: row.attempts, error: null }
   const result = await framework.workflows.runProcessSyncItem(input, { integrationId: row.integrationId, provider })
-  if (result === 'already running') throw held(itemId)
+  if (result === 'already running') throw heldItemError(itemId)
   if (result.outcome === 'outdated') await refuseOutdated(framework, itemId)
   if (result.outcome !== 'not failed') return result
   // It was moved on after we had looked at it.
   await retryableItem(framework, itemId)
-  throw held(itemId)
+  throw heldItemError(itemId)
 }
 
 /**
@@ -109,7 +109,7 @@ export async function startItemRetry(
   const waitsIn = await triedNow(framework, row)
   if (waitsIn !== null) return { itemId, integrationId, workflowId: ids(row)[waitsIn] }
   if ((await framework.workflows.startProcessSyncItem(input, { integrationId, provider })) === 'already running')
-    throw held(itemId)
+    throw heldItemError(itemId)
   return { itemId, integrationId, workflowId: ids(row).retry }
 }
 
@@ -239,4 +239,4 @@ async function retryableItem({ db, tables, workflows }: Framework, itemId: numbe
 }
 
 /** A retry has it, or had it when we asked. */
-const held = (itemId: number): SyncItemNotFailed => new SyncItemNotFailed(itemId, 'processing')
+const heldItemError = (itemId: number): SyncItemNotFailed => new SyncItemNotFailed(itemId, 'processing')
