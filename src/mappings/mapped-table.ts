@@ -29,7 +29,7 @@ export function mappedTable<Table extends PgTable>(
   options: MappedTableOptions = {},
 ): MappedModel<Table['$inferSelect'], Partial<Table['$inferInsert']>> {
   type Row = Table['$inferSelect']
-  const { property, column } = keyOf(table, options.key)
+  const { property, column } = keyColumn(table, options.key)
   let type = options.type ?? getTableName(table)
   const createdAt = createdAtOf(table, options.createdAt)
   // Drizzle's builders are typed by the concrete table; here any table will do.
@@ -143,7 +143,7 @@ async function missingParts(db: Database, table: PgTable): Promise<string[]> {
 /** Types whose values `String(value)` keeps apart. Those of `customType()` are the host's own. */
 const KEY_TYPES: readonly string[] = ['string', 'number', 'bigint', 'custom']
 
-function keyOf(table: PgTable, property: string | undefined): { property: string; column: PgColumn } {
+function keyColumn(table: PgTable, property: string | undefined): { property: string; column: PgColumn } {
   const { name, primaryKeys } = getTableConfig(table)
   const found = columnsOf(table).filter(([key, column]) => (property === undefined ? column.primary : key === property))
   const [only] = found

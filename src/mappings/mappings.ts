@@ -64,7 +64,7 @@ export async function mapExternalId(
   model: ModelRef,
 ): Promise<void> {
   const { type, id } = checkedModel(model)
-  const key = keyOf(integrationId, externalId, type)
+  const key = mappingKey(integrationId, externalId, type)
   const db = modelConnection(framework)
   while (!(await claimMapping(db, framework.tables, key, id))) {
     const holder = await findMapping(db, framework.tables, key)
@@ -82,7 +82,7 @@ export async function remapExternalId(
   model: ModelRef,
 ): Promise<void> {
   const { type, id } = checkedModel(model)
-  const key = keyOf(integrationId, externalId, type)
+  const key = mappingKey(integrationId, externalId, type)
   await runInTransaction(framework, async (tx) => {
     const before = await pointMapping(tx, framework.tables, key, id)
     if (before === id) return
@@ -109,7 +109,7 @@ export async function upsertByExternalId<Row, Attributes>(
   model: MappedModel<Row, Attributes>,
   attributes: Attributes | ((existing: Row | null) => Attributes | Promise<Attributes>),
 ): Promise<Row> {
-  const key = keyOf(integrationId, externalId, model.type)
+  const key = mappingKey(integrationId, externalId, model.type)
   const digest = createHash('sha256').update(key.externalId).digest('hex')
   const { lock_ttl: ttlSeconds, lock_wait: waitSeconds } = framework.config.mappings
   const lock = integrationKey(integrationId, `lock:mapping:${model.type}:${digest}`)
@@ -231,7 +231,7 @@ export async function claimed(
   return new MappingAlreadyClaimed({ ...key, claimedBy: holderId ?? 'nobody', requestedBy, holderExists })
 }
 
-function keyOf(integrationId: number, externalId: ExternalId, internalType: string): MappingKey {
+function mappingKey(integrationId: number, externalId: ExternalId, internalType: string): MappingKey {
   return {
     integrationId,
     externalId: externalIdText(externalId),

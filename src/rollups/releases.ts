@@ -14,7 +14,7 @@ export interface Release {
 /** The newest that are kept. */
 const MOST_KEPT = 100
 
-const keyOf = ({ config }: Framework): string => `${config.cache_prefix}:releases`
+const releasesKey = ({ config }: Framework): string => `${config.cache_prefix}:releases`
 
 /** `worker.release`, or the version of this package. */
 export function releaseOf({ config }: Pick<Framework, 'config'>): string {
@@ -26,7 +26,7 @@ export async function noteRelease(framework: Framework): Promise<void> {
   const { db, tables } = framework
   const entry = jsonText([{ release: releaseOf(framework), at: framework.clock.now() }])
   await db.execute(sql`
-    insert into ${tables.cache} as c (key, value) values (${keyOf(framework)}, ${entry}::jsonb)
+    insert into ${tables.cache} as c (key, value) values (${releasesKey(framework)}, ${entry}::jsonb)
     on conflict (key) do update set
       value = (
         select jsonb_agg(kept.release order by kept.position)
@@ -40,7 +40,7 @@ export async function noteRelease(framework: Framework): Promise<void> {
 export async function releases(framework: Framework): Promise<Release[]> {
   const { db, tables } = framework
   const [row] = await db.execute<{ value: { release: string; at: string }[] }>(
-    sql`select value from ${tables.cache} where key = ${keyOf(framework)}`,
+    sql`select value from ${tables.cache} where key = ${releasesKey(framework)}`,
   )
   return (row?.value ?? []).map(({ release, at }) => ({ release, at: new Date(at) }))
 }

@@ -83,16 +83,16 @@ export function passesOfWorker(framework: Framework): () => Promise<RollUpResult
 /** How far the rows are counted; null: no pass has run yet. */
 export async function rollUpProgress(framework: Framework): Promise<Progress | null> {
   const [row] = await framework.db.execute<{ value: State }>(
-    sql`select value from ${framework.tables.cache} where key = ${keyOf(framework)}`,
+    sql`select value from ${framework.tables.cache} where key = ${rollupsKey(framework)}`,
   )
   return row?.value ?? null
 }
 
-const keyOf = ({ config }: Framework): string => `${config.cache_prefix}:rollups`
+const rollupsKey = ({ config }: Framework): string => `${config.cache_prefix}:rollups`
 
 async function countStep(framework: Framework, tx: Transaction): Promise<{ state: State; isLast: boolean } | 'busy'> {
   const { tables } = framework
-  const key = keyOf(framework)
+  const key = rollupsKey(framework)
   const locked = sql`select value from ${tables.cache} where key = ${key} for update skip locked`
   let [row] = await tx.execute<{ value: State | null }>(locked)
   if (row === undefined) {

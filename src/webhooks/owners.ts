@@ -62,14 +62,14 @@ export class KnownOwners {
 
   /** As they were a few seconds ago at most. */
   find(route: WebhookRoute): WebhookOwners | Promise<WebhookOwners> {
-    const known = this.#known.get(keyOf(route))
+    const known = this.#known.get(routeKey(route))
     if (known !== undefined && performance.now() - known.readAt < MAX_AGE_MS) return known
-    return this.#underWay.get(keyOf(route))?.owners ?? this.#read(route)
+    return this.#underWay.get(routeKey(route))?.owners ?? this.#read(route)
   }
 
   /** As they are after a moment, by `performance.now()`. */
   async readAfter(route: WebhookRoute, moment: number): Promise<WebhookOwners> {
-    const key = keyOf(route)
+    const key = routeKey(route)
     const known = this.#known.get(key)
     if (known !== undefined && known.readAt >= moment) return known
     const read = this.#underWay.get(key)
@@ -88,13 +88,13 @@ export class KnownOwners {
 
   /** Others than these, which a statement has found to be behind. */
   async readInPlaceOf(route: WebhookRoute, old: WebhookOwners): Promise<WebhookOwners> {
-    const known = this.#known.get(keyOf(route))
+    const known = this.#known.get(routeKey(route))
     if (known !== undefined && known !== old) return known
-    return this.#underWay.get(keyOf(route))?.owners ?? this.#read(route)
+    return this.#underWay.get(routeKey(route))?.owners ?? this.#read(route)
   }
 
   #read(route: WebhookRoute): Promise<WebhookOwners> {
-    const key = keyOf(route)
+    const key = routeKey(route)
     const begunAt = performance.now()
     const owners = this.#ask(route, begunAt).finally(() => {
       if (this.#underWay.get(key) === read) this.#underWay.delete(key)
@@ -108,7 +108,7 @@ export class KnownOwners {
     const { arrivalDb, tables } = this.#framework
     const rows = await integrationsOfRoute(arrivalDb, tables, route, MAX_CANDIDATES + 1)
     const found = rows.filter(({ row }) => !isSwitchedOffByPerson(row))
-    const key = keyOf(route)
+    const key = routeKey(route)
     const read: WebhookOwners = {
       owners: found
         .slice(0, MAX_CANDIDATES)
@@ -131,7 +131,7 @@ export class KnownOwners {
   }
 }
 
-function keyOf({ provider, integrationId }: WebhookRoute): string {
+function routeKey({ provider, integrationId }: WebhookRoute): string {
   return `${integrationId ?? ''}/${provider}`
 }
 
