@@ -67,7 +67,7 @@ export function connectPage({ authorizeUrl, ...subject }: Subject & { readonly a
     html`<p>You have been asked to give access to an account at <strong>${provider}</strong>${named(subject)}. What happens next:</p>
 <ol>
 <li>${provider} asks you to sign in, and shows what the access is for.</li>
-<li>You choose to allow it. Whoever sent you here never sees your password.</li>
+<li>You choose to allow it. The person who sent you here never sees your password.</li>
 <li>You come back here and read that it is done.</li>
 </ol>
 <p><a class="go" href="${authorizeUrl}">Continue to ${provider}</a></p>

@@ -224,7 +224,11 @@ const SCHEDULES = {
 }
 
 const NOTIFICATIONS = {
-  targets: key(notificationTargets(), [], 'who is told of incidents and the like by a signed webhook'),
+  targets: key(
+    notificationTargets(),
+    [],
+    'URLs that get a signed webhook, or a Slack message, about incidents and other trouble',
+  ),
 }
 
 const OPERATOR = {

@@ -99,7 +99,7 @@ function problemOf(states: readonly SearchAttributeState[], where: TemporalAddre
   const differing = states.find(({ standing }) => standing === 'differs')
   if (differing !== undefined) {
     const { name, type, registeredAs } = differing
-    return `The search attribute ${name} is registered as ${registeredAs}, ${type} is needed, so nothing is attached to workflows. Free the name if nobody uses it: temporal operator search-attribute remove --address ${shellWord(where.address)} --namespace ${shellWord(where.namespace)} --name ${name}`
+    return `The search attribute ${name} is registered as ${registeredAs}, ${type} is needed, so nothing is attached to workflows. Free the name if it is not in use: temporal operator search-attribute remove --address ${shellWord(where.address)} --namespace ${shellWord(where.namespace)} --name ${name}`
   }
   const missing = states.filter(({ standing }) => standing === 'missing').map(({ name }) => name)
   if (missing.length === 0) return null

@@ -90,7 +90,7 @@ export const startTexts = {
       integrationId === undefined
         ? 'Asks providers for webhooks that never came'
         : `Asks for webhooks of integration ${integrationId} that never came`,
-      'Stores what the provider has sent and nobody received.',
+      'Stores what the provider has sent and no request delivered.',
     ),
   prune: () => texts('Prunes old rows', 'Deletes what is kept no longer, step by step (the keys `pruning.*`).'),
 } as const

@@ -9,7 +9,7 @@ const Ref = z.object({ kind: z.string(), id: z.union([rowId, z.string()]), integ
 const Found = z.object({
   outcome: z.literal('found'),
   ref: Ref,
-  reference: z.string().describe('By which it is found again.'),
+  reference: z.string().describe('The reference that finds it again.'),
   integration: z.object({ id: rowId, provider: z.string(), name: z.string() }).nullable(),
   exists: z.boolean().describe('False: the row is gone, and only acts on it are known.'),
   status: z.string().nullable(),

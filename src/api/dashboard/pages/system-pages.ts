@@ -191,7 +191,7 @@ ${tableOf<Notifications['given_up'][number]>({
     })}
 <h2>Search attributes</h2>
 ${tableOf<Schedules['search_attributes'][number]>({
-  caption: 'By which workflows are found in the Temporal UI',
+  caption: 'Search attributes that the Temporal UI finds workflows by',
   columns: [
     { head: 'Name', cell: ({ name }) => name },
     { head: 'Type', cell: ({ type }) => type },
