@@ -20,7 +20,7 @@ export type ClaimedEvent = EventRow & { readonly judgedAtMs: number }
  * Claims the next events that are due, of many queues, the longest due first. Rows that have lost a worker are taken a few at a time, or
  * alone.
  *
- * @param nowMs of a clock that stands in for the database's; null: no clock does. A row that no consumer was told of is due then.
+ * @param nowMs of a clock that stands in for the database's; null: no clock does. A row that no consumer has got is due then.
  */
 export async function claimEvents(
   db: Database,

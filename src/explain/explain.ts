@@ -27,7 +27,7 @@ export interface ExplainedLine extends LifeLine {
 export interface ExplainedRecord {
   readonly outcome: 'found'
   readonly ref: RecordRef
-  /** By which it is found again, such as `webhook:4711`. */
+  /** The reference that finds it again, such as `webhook:4711`. */
   readonly reference: string
   /** Null: of a host's row, or of an integration that is deleted. */
   readonly integration: { readonly id: number; readonly provider: string; readonly name: string } | null

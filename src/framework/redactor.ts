@@ -282,7 +282,7 @@ export function createRedactor(): Redactor {
     /** All other children are lists: this leads to a node's first one, `next` from one to another. */
     readonly child: Int32Array
     readonly next: Int32Array
-    /** The character by which a node is reached. */
+    /** The character that leads to a node. */
     readonly code: Uint16Array
     /** The node of the longest end of this one's text that a secret begins with, too. */
     readonly fallback: Int32Array

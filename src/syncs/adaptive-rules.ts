@@ -65,7 +65,7 @@ export type IntervalReason =
 const SYNC_SHARE = 0.5
 /** Runs come at random. One window in some 30,000 has more calls than the mean and four standard deviations. */
 const BURST_DEVIATIONS = 4
-/** So many changes say enough about a rate: its error is then about a quarter, and that of the interval a twelfth. */
+/** This number of changes says enough about a rate: its error is then about a quarter, and that of the interval a twelfth. */
 const CHANGES_REMEMBERED = 16
 /** 30 days: a stream that was quiet for longer says no more. */
 const SECONDS_REMEMBERED = 30 * 86_400
@@ -163,7 +163,7 @@ function callsPerSecond(demands: readonly Demand[], price: number): number {
 /**
  * The interval of a stream, and what decides about it. Both prices bind it: it pays the higher one.
  *
- * @param prices `quota` null: its provider declares none, so that nobody has said how many calls syncs may make
+ * @param prices `quota` null: its provider declares none: how many calls syncs may make is not known
  */
 export function adaptiveInterval(
   demand: Omit<Demand, 'streams'>,

@@ -280,7 +280,7 @@ function detachedIntegration(): Integration {
     get(fields, name, receiver) {
       if (typeof name === 'symbol' || name in fields) return Reflect.get(fields, name, receiver)
       if (name === 'toJSON') return () => ({ id: 0, provider: FIELDS.provider, name: FIELDS.name })
-      // Whoever awaits or prints it asks for these.
+      // An await or a print asks for these.
       if (name === 'then' || name === 'nodeType' || name === 'asymmetricMatch') return undefined
       throw new TypeError(
         `integration.${name} needs an integration with a row: create one with createTestIntegrations(), then use kit.syncSession(integration)`,

@@ -93,7 +93,7 @@ function responseOf({ status = 200, headers = {}, body }: ScriptedAnswer): Respo
   return new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json', ...headers } })
 }
 
-/** `Uint8Array` alone would include views of shared memory, which nobody scripts. */
+/** `Uint8Array` alone would include views of shared memory, which no test scripts. */
 type ResponseBody = ConstructorParameters<typeof Response>[0]
 
 function givenUp(signal: AbortSignal): Promise<never> {

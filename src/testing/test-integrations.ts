@@ -97,7 +97,7 @@ export interface TestIntegrations {
   deliverEvents(): Promise<DeliveredEvents>
   /**
    * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits. What an earlier run
-   * left behind is gone on with first.
+   * left behind is continued first.
    *
    * @throws SyncDidNotEnd when there was nothing to run, or the listing was given up
    */

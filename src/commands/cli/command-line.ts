@@ -42,7 +42,7 @@ const ofPlace = (given: unknown): unknown => (Array.isArray(given) && given.leng
 interface Given {
   /** JSON values by the fields' names. */
   readonly given: Readonly<Record<string, unknown>>
-  /** Whether nobody is to be asked. */
+  /** Whether the command asks no question. */
   readonly isSure: boolean
   readonly typed?: Command
 }
@@ -90,7 +90,7 @@ const outcome = (
   exitCode: hasFailed?.(result) === true ? (1 as const) : (0 as const),
 })
 
-/** @throws Refused on a no, and where nobody can be asked */
+/** @throws Refused on a no, and where no terminal can be asked */
 async function askOrRefuse({ terminal }: HostlessContext, question: string): Promise<void> {
   if (!terminal.isInteractive)
     throw new Refused('confirmation_needed', `${question} No one is here to answer; give --yes to go on.`)

@@ -1,4 +1,4 @@
-/** The link by which a person connects an integration to its provider. Rule: docs/commands.md, "oauth-link". */
+/** The link with which a person connects an integration to its provider. Rule: docs/commands.md, "oauth-link". */
 
 import type { Integrations } from '../../create-integrations.ts'
 import { BaseUrlMissing, OAuthFailure } from '../../framework/errors.ts'

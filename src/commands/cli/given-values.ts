@@ -10,7 +10,7 @@ import type { TextSources } from './terminal.ts'
 export type ValueOption = '--credential' | '--metadata'
 
 export interface ValueSources extends TextSources {
-  /** Told of each value that stood on the command line itself. */
+  /** Called for each value that stood on the command line itself. */
   readonly onLiteral: (option: ValueOption, key: string) => void
 }
 

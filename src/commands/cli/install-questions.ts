@@ -20,7 +20,7 @@ export function askName({ prompts }: Terminal, label: string): Promise<string> {
 /**
  * Asks for what the provider's schemas know and the command line did not give. An optional field may stay empty.
  *
- * @param comeLater credentials that nobody types in
+ * @param comeLater credentials that no person types in
  */
 export async function askMissing(
   { prompts }: Terminal,

@@ -69,7 +69,7 @@ export function secretsNamedBy(command: string, fields: Fields, environment: Env
 
 const variableIn = (reference: string): string => reference.slice(ENVIRONMENT.length)
 
-/** A link by which anybody could connect an account of theirs is for the terminal that asked. */
+/** A link lets any holder connect an account of theirs: it is for the terminal that asked. */
 export function withoutSecrets(
   command: string,
   { document, notes }: Pick<CommandAnswer, 'document' | 'notes'>,

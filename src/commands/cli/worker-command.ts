@@ -17,8 +17,8 @@ import type { Prompts, Terminal, TextSources } from './terminal.ts'
 type JsonFields = Readonly<Record<string, unknown>>
 
 /**
- * What a command has under way when it is cancelled, or its worker stops, may take so long to end: as long as what else an
- * activity runs. Rule: docs/behaviour/workers.md, "The end of a worker".
+ * Time for a command's open work to end when the command is cancelled, or its worker stops: the same as for other work of an
+ * activity. Rule: docs/behaviour/workers.md, "The end of a worker".
  */
 const ENDING_MS = 30_000
 

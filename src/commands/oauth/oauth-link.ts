@@ -36,7 +36,7 @@ export const oauthLink = command({
         // Refuses a provider without OAuth: its link would open nothing.
         await integrations.oauth.status(id)
         const url = await integrations.oauth.link(id, link)
-        // The link itself is in no row, since whoever has it may open it.
+        // The link itself is in no row, since any holder may open it.
         await note(id, `oauth-link ${link.action}`)
         return { integration_id: id, url }
       },

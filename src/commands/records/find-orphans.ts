@@ -54,7 +54,7 @@ export const findOrphans = command({
   },
 })
 
-/** One line that changes while somebody looks; for nobody nothing. */
+/** One line that changes, on an interactive terminal only. */
 function progressOf({ terminal }: CommandContext) {
   const line = terminal.isInteractive ? liveLine(terminal) : null
   let shownAtMs = Number.NEGATIVE_INFINITY

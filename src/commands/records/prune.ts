@@ -19,7 +19,7 @@ const LABELS = {
 } as const
 type Step = keyof typeof LABELS
 const STEPS = Object.keys(LABELS) as [Step, ...Step[]]
-/** The housekeeping after the six counts that are always shown: where it found nothing, nobody asks. */
+/** The housekeeping after the six counts that are always shown: left out where it found nothing. */
 const SHOWN_IF_ANY: ReadonlySet<Step> = new Set(['cache', 'events', 'webhooks', 'audit'])
 
 /** What the Schedule does each night, now. */

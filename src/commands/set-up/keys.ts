@@ -87,7 +87,7 @@ async function rotated({ integrations, note, progress, signal }: CommandContext,
     onProgress: ({ done, total }) => progress(`${done} of ${total}`),
   })
   if (!dryRun && rotation.reencrypted > 0) await note(null, 'keys rotate', 'keys')
-  // What is done is done, but nobody may take half a rotation for a whole one.
+  // What is done is done, but half a rotation must not look like a whole one.
   if (signal.aborted) throw new Interrupted()
   const { reencrypted, failed } = rotation
   const said = `${dryRun ? 'Would re-encrypt' : 'Re-encrypted'}: ${reencrypted}.${failed > 0 ? ` Failed: ${failed}.` : ''}`

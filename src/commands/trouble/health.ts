@@ -153,7 +153,7 @@ const reportOf = ({ incident, streams, ...rest }: Health) => ({
   incident: incident === null ? null : columns(incident),
 })
 
-/** One that an operator has switched off is nobody's alarm; one that its health switched off is. */
+/** An integration that an operator has switched off raises no alarm; one that its health switched off does. */
 function isFailure(
   standing: Pick<Health, 'healthStatus' | 'isActive' | 'switchedOffAt' | 'stale'>,
   failOn: FailOn = [],

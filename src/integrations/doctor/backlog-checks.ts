@@ -240,7 +240,7 @@ const pruningOverdue: Check = {
   },
 }
 
-/** So many rows are some hundred megabytes, and a year of a quiet deployment. */
+/** Some hundred megabytes, and a year of a quiet deployment. */
 const MANY_ROWS = 100_000
 
 /** Tables that grow for ever unless their key is set, and what it is for. */

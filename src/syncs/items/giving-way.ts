@@ -6,7 +6,7 @@
  */
 import type { Framework } from '../../framework/context.ts'
 
-/** A beginning that takes longer is no small run's. Batches are held back so long at most, and then work for as long as they were held. */
+/** A small run begins within this time. Batches wait for it at most this long, and then work for as long as they waited. */
 export const MAX_HOLD_MS = 100
 
 /** The beginnings of runs in one process, and the batches that wait for their end. */

@@ -46,7 +46,7 @@ const REGISTRATION = ({ identifier, provider }: Subject): Check => ({
   },
 })
 
-/** What the suite has been given for its contracts: without it they would go unchecked, and nobody would know. */
+/** What the suite has been given for its contracts: without it they would go unchecked, unnoticed. */
 function fixtures({ fixtures: given, provider }: Subject): Check {
   return {
     name: 'has the fixtures that its contracts need',

@@ -158,7 +158,7 @@ const SENDS_REFRESH_TOKEN: Check = {
   },
 }
 
-/** What the server would look for: the played API answers whoever asks. */
+/** What the server would look for: the played API answers any caller. */
 async function expectSent(
   bench: Bench,
   what: string,

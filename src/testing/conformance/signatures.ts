@@ -151,7 +151,7 @@ function ofSecrets(fixture: SignedFixture): Check[] {
         await expectRefused(bench, others, async (at) => {
           const cases: Case[] = [{ what: 'one signed by a secret', request: delivery(fixture, { at }), at }]
           for (const secret of ['', 'undefined', 'null']) {
-            // A signer may refuse such a secret: then nobody signs so.
+            // A signer may refuse such a secret: then no delivery is signed so.
             const signed = await outcomeOf(() => delivery(fixture, { at, secret }))
             if (signed.kind === 'gave')
               cases.push({ what: `one signed by ${JSON.stringify(secret)}`, request: signed.value, at })

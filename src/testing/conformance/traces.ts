@@ -241,7 +241,7 @@ function wholeText(value: unknown): string {
   try {
     return `${printed} ${JSON.stringify(value)}`
   } catch {
-    // No JSON: then nobody shows it as such.
+    // No JSON: then it is not shown as such.
     return printed
   }
 }

@@ -83,7 +83,7 @@ async function snapshotOf(options: InProcessPostgresOptions): Promise<{ path: st
   return { path, files: snapshot === null ? null : filesIn(snapshot) }
 }
 
-/** PGlite's `query()` needs them, and asks for them at each start; nobody calls it here. */
+/** PGlite's `query()` needs them, and asks for them at each start; it is not called here. */
 function withoutArrayTypes(Base: typeof PGlite): typeof PGlite {
   return class extends Base {
     override async _initArrayTypes(): Promise<void> {}

@@ -31,7 +31,7 @@ export type Handshake =
   | { readonly kind: 'ping'; readonly answer: string }
 
 export interface WebhookDoor {
-  /** The provider's name; empty: no provider's, but a door that is made up for a new one. */
+  /** The provider's name; empty: a door that is invented for a new provider. */
   readonly label: string
   readonly signature: SignatureScheme
   /** What the provider calls the secret, or public key, and whose it is. */
