@@ -78,7 +78,7 @@ interface Stopping {
  *
  * An unhandled rejection comes from code that goes on beside its handler: nothing of ours is broken, so what is in hand
  * finishes or goes back first. After an uncaught exception the state is not known: the process ends with its line.
- * Rule: docs/behaviour/workers.md, "Errors that nobody catches".
+ * Rule: docs/behaviour/workers.md, "Uncaught errors".
  */
 export function onStop(logger: Logger, stop: (why: string) => void): Stopping {
   let stoppedAtMs: number | null = null
