@@ -73,7 +73,7 @@ export function readObject(
   const faulty = new Set<string>()
   const told = new Set<string>()
   for (const issue of shape.schema.safeParse(source.given).error?.issues ?? []) {
-    const name = kindOf(shape, issue.path)
+    const name = valueName(shape, issue.path)
     if (name !== null) faulty.add(name)
     for (const problem of name === null ? shapeFaults(source, issue) : valueFaults(shape, source, name, issue)) {
       if (told.has(problem.key)) continue
@@ -92,7 +92,7 @@ export function readObject(
 }
 
 /** The value that an issue is in; null: it is about a section or the object itself. */
-function kindOf({ kinds, sections }: Shape, path: readonly PropertyKey[]): string | null {
+function valueName({ kinds, sections }: Shape, path: readonly PropertyKey[]): string | null {
   const [first, second] = path.map(String)
   if (first === undefined) return null
   const name = sections.has(first) ? `${first}.${second}` : first

@@ -103,7 +103,7 @@ export function mappedTable<Table extends PgTable>(
         .limit(limit)
       return rows.map((row) => ({
         id: String(row.id),
-        createdAt: momentOf((row as { createdAt?: unknown }).createdAt),
+        createdAt: columnDate((row as { createdAt?: unknown }).createdAt),
       }))
     },
     problems: (tx) => missingParts(on(tx), anyTable),
@@ -177,7 +177,7 @@ function columnsOf(table: PgTable): [string, PgColumn][] {
 }
 
 /** For any mode of the column. Drizzle, too, reads a timestamp without an offset as UTC. */
-function momentOf(value: unknown): Date | null {
+function columnDate(value: unknown): Date | null {
   const hasOffset = /\d:\d.*(Z|[+-]\d\d(:?\d\d)?)$/i
   const moment = typeof value === 'string' ? new Date(hasOffset.test(value) ? value : `${value}Z`) : value
   // Postgres' infinity is no JS date.

@@ -44,13 +44,13 @@ export async function startBackfill(
 }
 
 function checkedWindow(from: string, to: string): Pick<BackfillInput, 'from' | 'to'> {
-  const [begin, end] = [momentOf('from', from), momentOf('to', to)]
+  const [begin, end] = [checkedMoment('from', from), checkedMoment('to', to)]
   const problem = windowProblem(begin.getTime(), end.getTime())
   if (problem !== null) throw new InvalidArgumentException('to', problem)
   return { from: begin.toISOString(), to: end.toISOString() }
 }
 
-function momentOf(argument: string, text: unknown): Date {
+function checkedMoment(argument: string, text: unknown): Date {
   const moment = Instant.safeParse(text)
   if (moment.success) return moment.data
   throw new InvalidArgumentException(argument, `${INSTANT}, is allowed; ${JSON.stringify(text)} was given`)

@@ -17,7 +17,7 @@ export class ManualClock implements Clock {
 
   /** @param start a moment, as a Date or ISO 8601 text. Default: the machine's time */
   constructor(start: Date | string = new Date()) {
-    this.#now = momentOf(start)
+    this.#now = givenDate(start)
   }
 
   now(): Date {
@@ -33,7 +33,7 @@ export class ManualClock implements Clock {
   }
 
   set(to: Date | string): void {
-    this.#now = momentOf(to)
+    this.#now = givenDate(to)
   }
 }
 
@@ -41,7 +41,7 @@ function secondsOf({ days = 0, hours = 0, minutes = 0, seconds = 0 }: Duration):
   return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 }
 
-function momentOf(given: Date | string): Date {
+function givenDate(given: Date | string): Date {
   const moment = new Date(given)
   if (Number.isNaN(moment.getTime()))
     throw new RangeError(`a moment is a Date or ISO 8601 text such as 2026-01-31T12:00:00Z, ${given} was given`)

@@ -149,7 +149,7 @@ async function installed(context: CommandContext, input: Input): Promise<Outcome
   }
   if (existing === null && !connects && !isActive) await integrations.update(id, { isActive: true })
   const webhooks = integrations.admin.operator.webhookAddress(integration)
-  const outcome = outcomeOf(integration, { isNew: existing === null, check, webhooks })
+  const outcome = installOutcome(integration, { isNew: existing === null, check, webhooks })
   const last = webhookLine(integrations, provider, { id, webhooks })
   if (!connects) {
     const document = isOAuth ? { ...outcome.document, connect_url: null, expires_at: null } : outcome.document
@@ -320,7 +320,7 @@ interface Outcome {
   readonly text: string
 }
 
-function outcomeOf(
+function installOutcome(
   { id, name, provider }: Integration,
   { isNew, check, webhooks }: { readonly isNew: boolean; readonly check: Check; readonly webhooks: string | null },
 ): Outcome {

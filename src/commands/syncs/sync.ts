@@ -107,7 +107,7 @@ export const sync = command({
       output: Asked,
       location: (input, { streams }) => (streams === undefined ? progressAt(input) : `/integrations/${input.id}`),
       async run(context, { id, ...ask }) {
-        return { integration_id: id, ...outcomeOf(await start(context, id, ask)) }
+        return { integration_id: id, ...startDocument(await start(context, id, ask)) }
       },
     }),
     route({
@@ -228,8 +228,8 @@ interface OutcomeDocument extends Omit<z.infer<typeof Outcome>, 'run_id' | 'at'>
   readonly streams?: readonly OutcomeDocument[]
 }
 
-function outcomeOf({ kind: outcome, stream, streams, ...rest }: SyncStart): OutcomeDocument {
-  const each = streams === undefined ? {} : { streams: streams.map(outcomeOf) }
+function startDocument({ kind: outcome, stream, streams, ...rest }: SyncStart): OutcomeDocument {
+  const each = streams === undefined ? {} : { streams: streams.map(startDocument) }
   // What all came to is of no one stream.
   return { outcome, stream: streams === undefined ? (stream ?? null) : null, ...columns(rest), ...each }
 }
@@ -242,7 +242,7 @@ function startedOf(whose: Whose, start: SyncStart) {
     outcome: start.kind,
     started: each.filter(({ kind }) => kind === 'started').length,
     already_running: each.some(({ kind }) => kind === 'remembered'),
-    ...(streams === undefined ? {} : { streams: streams.map(outcomeOf) }),
+    ...(streams === undefined ? {} : { streams: streams.map(startDocument) }),
   }
 }
 

@@ -71,7 +71,7 @@ export async function listFailedItems(
     )
   const kind = waiting ? { waiting } : all ? { status: 'failed' as const } : { madeUpFor: false }
   const failed: FailedItem[] = []
-  for await (const row of listSyncItems(framework, { ...kind, integrationId, stream, since: momentOf(since), limit }))
+  for await (const row of listSyncItems(framework, { ...kind, integrationId, stream, since: sinceDate(since), limit }))
     failed.push({
       id: row.id,
       integrationId: row.integrationId,
@@ -88,7 +88,7 @@ export async function listFailedItems(
   return failed
 }
 
-function momentOf(since: string | undefined): Date | undefined {
+function sinceDate(since: string | undefined): Date | undefined {
   if (since === undefined) return undefined
   const moment = instantOrAgo().safeParse(since)
   if (moment.success) return moment.data

@@ -318,7 +318,7 @@ function failedAttempt(framework: Framework, { row, provider, error, maxAttempts
   const warnings = WARNINGS.get(framework) ?? new RepeatedWarnings(framework.logger, framework.clock)
   WARNINGS.set(framework, warnings)
   warnings.warn(
-    `${row.integrationId} ${row.syncLogId} ${kindOf(error)}`,
+    `${row.integrationId} ${row.syncLogId} ${errorPattern(error)}`,
     () => ({
       event: 'item.attempt_failed',
       integration: row.integrationId,
@@ -337,7 +337,7 @@ function failedAttempt(framework: Framework, { row, provider, error, maxAttempts
 }
 
 /** An error's text without what differs between items: numbers, and ids in hexadecimal. */
-function kindOf(error: string): string {
+function errorPattern(error: string): string {
   return error
     .replace(/\b[0-9a-f]{8}[0-9a-f-]*\b/gi, '#')
     .replace(/\d+/g, '#')

@@ -142,7 +142,7 @@ export async function runSyncItem(
     error = thrown
     secrets = readSecrets()
     const isGivenUp = work.enough.aborted && thrown === work.enough.reason
-    outcome = isGivenUp ? { kind: 'interrupted' } : boundedOutcome(outcomeOf(thrown, secrets), row.putOff)
+    outcome = isGivenUp ? { kind: 'interrupted' } : boundedOutcome(thrownOutcome(thrown, secrets), row.putOff)
   }
   const step = nextStep(outcome, attempt, ageSeconds(), policy)
   const durationMs = Math.round(performance.now() - startedAt)
@@ -241,7 +241,7 @@ function upgraded(eventClass: SyncItemEventClass, data: Json, from: number): unk
   }
 }
 
-function outcomeOf(error: unknown, secrets: readonly string[]): ItemOutcome {
+function thrownOutcome(error: unknown, secrets: readonly string[]): ItemOutcome {
   const message = redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
   try {
     return judged(error, message)
