@@ -679,6 +679,8 @@ describe('runs', () => {
     ])
     temporal.wedged = [{ ...inbox, id: 'integrations:backfill:7', type: 'backfillSync', queue: null }]
     expect(await wrong()).toMatchObject([{ message: expect.stringContaining('until a person ends it') }])
+    temporal.wedged = [{ ...inbox, id: 'integrations:recover-webhooks-1', type: 'recoverWebhooks', queue: null }]
+    expect(await wrong()).toMatchObject([{ message: expect.stringContaining('half an hour after its start') }])
     temporal.wedged = [{ ...inbox, attempts: 1, queue: 'integrations-old' }]
     expect(await wrong()).toMatchObject([
       {
