@@ -81,7 +81,7 @@ beforeAll(async () => {
     config: { operator: { tokens: [{ name: 'test', sha256: 'a'.repeat(64), scopes: ['read'] }] } },
     providers: {
       hooks: webhookProvider(),
-      things: syncProvider(() => {}),
+      things: { ...syncProvider(() => {}), syncWindow: async () => {} },
       crm,
       keyed,
       byhand: syncProvider(() => {}, { defaultSyncInterval: () => null }),
@@ -802,6 +802,35 @@ describe('streams of one integration', () => {
         remedy: expect.stringContaining(`where id = ${log} and status`),
         stream: 'gone',
       },
+    ])
+  })
+
+  it('have their backfill closed by hand where a release has removed them, or their backfills: no other one comes', async () => {
+    const window = { from: '2031-01-02T00:00:00.000Z', to: '2031-01-03T00:00:00.000Z' }
+    const about = async () => (await wrong()).filter(({ check }) => check === 'sync.backfills')
+    await place('contacts')
+    await place('gone')
+    const of = { operation: 'backfill', createdAt: ago(HOUR_MS) } as const
+    await makeRun(test, id, { window }, { ...of, stream: 'contacts' })
+    const run = await makeRun(test, id, { window }, { ...of, stream: 'gone' })
+    await makeItem(test, run)
+    await makeItem(test, run, { status: 'processing', attempts: 1, nextAttemptAt: ago(0) })
+    await makeItem(test, run, { status: 'processing', attempts: 1, claim: 'retry-1:waiting' })
+    const found = await about()
+    expect(found).toMatchObject([
+      { stream: 'contacts', remedy: expect.stringContaining('psql') },
+      { stream: 'gone', message: expect.stringContaining('no longer has a backfill of it') },
+    ])
+    for (const { remedy } of found) {
+      const [, statement] = /^psql "\$DATABASE_URL" -c '(.*)'$/s.exec(remedy ?? '') ?? []
+      await test.sql.unsafe(statement as string)
+    }
+    expect(await about()).toEqual([])
+    const items = await test.sql`
+      select status, error, next_attempt_at from integration_sync_items where sync_log_id = ${run.id} order by id`
+    expect(items).toEqual([
+      { status: 'failed', error: 'abandoned', next_attempt_at: null },
+      { status: 'processing', error: null, next_attempt_at: null },
     ])
   })
 
