@@ -9,6 +9,7 @@ import { isIntegrationsError } from '../../framework/errors.ts'
 import type { RunMetadata } from '../../observability/log-queries.ts'
 import { hasBackfill } from '../../providers/contracts.ts'
 import { syncSource } from '../../providers/streams.ts'
+import { isDispatchFull } from '../../syncs/dispatch.ts'
 import type { Overdue } from '../../syncs/due.ts'
 import { declaredStreams, dueRule, overdueIntegrations, overdueStreams } from '../../syncs/due.ts'
 import { streamOption, syncWords } from '../../syncs/stream-rules.ts'
@@ -16,7 +17,7 @@ import type { SyncOf } from '../../syncs/sync-jobs.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
 
-/** A dispatch comes each minute and starts 2,500 runs: an integration that waits for longer was not dispatched. */
+/** A dispatch comes each minute and starts 2,500 runs: what waits for longer was left out, or has 12,000 before it. */
 const OVERDUE_SECONDS = 300
 /** Younger runs are left alone: their workflow may be about to write the log. */
 const STUCK_SECONDS = 60
@@ -119,8 +120,14 @@ const syncOverdue: Check = {
     const [longest] = waiting
     if (longest === undefined) return ok(`No integration has been due for ${OVERDUE_SECONDS} s.`)
     const hasStream = waiting.some(({ stream }) => stream !== null)
-    return fault(
-      `${due.length === MAX_LOOKED_AT ? 'At least ' : ''}${counted(waiting.length, hasStream ? 'stream or integration' : 'integration')} should have synced and did not, the longest is ${hasStream ? syncWords(ofOverdue(longest)) : longest.id}, due since ${moment(longest.dueSince)}: dispatch-syncs does not come round.`,
+    const isFull = await isDispatchFull(framework)
+    const observed = isFull ? warning : fault
+    return observed(
+      `${due.length === MAX_LOOKED_AT ? 'At least ' : ''}${counted(waiting.length, hasStream ? 'stream or integration' : 'integration')} should have synced and did not, the longest is ${hasStream ? syncWords(ofOverdue(longest)) : longest.id}, due since ${moment(longest.dueSince)}: ${
+        isFull
+          ? 'dispatch-syncs starts as many runs as it may, and takes the rest at its next times.'
+          : 'dispatch-syncs does not come round.'
+      }`,
       temporal.commands.dispatchNow(),
       { since: longest.dueSince },
     )

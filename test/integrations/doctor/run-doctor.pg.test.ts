@@ -584,8 +584,17 @@ describe('runs', () => {
     expect(await wrong()).toEqual([])
     await setIntegration(test, id, { nextSyncAt: ago(310_000) })
     expect(await wrong()).toMatchObject([
-      { check: 'sync.overdue', remedy: expect.stringMatching(/schedule trigger .* --overlap-policy AllowAll$/) },
+      {
+        check: 'sync.overdue',
+        status: 'fault',
+        remedy: expect.stringMatching(/schedule trigger .* --overlap-policy AllowAll$/),
+      },
     ])
+    await test.framework.cache.set('dispatch-full', true, 60)
+    expect(await wrong()).toMatchObject([
+      { check: 'sync.overdue', status: 'warning', message: expect.stringContaining('at its next times') },
+    ])
+    await test.framework.cache.delete('dispatch-full')
     test.starts.running.add(id)
     expect(await wrong()).toEqual([])
   })
