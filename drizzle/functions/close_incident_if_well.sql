@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION "__schema__"."__prefix___close_incident_if_well"(
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 -- Closes the open incident if, under the lock of the integration's row, all is well: is_integration_well, and the breaker is closed. Every
 -- change of one of them takes that lock, so of two at the same moment the later one sees both. With an age: only if the incident is strictly
--- older; then a breaker whose cooldown is over counts as well. Returns the event, or an empty list.
+-- older; then a breaker whose next call is a probe counts as well. Returns the event, or an empty list.
 DECLARE
 	health text;
 	breaker jsonb;

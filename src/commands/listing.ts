@@ -151,13 +151,13 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
   }
 }
 
-/** @throws Refused where `until` is not after `since` */
+/** Equal ones are a period without a moment. @throws Refused where `until` is before `since` */
 export function inOrder(input: object): void {
   const { since, until } = input as { since?: Date; until?: Date }
-  if (since !== undefined && until !== undefined && since >= until)
+  if (since !== undefined && until !== undefined && since > until)
     throw new Refused(
       'usage',
-      `until: a moment after since (${since.toISOString()}) is allowed, ${until.toISOString()} was given.`,
+      `until: a moment not before since (${since.toISOString()}) is allowed, ${until.toISOString()} was given.`,
       'until',
     )
 }

@@ -26,7 +26,7 @@ export function checkChoice(name: string, value: string | undefined, choices: re
     throw new InvalidArgumentException(name, `${choices.join(', ')} are allowed, ${String(value)} was given`)
 }
 
-/** @throws InvalidArgumentException unless they are moments in this order, or not given */
+/** Equal ones are a period without a moment. @throws InvalidArgumentException unless they are moments in order */
 export function checkPeriod(since: Date | undefined, until: Date | undefined): void {
   for (const [name, value] of Object.entries({ since, until }))
     if (value !== undefined && !isInstant(value))
@@ -34,10 +34,10 @@ export function checkPeriod(since: Date | undefined, until: Date | undefined): v
         name,
         `a valid Date of the years 1 to 9999 is allowed, ${String(value)} was given`,
       )
-  if (since !== undefined && until !== undefined && since >= until)
+  if (since !== undefined && until !== undefined && since > until)
     throw new InvalidArgumentException(
       'until',
-      `a moment after since (${since.toISOString()}) is allowed, ${until.toISOString()} was given`,
+      `a moment not before since (${since.toISOString()}) is allowed, ${until.toISOString()} was given`,
     )
 }
 

@@ -506,7 +506,7 @@ export async function incidentsOpenSince(
   return rows.map((row) => ({ id: Number(row.id), integrationId: Number(row.integration_id) }))
 }
 
-/** Where the breakers of all integrations are stored, and the cooldown after which an open one keeps no incident open. */
+/** Where the breakers of all integrations are stored, and the cooldown after which an open one's next call is a probe. */
 interface BreakerRead {
   /** The keys of the integrations' shared state, before and after the id. */
   readonly aroundId: readonly [string, string]

@@ -16,6 +16,9 @@ import { namedStream } from './sync-rows.ts'
 const MAX_STARTS = 2_500
 /** Integrations that have a run already stay due until its end. After this time the dispatch looks no further behind them. */
 const MAX_SECONDS = 300
+/** Kept until the next dispatch has ended: it begins within a minute, and its last starts take another. */
+const FULL_SECONDS = MAX_SECONDS + 120
+const FULL_KEY = 'dispatch-full'
 /** Rows read at once. */
 const PAGE = 1_000
 /** At most 50 starts a second: only a thousand runs due at once would need a jitter, and this pace is one. */
@@ -54,7 +57,13 @@ export async function startDueSyncs(
     if (answer === 'already running') counts.alreadyRunning += 1
     return answer !== 'already running'
   })
+  if (counts.started >= MAX_STARTS) await framework.cache.set(FULL_KEY, true, FULL_SECONDS)
   return counts
+}
+
+/** Whether a dispatch has lately started all that it may: what is due for long waits for its turn. */
+export async function isDispatchFull({ cache }: Pick<Framework, 'cache'>): Promise<boolean> {
+  return (await cache.get(FULL_KEY)) !== undefined
 }
 
 /** Never planned ones first, then the longest overdue; read page by page, each row once, even if it is planned again meanwhile. */

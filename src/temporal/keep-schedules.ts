@@ -11,6 +11,11 @@ const CATCH_UP_SECONDS = 60
 /** Pruning comes once a day: a worker that was away at night makes up for it in the morning. */
 const PRUNE_CATCH_UP_SECONDS = 6 * 3_600
 const MINUTE_SECONDS = 60
+/**
+ * Recovery ends all workflows that do not go on, but can't end itself. An early end does no harm: the next one takes
+ * what is left. Rule: docs/behaviour/webhook-recovery.md, "Wedged workflows".
+ */
+const RECOVERY_LIMIT_SECONDS = 30 * MINUTE_SECONDS
 /** The shortest interval that a stream may declare. */
 const QUICK_SECONDS = 10
 
@@ -33,6 +38,8 @@ interface Timetable extends ReturnType<typeof sharedStart> {
   readonly name: string
   readonly timing: Timing
   readonly args: readonly unknown[]
+  /** Temporal ends a run that takes longer. Default: none. */
+  readonly limitSeconds?: number
   /** With `schedules.enabled`. */
   readonly isWanted: boolean
 }
@@ -58,7 +65,13 @@ function timetable(config: Config, { canReconcile, canRefreshTokens, syncsWithin
       args: [],
       isWanted: config.observability.anomaly_enabled,
     },
-    { name: 'recover-webhooks', ...sharedStart(config, 'recoverWebhooks'), ...always, timing: every(5) },
+    {
+      name: 'recover-webhooks',
+      ...sharedStart(config, 'recoverWebhooks'),
+      ...always,
+      timing: every(5),
+      limitSeconds: RECOVERY_LIMIT_SECONDS,
+    },
     {
       name: 'refresh-tokens',
       ...sharedStart(config, 'refreshTokens'),
@@ -165,6 +178,7 @@ export function scheduleDifferences(
     ['workflow id', action.workflowId, entry.workflowId],
     ['task queue', action.taskQueue, entry.taskQueue],
     ['input', JSON.stringify(action.args ?? []), JSON.stringify(entry.args)],
+    ['time limit', limitWords(Number(action.workflowExecutionTimeout ?? 0) / 1_000), limitWords(entry.limitSeconds)],
     ['summary', action.staticSummary, entry.texts.staticSummary],
     // Paragraphs are no words for a line.
     ['details', action.staticDetails === entry.texts.staticDetails ? 'ours' : 'other ones', 'ours'],
@@ -177,6 +191,10 @@ export function scheduleDifferences(
   return compared
     .filter(([, is, shouldBe]) => is !== shouldBe)
     .map(([what, is, shouldBe]) => `${what} ${is} instead of ${shouldBe}`)
+}
+
+function limitWords(seconds = 0): string {
+  return seconds === 0 ? 'none' : `${seconds} s`
 }
 
 function intervalWanted(timing: Timing): string {
@@ -257,6 +275,7 @@ function definitionOf(entry: Timetable) {
       workflowId: entry.workflowId,
       taskQueue: entry.taskQueue,
       args: [...entry.args],
+      ...(entry.limitSeconds === undefined ? {} : { workflowExecutionTimeout: entry.limitSeconds * 1_000 }),
       ...entry.texts,
     },
     policies: { overlap: sdk().ScheduleOverlapPolicy.SKIP, catchupWindow: catchUpSeconds(timing) * 1_000 },

@@ -39,6 +39,8 @@ type SliceState =
   | { readonly kind: 'listing'; readonly run: OpenRun; readonly listing: ListingState }
   | { readonly kind: 'items'; readonly run: OpenRun; readonly items: ItemRunState }
 
+const NOTHING: BackfillResult = { slices: 0, listed: 0, succeeded: 0, failed: 0, skipped: 0 }
+
 /** There is no integration any more that may be listed. */
 interface CutShort {
   readonly kind: 'cut short'
@@ -57,7 +59,8 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   refuseUnlessWindow(input)
   const { integrationId, stream } = input
   const slices = slicesOf(input)
-  let done = carried?.done ?? { slices: 0, listed: 0, succeeded: 0, failed: 0 }
+  // A history of an earlier release carries a result without `skipped`.
+  let done: BackfillResult = { ...NOTHING, ...carried?.done }
   let slice = carried?.slice ?? null
   let opening: Promise<OpenedSlice> | null = null
   const current = (): { from: string; to: string } => slices[Math.min(done.slices, slices.length - 1)] ?? input
@@ -145,15 +148,19 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
     for (;;) {
       if ((await items.work()) === 'long history' || hasLongHistory()) await goOn()
       const result = await CancellationScope.nonCancellable(() => steps.finaliseSyncRun({ integrationId, syncLogId }))
-      if (result.kind !== 'unfinished') break
-      await items.takeUp(result, hasLongHistory)
-    }
-    const { succeeded, failed } = items.state
-    done = {
-      ...done,
-      slices: done.slices + 1,
-      succeeded: done.succeeded + succeeded,
-      failed: done.failed + failed,
+      if (result.kind === 'unfinished') {
+        await items.takeUp(result, hasLongHistory)
+        continue
+      }
+      const { succeeded, failed, skipped } = result.kind === 'finalised' ? result : { ...items.state, skipped: 0 }
+      done = {
+        ...done,
+        slices: done.slices + 1,
+        succeeded: done.succeeded + succeeded,
+        failed: done.failed + failed,
+        skipped: done.skipped + skipped,
+      }
+      break
     }
     slice = null
   }

@@ -684,9 +684,10 @@ describe('a stored payload', () => {
     ['does not fit after its upgrade', 'test.versioned', { v: 2, data: { title: 5 } }, /does not fit test.versioned/],
     ['breaks its upgrade', 'test.versioned', { v: 1, data: {} }, /upgrade\(\) .* threw Error: version 1 is too old/],
     ['is older and has no upgrade', 'test.without_upgrade', { v: 1, data: {} }, /has no upgrade\(\)/],
-  ])('that %s is terminal at once', async (_, eventClass, payload, error) => {
+  ])('that %s is terminal at once, and a counted attempt', async (_, eventClass, payload, error) => {
     const { row } = await read(eventClass, payload)
-    expect(row).toMatchObject({ status: 'failed', error: expect.stringMatching(error) })
+    expect(row).toMatchObject({ status: 'failed', attempts: 1, error: expect.stringMatching(error) })
+    expect(await logsOf(test, integration.id, 'sync_item')).toHaveLength(1)
   })
 
   it.each([

@@ -5,6 +5,7 @@ import { syncActivities } from '../../src/activities/sync-activities.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
 import { BackendUnreachable } from '../../src/framework/errors.ts'
 import type { Pace } from '../../src/syncs/dispatch.ts'
+import { isDispatchFull } from '../../src/syncs/dispatch.ts'
 import { dueIntegrations, dueRule, overdueIntegrations } from '../../src/syncs/due.ts'
 import { dueFrom } from '../model/due-sync.ts'
 import { runActivity } from '../support/activities.ts'
@@ -347,9 +348,11 @@ describe('starting', () => {
   })
 
   it('is done for a thousand in one dispatch, in order', async () => {
+    await test.framework.cache.delete('dispatch-full')
     const made = await manyDue(1_001)
     expect(await startDue()).toEqual({ due: 1_000, started: 1_000, alreadyRunning: 0 })
     expect(test.starts.syncs).toEqual(made.slice(0, 1_000))
+    expect(await isDispatchFull(test.framework)).toBe(false)
   })
 
   it('reaches those behind three thousand that have a run already, and waits for none of these', async () => {
@@ -397,7 +400,10 @@ describe('starting', () => {
     await test.sql`
       insert into integrations (provider, name, credentials, next_sync_at)
       select 'acme', 'due', 'sealed', now() - interval '1 minute' from generate_series(1, 3100) n`
+    await test.framework.cache.delete('dispatch-full')
     expect(await startDue()).toMatchObject({ started: 2_500, alreadyRunning: 2 })
+    // The doctor takes none of the others for forgotten.
+    expect(await isDispatchFull(test.framework)).toBe(true)
     expect(new Set(test.starts.syncs.filter((id) => !running.includes(id))).size).toBe(2_500)
   })
 

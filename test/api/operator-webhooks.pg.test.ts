@@ -89,6 +89,7 @@ describe('the list', () => {
     ['event=issues', [1]],
     ['since=2031-06-01T12:00:00Z', [2, 1]],
     ['until=2031-06-01T14:00:00%2B02:00', [0]],
+    ['since=2031-06-01T12:00:00Z&until=2031-06-01T14:00:00%2B02:00', []],
     ['provider=listing', []],
     ['owner=team:7', [2, 1, 0]],
     ['owner=team:8', []],
@@ -108,7 +109,7 @@ describe('the list', () => {
     ['status=lost', 'status'],
     ['integration=0', 'integration'],
     ['since=2031-06-01', 'since'],
-    ['since=2031-06-01T12:00:00Z&until=2031-06-01T12:00:00Z', 'until'],
+    ['since=2031-06-01T12:00:00Z&until=2031-06-01T11:59:59Z', 'until'],
     ['event=a%00', 'event'],
     ['payload=x', 'payload'],
   ])('refuses ?%s, naming the parameter', async (query, path) => {

@@ -229,6 +229,19 @@ it('a filter by time takes a length of time back, through each door alike', asyn
   expect(await http('GET', '/touches?since=1w')).toMatchObject({ status: 422 })
 })
 
+it('a period without a moment is asked for, through each door alike', async () => {
+  const at = '2031-06-01T12:00:00Z'
+  for (const act of [
+    () => line('list-touches', '--since', at, '--until', at),
+    () => work('list-touches', { since: at, until: at }),
+    () => http('GET', `/touches?since=${at}&until=${at}`),
+  ]) {
+    asked = null
+    await act()
+    expect(asked).toMatchObject({ since: new Date(at), until: new Date(at) })
+  }
+})
+
 describe('the command line', () => {
   it('gives the command its fields with their defaults, prints what it shows, and knows who asks', async () => {
     expect(await line('touch', '7')).toEqual({ exitCode: 0, out: 'Touched 7.\n', err: 'It was soft.\n' })
@@ -257,8 +270,8 @@ describe('the command line', () => {
     [['touch', '7', '--strange'], /unknown option '--strange'/],
     [['touch', '7', '--kind', 'hard', '--is-dry'], /hard and dry do not go together/],
     [['list-touches', '--since', 'now'], /or a length of time back such as 90m, 24h or 7d, "now" was given/],
-    [['list-touches', '--since', '24h', '--until', '7d'], /a moment after since/],
-    [['list-touches', '--since', '2031-06-01T12:00:00Z', '--until', '2031-06-01T12:00:00Z'], /a moment after since/],
+    [['list-touches', '--since', '24h', '--until', '7d'], /not before since/],
+    [['list-touches', '--since', '2031-06-01T12:00:00Z', '--until', '2031-06-01T11:59:59Z'], /not before since/],
   ])('refuses %j before the host is loaded', async (words, message) => {
     integrations = new Proxy({} as Integrations, { get: () => expect.unreachable('the host is not asked') })
     const { exitCode, err } = await line(...words)
@@ -435,7 +448,7 @@ describe('HTTP', () => {
     ],
     [
       'GET',
-      '/touches?since=2031-06-01T12:00:00Z&until=2031-06-01T12:00:00Z',
+      '/touches?since=2031-06-01T12:00:00Z&until=2031-06-01T11:59:59Z',
       undefined,
       422,
       { fields: [{ path: 'until' }] },

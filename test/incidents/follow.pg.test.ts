@@ -72,8 +72,9 @@ function setBreaker(
   state: 'open' | 'half_open' | 'closed',
   id = integration.id,
   openedAtMs = START.getTime(),
+  probe: { owner: string; until: number } | null = null,
 ): Promise<unknown> {
-  const value = { breaker: { ...CLOSED_BREAKER, state, openedAt: openedAtMs } }
+  const value = { breaker: { ...CLOSED_BREAKER, state, openedAt: openedAtMs, probe } }
   return test.sql`
     insert into integration_cache (key, value) values (${`integrations:integration:${id}:calls`}, ${test.sql.json(value)})
     on conflict (key) do update set value = excluded.value`
@@ -242,7 +243,7 @@ describe('closing by itself', () => {
     ['old, of a degraded integration', 2 * WEEK_SECONDS, { healthStatus: 'degraded' }, null, false],
     ['old, of a stale one', 2 * WEEK_SECONDS, { syncStaleAlertedAt: START }, null, false],
     ['old, of one whose breaker is open, its cooldown over', 2 * WEEK_SECONDS, {}, 'open', true],
-    ['old, of one whose breaker is half open', 2 * WEEK_SECONDS, {}, 'half_open', false],
+    ['old, of one whose breaker is half open, its last probe given up', 2 * WEEK_SECONDS, {}, 'half_open', true],
     ['old, of one that is switched off', 2 * WEEK_SECONDS, { isActive: false }, 'closed', true],
   ] as const)('an incident that is %s', async (_, age, values, breaker, closes) => {
     await makeIncident(test, integration.id, { openedAt: START })
@@ -261,6 +262,17 @@ describe('closing by itself', () => {
     await makeIncident(test, integration.id, { openedAt: START })
     const now = START.getTime() + 2 * WEEK_SECONDS * 1_000
     await setBreaker('open', integration.id, now - openForMs)
+    clock.set(new Date(now))
+    expect(await autoCloseIncident(test.framework, integration.id)).toBe(closes)
+  })
+
+  it.each([
+    ['has its time still', 1, false],
+    ['was silent for its time, since its process died', 0, true],
+  ])('an old incident whose breaker is half open by a probe that %s', async (_, leftMs, closes) => {
+    await makeIncident(test, integration.id, { openedAt: START })
+    const now = START.getTime() + 2 * WEEK_SECONDS * 1_000
+    await setBreaker('half_open', integration.id, now - 120_000, { owner: 'gone', until: now + leftMs })
     clock.set(new Date(now))
     expect(await autoCloseIncident(test.framework, integration.id)).toBe(closes)
   })

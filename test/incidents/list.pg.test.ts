@@ -93,6 +93,7 @@ describe('the list', () => {
     ['source', { source: 'sync' }, [3, 1]],
     ['since, inclusive', { since: AT }, [3, 1]],
     ['until, exclusive', { until: AT }, [2, 0]],
+    ['a period without a moment', { since: AT, until: AT }, []],
     ['owner', { owner: { type: 'team', id: 7 } }, [2, 1, 0]],
     ['all of them at once', { status: 'closed', source: 'sync', since: AT, owner: { type: 'team', id: 7 } }, [1]],
   ])('by %s', async (_, filter, expected) => {
@@ -120,7 +121,7 @@ describe('the list', () => {
     ['owner', { owner: { type: '', id: 1 } }],
     ['owner', { owner: null }],
     ['since', { since: new Date('never') }],
-    ['until', { since: AT, until: AT }],
+    ['until', { since: AT, until: BEFORE }],
     ['after', { after: 0 }],
     ['limit', { limit: 0 }],
   ])('refuses a bad %s at once', (argument, filter) => {

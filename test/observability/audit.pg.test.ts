@@ -98,6 +98,7 @@ describe('the audit', () => {
     expect(await ids({ owner: OWNER })).toEqual([third, first])
     expect(await ids({ since: new Date('2031-01-01') })).toEqual([third])
     expect(await ids({ until: new Date('2031-01-01') })).toEqual([second, first])
+    expect(await ids({ since: new Date('2031-01-01'), until: new Date('2031-01-01') })).toEqual([])
     expect(await ids({ by: 'ada', integrationId: others.id })).toEqual([])
   })
 
@@ -105,7 +106,7 @@ describe('the audit', () => {
     ['by', { by: '' }],
     ['integrationId', { integrationId: 0 }],
     ['owner', { owner: null }],
-    ['until', { since: new Date(1), until: new Date(1) }],
+    ['until', { since: new Date(2), until: new Date(1) }],
     ['limit', { limit: 0 }],
   ])('refuses a bad %s at once', (argument, filter) => {
     expect(() => test.integrations.admin.audit.list(filter)).toThrow(expect.objectContaining({ argument }))

@@ -667,15 +667,17 @@ describe('incidents that stay open', () => {
     const closed = await open(8)
     const half = await open(8, {}, { state: 'closed' })
     const idle = await open(8, {}, { state: 'open', openedAt: NOW_MS - 61_000 })
+    const probe = { owner: 'gone', until: NOW_MS - 1_000 }
+    const silent = await open(8, {}, { state: 'half_open', openedAt: NOW_MS - 121_000, probe })
     const kept = [
       await open(7),
       await open(8, { healthStatus: 'degraded' }),
       await open(8, { syncStaleAlertedAt: daysAgo(1) }),
       await open(8, {}, { state: 'open', openedAt: NOW_MS - 59_000 }),
-      await open(8, {}, { state: 'half_open', openedAt: NOW_MS - 61_000 }),
+      await open(8, {}, { state: 'half_open', openedAt: NOW_MS - 61_000, probe: { ...probe, until: NOW_MS + 59_000 } }),
     ]
-    expect(await countPrunableRows(test.framework)).toEqual({ ...NOTHING, incidents_closed: 3 })
-    expect(await prune()).toEqual({ ...NOTHING, incidents_closed: 3 })
+    expect(await countPrunableRows(test.framework)).toEqual({ ...NOTHING, incidents_closed: 4 })
+    expect(await prune()).toEqual({ ...NOTHING, incidents_closed: 4 })
     const { db, tables } = test.framework
     const rows = await db
       .select({ id: tables.incidents.id, status: tables.incidents.status })
@@ -685,9 +687,10 @@ describe('incidents that stay open', () => {
       { id: closed, status: 'closed' },
       { id: half, status: 'closed' },
       { id: idle, status: 'closed' },
+      { id: silent, status: 'closed' },
       ...kept.map((id) => ({ id, status: 'open' })),
     ])
-    expect(told.sort()).toEqual([closed, half, idle].sort())
+    expect(told.sort()).toEqual([closed, half, idle, silent].sort())
   })
 
   it('with the breakers off ask nothing of them', async () => {

@@ -92,6 +92,7 @@ describe('the list of items', () => {
       expect(await found({})).toEqual([young.id])
       expect(await found({ since: ago(31) })).toEqual([young.id, old.id])
       expect(await found({ until: ago(28) })).toEqual([old.id])
+      expect(await found({ since: old.createdAt, until: old.createdAt })).toEqual([])
       expect(await found({ syncLogId: run.id })).toEqual([young.id, old.id, failed.id])
       expect(await found({ status: 'failed' })).toEqual([failed.id])
     }
@@ -105,7 +106,7 @@ describe('the list of items', () => {
     ['externalId', { externalId: 'a\u0000', syncLogId: 1 }],
     ['externalId', { externalId: 'a' }],
     ['since', { since: new Date('never') }],
-    ['until', { since: AT, until: AT }],
+    ['until', { since: AT, until: BEFORE }],
     ['after', { after: 0 }],
     ['limit', { limit: 0 }],
   ])('refuses a bad %s at once', (argument, filter) => {

@@ -234,6 +234,23 @@ describe('the Schedules', () => {
     expect(scheduleDifferences(config, RECONCILES, 'reconcile', reconciliation)).toEqual([])
   })
 
+  it('end a recovery after half an hour: one on a queue that no worker polls would hold up its Schedule for ever', async () => {
+    const { prefix, config } = deployment()
+    await ensureSchedules(client, config, RECONCILES)
+    const handle = scheduleOf(prefix, 'recover-webhooks')
+    expect((await handle.describe()).action.workflowExecutionTimeout).toBe(1_800_000)
+    await handle.update(({ action: { workflowExecutionTimeout: _, ...action }, ...previous }) => ({
+      ...previous,
+      action,
+    }))
+    const differences = async () => scheduleDifferences(config, RECONCILES, 'recover-webhooks', await handle.describe())
+    expect(await differences()).toEqual(['time limit none instead of 1800 s'])
+    await ensureSchedules(client, config, RECONCILES)
+    expect(await differences()).toEqual([])
+    const reconciliation = await scheduleOf(prefix, 'reconcile').describe()
+    expect(reconciliation.action.workflowExecutionTimeout ?? 0).toBe(0)
+  })
+
   it('do without reconciliation while no provider can list what never arrived', async () => {
     const { prefix, config } = deployment()
     expect(wantedSchedules(config, DOES_NOT)).toEqual(ALWAYS)

@@ -265,7 +265,7 @@ describe('a backfill', () => {
     const script = scripted(3)
     await stage.play(script.activities, async (played) => {
       const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-03T06:00:00Z' })
-      expect(await handle.result()).toEqual({ slices: 3, listed: 9, succeeded: 6, failed: 3 })
+      expect(await handle.result()).toEqual({ slices: 3, listed: 9, succeeded: 6, failed: 3, skipped: 0 })
       const runId = handle.firstExecutionRunId
       expect(script.opened).toEqual([
         { from: '2026-03-01T00:00:00.000Z', to: '2026-03-02T00:00:00.000Z', runId },
@@ -276,6 +276,17 @@ describe('a backfill', () => {
     })
     const slice = (log: number) => ['open', `list ${log}`, `items ${log}`, 'finalise']
     expect(script.calls).toEqual([...slice(101), ...slice(102), ...slice(103)])
+  })
+
+  it('counts as its rows say: an item with a newer copy is skipped', async () => {
+    const counts = { succeeded: 1, failed: 1, skipped: 1 }
+    const script = scripted(3, () => ({
+      finaliseSyncRun: async () => ({ kind: 'finalised', status: 'partial', ...counts, fullListing: false }),
+    }))
+    await stage.play(script.activities, async (played) => {
+      const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-03T00:00:00Z' })
+      expect(await handle.result()).toEqual({ slices: 2, listed: 6, succeeded: 2, failed: 2, skipped: 2 })
+    })
   })
 
   it('fails by the name of the slice whose listing is given up; those before it stay', async () => {
@@ -325,7 +336,7 @@ describe('a backfill', () => {
     }))
     await stage.play(script.activities, async (played) => {
       const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-04T00:00:00Z' })
-      const none = { slices: 0, listed: 0, succeeded: 0, failed: 0 }
+      const none = { slices: 0, listed: 0, succeeded: 0, failed: 0, skipped: 0 }
       expect(await handle.result()).toEqual({ ...none, reason: 'the integration is switched off' })
     })
   })
@@ -391,7 +402,7 @@ describe('a backfill', () => {
       const from = Date.UTC(2025, 0, 1)
       const to = new Date(from + days * 86_400_000).toISOString()
       const handle = await backfill(played, { from: new Date(from).toISOString(), to })
-      expect(await handle.result()).toEqual({ slices: days, listed: days, succeeded: days, failed: 0 })
+      expect(await handle.result()).toEqual({ slices: days, listed: days, succeeded: days, failed: 0, skipped: 0 })
       const first = handleOf(played, handle.firstExecutionRunId)
       expect(await countEvents(first, 'workflowExecutionContinuedAsNewEventAttributes')).toBe(1)
       expect(await countEvents(first)).toBeLessThan(2_200)

@@ -16,6 +16,23 @@ export function checkText(argument: string, text: string): void {
   throw new InvalidArgumentException(argument, `a text that is not blank is allowed; given was ${shown(text)}`)
 }
 
+/** docs/behaviour/requests.md, "Idempotency keys" */
+const MAX_KEY_LENGTH = 191
+
+/** As `request()` would, which is asked only once the token of an App is there. @throws InvalidArgumentException */
+export function checkKey(key: string | null): void {
+  if (key === null) return
+  const length = typeof key === 'string' ? [...key].length : 0
+  const given = length === 0 ? shown(key) : `one of ${length}`
+  // Postgres text holds neither U+0000 nor half a surrogate pair.
+  const isStorable = length > 0 && !key.includes('\u0000') && !/\p{Cs}/u.test(key)
+  if (isStorable && key.trim() !== '' && length <= MAX_KEY_LENGTH) return
+  throw new InvalidArgumentException(
+    'idempotencyKey',
+    `a text of at most ${MAX_KEY_LENGTH} characters that is not blank is allowed; given was ${given}`,
+  )
+}
+
 /** Allows an empty text. @throws InvalidArgumentException for any other type */
 export function checkBody(body: string): void {
   if (typeof body === 'string') return

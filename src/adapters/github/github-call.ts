@@ -4,6 +4,7 @@ import type { Json, RequestOptions } from '../../provider.ts'
 import { HttpError, linkTo } from '../../provider.ts'
 import type { CallLimits } from './app-token.ts'
 import { withAccessToken } from './app-token.ts'
+import { checkKey } from './github-arguments.ts'
 import { isGone } from './github-failures.ts'
 import type { Repository } from './repository.ts'
 
@@ -42,6 +43,7 @@ export type NextPage =
 /**
  * Sends a request by `integration.request()` and its `context.fetch`, so that faults are thrown unchanged.
  *
+ * @throws InvalidArgumentException for a bad idempotency key, before the token is fetched
  * @throws HttpError for a status of 400 or more, and for a redirected write; SchemaDrift; errors of `request()`
  */
 export async function callGitHub<S extends z.ZodType>(
@@ -49,6 +51,7 @@ export async function callGitHub<S extends z.ZodType>(
   schema: S,
   { endpoint, request, maxBytes, hasLongIds = false, idempotencyKey = null, writes, ...limits }: GitHubCall,
 ): Promise<GitHubAnswer<z.output<S>>> {
+  checkKey(idempotencyKey)
   const { method, url, body } = request
   const given = new Headers()
   for (const [name, value] of Object.entries(request.headers)) if (value !== undefined) given.set(name, String(value))

@@ -183,10 +183,12 @@ const temporalWedged: Check = {
     return capped(
       wedged.map(({ id, type, attempts, queue }) => {
         // A recovery that does not go on holds up its own Schedule.
-        const isReplaced = type !== 'backfillSync' && type !== 'recoverWebhooks'
-        const recovery = isReplaced
-          ? 'it does not go on. Recovery, which looks each five minutes, replaces it'
-          : 'it does not go on until a person ends it'
+        const recovery =
+          type === 'backfillSync'
+            ? 'it does not go on until a person ends it'
+            : type === 'recoverWebhooks'
+              ? 'it does not go on. Temporal ends it half an hour after its start, and its Schedule starts another one'
+              : 'it does not go on. Recovery, which looks each five minutes, replaces it'
         return fault(
           queue === null
             ? `The task of the workflow ${id} has been tried ${attempts} times and fails: ${recovery}; its last event says why.`

@@ -7,7 +7,9 @@ import { quotedName } from '../../db/sql-functions.ts'
 import type { Framework } from '../../framework/context.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import type { RunMetadata } from '../../observability/log-queries.ts'
+import { hasBackfill } from '../../providers/contracts.ts'
 import { syncSource } from '../../providers/streams.ts'
+import { isDispatchFull } from '../../syncs/dispatch.ts'
 import type { Overdue } from '../../syncs/due.ts'
 import { declaredStreams, dueRule, overdueIntegrations, overdueStreams } from '../../syncs/due.ts'
 import { streamOption, syncWords } from '../../syncs/stream-rules.ts'
@@ -15,7 +17,7 @@ import type { SyncOf } from '../../syncs/sync-jobs.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
 
-/** A dispatch comes each minute and starts 2,500 runs: an integration that waits for longer was not dispatched. */
+/** A dispatch comes each minute and starts 2,500 runs: what waits for longer was left out, or has 12,000 before it. */
 const OVERDUE_SECONDS = 300
 /** Younger runs are left alone: their workflow may be about to write the log. */
 const STUCK_SECONDS = 60
@@ -68,7 +70,8 @@ const syncStuck: Check = {
 const backfillsStuck: Check = {
   name: 'sync.backfills',
   needs: ['database.migrations', 'temporal.reachable'],
-  async look({ db, tables, workflows }) {
+  async look(framework) {
+    const { db, tables, workflows, providers } = framework
     const dead: Awaited<ReturnType<typeof openRuns>> = []
     for (const slice of await openRuns(db, tables, 'backfill'))
       if (!(await workflows.isBackfillRunning(slice))) dead.push(slice)
@@ -76,14 +79,25 @@ const backfillsStuck: Check = {
     // A backfill that ended meanwhile has closed its log.
     const stuck = await stillOpen(db, tables, ids)
     return capped(
-      dead.flatMap(({ integrationId, stream, isActive, logId, startedAt }) => {
+      dead.flatMap(({ integrationId, stream, isActive, provider, logId, startedAt }) => {
         const window = stuck.get(logId)?.window as { from: string; to: string; until?: string } | undefined
         if (window === undefined) return []
         const { from, to, until = to } = window
         const of = { integrationId, stream }
+        const declares = providers.find(provider)
+        const source = declares === null ? null : syncSource(declares, stream)
+        const isGone = declares !== null && (source === null || !hasBackfill(source))
         return warning(
-          `The backfill of ${syncWords(of)} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone: what it still had to list is left, from ${from} to ${until}, and the items of this slice stay as they are. Another backfill ends the slice${isActive ? '' : ', once the integration is switched on'}.`,
-          isActive ? `${syncNow(of)} --from ${from} --to ${until}` : `integrations enable ${integrationId}`,
+          `The backfill of ${syncWords(of)} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone: what it still had to list is left, from ${from} to ${until}, and the items of this slice stay as they are. ${
+            isGone
+              ? 'Its provider no longer has a backfill of it, so no other one ends the slice.'
+              : `Another backfill ends the slice${isActive ? '' : ', once the integration is switched on'}.`
+          }`,
+          isGone
+            ? closeSlice(framework, logId)
+            : isActive
+              ? `${syncNow(of)} --from ${from} --to ${until}`
+              : `integrations enable ${integrationId}`,
           { ...of, since: startedAt },
         )
       }),
@@ -106,8 +120,14 @@ const syncOverdue: Check = {
     const [longest] = waiting
     if (longest === undefined) return ok(`No integration has been due for ${OVERDUE_SECONDS} s.`)
     const hasStream = waiting.some(({ stream }) => stream !== null)
-    return fault(
-      `${due.length === MAX_LOOKED_AT ? 'At least ' : ''}${counted(waiting.length, hasStream ? 'stream or integration' : 'integration')} should have synced and did not, the longest is ${hasStream ? syncWords(ofOverdue(longest)) : longest.id}, due since ${moment(longest.dueSince)}: dispatch-syncs does not come round.`,
+    const isFull = await isDispatchFull(framework)
+    const observed = isFull ? warning : fault
+    return observed(
+      `${due.length === MAX_LOOKED_AT ? 'At least ' : ''}${counted(waiting.length, hasStream ? 'stream or integration' : 'integration')} should have synced and did not, the longest is ${hasStream ? syncWords(ofOverdue(longest)) : longest.id}, due since ${moment(longest.dueSince)}: ${
+        isFull
+          ? 'dispatch-syncs starts as many runs as it may, and takes the rest at its next times.'
+          : 'dispatch-syncs does not come round.'
+      }`,
       temporal.commands.dispatchNow(),
       { since: longest.dueSince },
     )
@@ -215,9 +235,20 @@ export const syncChecks = [syncStuck, backfillsStuck, syncOverdue, syncPaused, s
 /** Ends a run as one that is given up: items that had not started go. One statement, guarded on the status. */
 function closeRun({ tables }: Framework, logId: number): string {
   return psqlCommand(
-    `with run as (update ${quotedName(tables.logs)} set status = $$failed$$, error = $$closed by an operator: its workflow was gone$$, updated_at = clock_timestamp() where id = ${logId} and status = $$processing$$ returning id) delete from ${quotedName(tables.syncItems)} i using run where i.sync_log_id = run.id and i.status = $$pending$$ and i.attempts = 0`,
+    `with run as (${closedLog(tables, logId)}) delete from ${quotedName(tables.syncItems)} i using run where i.sync_log_id = run.id and i.status = $$pending$$ and i.attempts = 0`,
   )
 }
+
+/** As the next backfill would end it: items that had begun fail, too, but those that a retry by hand holds. */
+function closeSlice({ tables }: Framework, logId: number): string {
+  const items = quotedName(tables.syncItems)
+  return psqlCommand(
+    `with run as (${closedLog(tables, logId)}), begun as (update ${items} i set status = $$failed$$, error = $$abandoned$$, claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp() from run where i.sync_log_id = run.id and i.status = $$processing$$ and (i.claim is null or i.claim not like $$retry-%$$)) delete from ${items} i using run where i.sync_log_id = run.id and i.status = $$pending$$`,
+  )
+}
+
+const closedLog = ({ logs }: Tables, id: number): string =>
+  `update ${quotedName(logs)} set status = $$failed$$, error = $$closed by an operator: its workflow was gone$$, updated_at = clock_timestamp() where id = ${id} and status = $$processing$$ returning id`
 
 /** Items of backfills hold no cursor. */
 function skipNameless({ tables }: Framework, { integrationId, stream }: SyncOf): string {

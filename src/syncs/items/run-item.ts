@@ -264,8 +264,9 @@ function judged(error: unknown, message: string): ItemOutcome {
     const retryAfterSeconds = Math.max(secondsOf(verdict), LEAST_DEFERRAL_SECONDS)
     return { kind: isIntegrationsError(verdict, 'not_yet') ? 'not yet' : 'deferred', message, retryAfterSeconds }
   }
-  if (error instanceof PayloadMismatch || isIntegrationsError(error, 'sync_listener_must_not_be_queued'))
-    return { kind: 'refused', message }
+  if (error instanceof PayloadMismatch) return { kind: 'failed', message, isFinal: true }
+  // Not counted, as where the claim finds it.
+  if (isIntegrationsError(error, 'sync_listener_must_not_be_queued')) return { kind: 'refused', message }
   // Before the cooldown is over the same call would meet the same open circuit.
   const open = chain.find((link) => isIntegrationsError(link, 'circuit_open'))
   return { kind: 'failed', message, ...(open === undefined ? {} : { minimumWaitSeconds: secondsOf(open) }) }

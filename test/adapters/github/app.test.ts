@@ -126,6 +126,15 @@ describe('an App', () => {
     expect(paths()).toHaveLength(5)
   })
 
+  it.each(['', ' ', 'k'.repeat(192), 5 as never, 'half a pair \ud800'])(
+    'that is given the key %j refuses it before it fetches a token',
+    async (idempotencyKey) => {
+      const written = new GitHubClient(await made()).issues.create({ title: 'Once', idempotencyKey })
+      await expect(written).rejects.toMatchObject({ code: 'invalid_argument', argument: 'idempotencyKey' })
+      expect(paths()).toEqual([])
+    },
+  )
+
   it('gets one attempt with another token, whatever the first had left', async () => {
     const integration = await made()
     let calls = 0

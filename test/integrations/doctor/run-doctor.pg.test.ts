@@ -81,7 +81,7 @@ beforeAll(async () => {
     config: { operator: { tokens: [{ name: 'test', sha256: 'a'.repeat(64), scopes: ['read'] }] } },
     providers: {
       hooks: webhookProvider(),
-      things: syncProvider(() => {}),
+      things: { ...syncProvider(() => {}), syncWindow: async () => {} },
       crm,
       keyed,
       byhand: syncProvider(() => {}, { defaultSyncInterval: () => null }),
@@ -584,8 +584,17 @@ describe('runs', () => {
     expect(await wrong()).toEqual([])
     await setIntegration(test, id, { nextSyncAt: ago(310_000) })
     expect(await wrong()).toMatchObject([
-      { check: 'sync.overdue', remedy: expect.stringMatching(/schedule trigger .* --overlap-policy AllowAll$/) },
+      {
+        check: 'sync.overdue',
+        status: 'fault',
+        remedy: expect.stringMatching(/schedule trigger .* --overlap-policy AllowAll$/),
+      },
     ])
+    await test.framework.cache.set('dispatch-full', true, 60)
+    expect(await wrong()).toMatchObject([
+      { check: 'sync.overdue', status: 'warning', message: expect.stringContaining('at its next times') },
+    ])
+    await test.framework.cache.delete('dispatch-full')
     test.starts.running.add(id)
     expect(await wrong()).toEqual([])
   })
@@ -679,6 +688,8 @@ describe('runs', () => {
     ])
     temporal.wedged = [{ ...inbox, id: 'integrations:backfill:7', type: 'backfillSync', queue: null }]
     expect(await wrong()).toMatchObject([{ message: expect.stringContaining('until a person ends it') }])
+    temporal.wedged = [{ ...inbox, id: 'integrations:recover-webhooks-1', type: 'recoverWebhooks', queue: null }]
+    expect(await wrong()).toMatchObject([{ message: expect.stringContaining('half an hour after its start') }])
     temporal.wedged = [{ ...inbox, attempts: 1, queue: 'integrations-old' }]
     expect(await wrong()).toMatchObject([
       {
@@ -800,6 +811,35 @@ describe('streams of one integration', () => {
         remedy: expect.stringContaining(`where id = ${log} and status`),
         stream: 'gone',
       },
+    ])
+  })
+
+  it('have their backfill closed by hand where a release has removed them, or their backfills: no other one comes', async () => {
+    const window = { from: '2031-01-02T00:00:00.000Z', to: '2031-01-03T00:00:00.000Z' }
+    const about = async () => (await wrong()).filter(({ check }) => check === 'sync.backfills')
+    await place('contacts')
+    await place('gone')
+    const of = { operation: 'backfill', createdAt: ago(HOUR_MS) } as const
+    await makeRun(test, id, { window }, { ...of, stream: 'contacts' })
+    const run = await makeRun(test, id, { window }, { ...of, stream: 'gone' })
+    await makeItem(test, run)
+    await makeItem(test, run, { status: 'processing', attempts: 1, nextAttemptAt: ago(0) })
+    await makeItem(test, run, { status: 'processing', attempts: 1, claim: 'retry-1:waiting' })
+    const found = await about()
+    expect(found).toMatchObject([
+      { stream: 'contacts', remedy: expect.stringContaining('psql') },
+      { stream: 'gone', message: expect.stringContaining('no longer has a backfill of it') },
+    ])
+    for (const { remedy } of found) {
+      const [, statement] = /^psql "\$DATABASE_URL" -c '(.*)'$/s.exec(remedy ?? '') ?? []
+      await test.sql.unsafe(statement as string)
+    }
+    expect(await about()).toEqual([])
+    const items = await test.sql`
+      select status, error, next_attempt_at from integration_sync_items where sync_log_id = ${run.id} order by id`
+    expect(items).toEqual([
+      { status: 'failed', error: 'abandoned', next_attempt_at: null },
+      { status: 'processing', error: null, next_attempt_at: null },
     ])
   })
 
