@@ -27,7 +27,8 @@ import type { Config, ConfigInput } from './config/schema.ts'
 import { verifyKeys } from './credentials/encryption-keys.ts'
 import { assertMigrated, migrate } from './db/apply-migrations.ts'
 import type { Transaction } from './db/client.ts'
-import { checkConnection, connect } from './db/client.ts'
+import { checkConnection } from './db/client.ts'
+import { openConnections } from './db/connections.ts'
 import { readDatabaseUrl } from './db/database-url.ts'
 import { createTables } from './db/schema/tables.ts'
 import type { EgressPolicy } from './egress/guarded-fetch.ts'
@@ -523,19 +524,6 @@ export interface Integrations {
 }
 
 const MINUTE_SECONDS = 60
-/** One for admissions, two for settlements: one of these may wait for the disk. */
-const CALL_CONNECTIONS = 3
-/** Statements that store deliveries, two with ordering keys and two without (webhooks/arrival.ts), and one that looks for owners. */
-const ARRIVAL_CONNECTIONS = 5
-/**
- * A delivery waits for the statement under way, and for its own: 8 s at most. GitHub hangs up after 10 s
- * (https://docs.github.com/en/webhooks/using-webhooks/best-practices-for-using-webhooks#respond-within-10-seconds).
- */
-const ARRIVAL_SECONDS = 4
-/** Sooner, so that Postgres says that it was a lock. Longer than a migration waits for its own locks (db/apply-migrations.ts): 2 s. */
-const ARRIVAL_LOCK_SECONDS = 3
-/** The connection of the gauges of /metrics closes after this time without a scrape. */
-const STANDING_IDLE_SECONDS = 30
 
 /**
  * Makes the one object that a host gives to its API, its workers and the command line alike. It opens no connection yet.
@@ -594,24 +582,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   for (const warning of warnings) logger.warn({ event: 'configuration.warning' }, warning)
 
   const encryption = createEncryption(ring)
-  const pool = { database, ...(options.pool === undefined ? {} : { pool: options.pool }) }
-  const connection = connect(pool)
-  const modelConnection = connect({ ...pool, names: false })
-  const callConnection = connect({
-    database,
-    pool: { ...options.pool, max: Math.min(options.pool?.max ?? CALL_CONNECTIONS, CALL_CONNECTIONS) },
-  })
-  const arrivalConnection = connect({
-    database,
-    pool: {
-      ...options.pool,
-      max: Math.min(options.pool?.max ?? ARRIVAL_CONNECTIONS, ARRIVAL_CONNECTIONS),
-      statementSeconds: Math.min(options.pool?.statementSeconds || ARRIVAL_SECONDS, ARRIVAL_SECONDS),
-      lockSeconds: ARRIVAL_LOCK_SECONDS,
-    },
-  })
-  // Opened by a scrape; one every 15 s keeps it.
-  const standingConnection = connect({ database, pool: { max: 1, idleSeconds: STANDING_IDLE_SECONDS } })
+  const connections = openConnections(database, options.pool)
   const tables = createTables(config.table_prefix, options.schema)
   let client: Client | undefined
   const temporal = (): Client => {
@@ -633,17 +604,17 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   })
   const providerOf = async (id: number): Promise<string> => (await subjectOf(framework, id)).provider
   const promiseOf = (inbox: PumpedQueue) =>
-    new InboxPromise(() => readPromise(connection.db, tables, { prefix: config.cache_prefix, inbox }))
+    new InboxPromise(() => readPromise(connections.main.db, tables, { prefix: config.cache_prefix, inbox }))
   checkHandledBy(options.handledBy ?? {})
   const framework: Framework = {
     config,
     baseUrl,
-    db: connection.db,
-    modelDb: modelConnection.db,
-    callDb: callConnection.db,
-    arrivalDb: arrivalConnection.db,
+    db: connections.main.db,
+    modelDb: connections.models.db,
+    callDb: connections.calls.db,
+    arrivalDb: connections.arrivals.db,
     tables,
-    cache: postgresCache(connection.db, tables, config.cache_prefix, options.clock),
+    cache: postgresCache(connections.main.db, tables, config.cache_prefix, options.clock),
     encryption,
     egress: createEgress(options.egress),
     providers,
@@ -667,7 +638,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     metrics,
   }
   const target = {
-    sql: connection.sql,
+    sql: connections.main.sql,
     tablePrefix: config.table_prefix,
     logger,
     ...(options.schema === undefined ? {} : { schema: options.schema }),
@@ -751,17 +722,23 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
         providers.entries().map(([key]) => key),
       )
       if (unknown.length > 0) throw new InvalidConfiguration(unknown)
-      await checkConnection(connection)
+      await checkConnection(connections.main)
       await assertMigrated(target)
       await verifyKeys(framework)
     },
     async close() {
       await Promise.all([storeTokensUnderWay(framework), client === undefined ? null : framework.workflows.close()])
       await closeBudgets(framework)
-      const connections = [connection, modelConnection, callConnection, arrivalConnection, standingConnection]
-      await Promise.all([framework.egress.close(), ...connections.map((one) => one.close())])
+      await Promise.all([framework.egress.close(), connections.close()])
     },
-    admin: createAdmin(framework, { access, connection, standing: standingConnection.db, target, loaded, metrics }),
+    admin: createAdmin(framework, {
+      access,
+      connection: connections.main,
+      standing: connections.standing.db,
+      target,
+      loaded,
+      metrics,
+    }),
   }
   PARTS.set(integrations, {
     framework,

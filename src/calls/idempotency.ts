@@ -65,63 +65,49 @@ type KeyedCall = Pick<PlannedCall, 'framework' | 'integration' | 'provider' | 't
 
 /** @throws IdempotencyConflict; what Postgres says: then the provider is not called */
 export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<Reservation> {
-  const { framework, integration, provider } = call
+  const { framework, integration } = call
   const key: LedgerKey = { integrationId: integration.id, key: idempotencyKey }
   const owner = randomUUID()
-  const windowSeconds = supportsIdempotency(provider) ? provider.idempotencyWindowSeconds : null
-  const mayBeSentAgain = (entry: LedgerEntry): boolean => {
-    const ageSeconds = entry.ageSeconds + (elapsedMs(framework) - entry.readAtMs) / 1_000
-    return rule.mayBeSentAgain(priorOf(entry).priorState, ageSeconds, windowSeconds)
-  }
-
+  const hasTurns = windowSecondsOf(call) !== null
   // Another round only if the key was given back between two of our statements.
   for (;;) {
     const spentAt = performance.now()
-    const entry = (await spend(call, key, owner, windowSeconds !== null)) ?? (await ledgerEntry(framework, key))
+    const entry = (await spend(call, key, owner, hasTurns)) ?? (await ledgerEntry(framework, key))
     if (entry === null) continue
     const turn = new Turn(call, key, entry, owner, spentAt)
     const isOwn = entry.owner === owner
-    if (windowSeconds === null) {
+    if (!hasTurns) {
       if (!isOwn) throw conflict(key, entry)
-      // There are no turns: the key is given back, or nothing is.
-      return {
-        mayCall: async () => {},
-        doubt: () => {},
-        async end(ending) {
-          if (isWithoutEffect(ending)) await turn.end(true)
-        },
-      }
+      return spentOnce(turn)
     }
-    if (!isOwn && !(await takeTurn(turn, entry))) continue
-    let mayHaveHadEffect = !isOwn
-    return {
-      async mayCall() {
-        await turn.renew()
-        // The waits before an attempt may be longer than the rest of the window.
-        if ((mayHaveHadEffect || turn.wasLost) && !mayBeSentAgain(entry)) throw conflict(key, entry)
-      },
-      doubt() {
-        mayHaveHadEffect = true
-      },
-      end: (ending) => turn.end(isOwn && isWithoutEffect(ending)),
-    }
+    if (isOwn || (await turn.takeOver())) return spentInTurns(turn, isOwn)
   }
+}
 
-  /** Of a key that is spent already. False: it was given back meanwhile. @throws IdempotencyConflict */
-  async function takeTurn(turn: Turn, entry: LedgerEntry): Promise<boolean> {
-    if (!mayBeSentAgain(entry)) throw conflict(key, entry)
-    let mayBeTaken = true
-    try {
-      mayBeTaken = await turn.take()
-      // The caller that had the turn before us may have been answered since.
-      const still = await ledgerEntry(framework, key)
-      if (still?.id !== entry.id) return false
-      if (mayBeTaken && mayBeSentAgain(still)) return true
-      throw conflict(key, still)
-    } catch (error) {
-      if (mayBeTaken) await turn.end(false)
-      throw error
-    }
+/** The provider does not know the key, so there are no turns: the key is given back, or nothing is. */
+function spentOnce(turn: Turn): Reservation {
+  return {
+    mayCall: async () => {},
+    doubt: () => {},
+    async end(ending) {
+      if (isWithoutEffect(ending)) await turn.end(true)
+    },
+  }
+}
+
+/** @param isOwn this call has spent the key. Else another one has, and may have had an effect */
+function spentInTurns(turn: Turn, isOwn: boolean): Reservation {
+  let mayHaveHadEffect = !isOwn
+  return {
+    async mayCall() {
+      await turn.renew()
+      // The waits before an attempt may be longer than the rest of the window.
+      if (mayHaveHadEffect || turn.wasLost) turn.requireRepeatable()
+    },
+    doubt() {
+      mayHaveHadEffect = true
+    },
+    end: (ending) => turn.end(isOwn && isWithoutEffect(ending)),
   }
 }
 
@@ -151,8 +137,30 @@ class Turn {
     this.#takenAt = spentAt
   }
 
+  /** Of a key that another call has spent. False: it was given back meanwhile. @throws IdempotencyConflict */
+  async takeOver(): Promise<boolean> {
+    this.requireRepeatable()
+    let mayBeTaken = true
+    try {
+      mayBeTaken = await this.#take()
+      // The caller that had the turn before us may have been answered since.
+      const still = await ledgerEntry(this.#call.framework, this.#key)
+      if (still?.id !== this.#entry.id) return false
+      if (mayBeTaken && mayBeSentAgain(this.#call, still)) return true
+      throw conflict(this.#key, still)
+    } catch (error) {
+      if (mayBeTaken) await this.end(false)
+      throw error
+    }
+  }
+
+  /** @throws IdempotencyConflict if the key is answered, or its provider may have forgotten it */
+  requireRepeatable(): void {
+    if (!mayBeSentAgain(this.#call, this.#entry)) throw conflict(this.#key, this.#entry)
+  }
+
   /** False: another caller has it, or the key was given back. */
-  take(): Promise<boolean> {
+  #take(): Promise<boolean> {
     const { turnEndsAt } = this.#call.framework.tables.idempotencyKeys
     const isOver = sql`${turnEndsAt} <= ${nowOf(this.#call.framework)}`
     return this.#hold(or(this.#isOurs(), isNull(turnEndsAt), isOver))
@@ -183,7 +191,7 @@ class Turn {
   async #refusal(): Promise<IdempotencyConflict | null> {
     if (await this.#hold(this.#isOurs())) return null
     this.wasLost = true
-    const isTaken = await this.take()
+    const isTaken = await this.#take()
     const entry = await ledgerEntry(this.#call.framework, this.#key)
     // Another caller was let through while we waited. Without a row an operator has freed the key: the turn is ours.
     return entry !== null && (!isTaken || entry.prior !== null) ? conflict(this.#key, entry) : null
@@ -256,6 +264,16 @@ class Turn {
       message,
     )
   }
+}
+
+/** How long the provider remembers a key; null: it does not. */
+function windowSecondsOf({ provider }: KeyedCall): number | null {
+  return supportsIdempotency(provider) ? provider.idempotencyWindowSeconds : null
+}
+
+function mayBeSentAgain(call: KeyedCall, entry: LedgerEntry): boolean {
+  const ageSeconds = entry.ageSeconds + (elapsedMs(call.framework) - entry.readAtMs) / 1_000
+  return rule.mayBeSentAgain(priorOf(entry).priorState, ageSeconds, windowSecondsOf(call))
 }
 
 /** By the database's clock. The types know no expression in the place of a moment. */

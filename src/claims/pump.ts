@@ -233,37 +233,44 @@ export class Pump<Row extends PumpedRow, Outcome> {
   /** @returns whether nothing is left to do, or to wait for */
   async #look(): Promise<boolean> {
     const { source, standing } = this.#options
-    if (standing !== undefined && performance.now() >= this.#servedUntil) await this.#serve(standing)
-    const isBusy = this.#queues.held > 0 || performance.now() - this.#lastRowAt < LINGER_MS
-    const isDue = isBusy && performance.now() - this.#renewedAt >= RENEW_EVERY_MS
-    if (standing !== undefined && isDue && !this.#isLeaving) await this.#promise(standing)
-    if (this.#mayHoldUnknown) {
-      await source.handBackUnknown(this.#known)
-      this.#mayHoldUnknown = false
-    }
+    if (standing !== undefined) await this.#serveAndPromise(standing)
+    if (this.#mayHoldUnknown) await source.handBackUnknown(this.#known)
+    this.#mayHoldUnknown = false
     this.#handBack(this.#queues.takeLate())
-    const room = this.#queues.room()
+    const room = { ...this.#queues.room(), after: this.#after }
     const beganAt = performance.now()
-    const after = this.#after
     // While it holds rows, the claim leaves out those that run alone. They may have settled before its answer.
     const wasHolding = this.#known.size > 0
-    const { rows, walked, upto } = await source.claim({ ...room, after })
-    // A claim that its number of rows has cut goes on behind the last one that got any: those behind it had no turn.
-    const served = servedUpto(rows, after, upto)
-    const isCut = rows.length >= room.rows && served < upto
-    const reachedEnd = !isCut && walked < room.integrations
-    this.#after = isCut ? served : reachedEnd ? 0 : upto
-    if (rows.length > 0) {
-      this.#lastRowAt = performance.now()
-      for (const { row } of rows) this.#known.add(row.id)
-      this.#queues.add(rows)
-    }
+    const looked = await source.claim(room)
+    const next = nextClaim(looked, room)
+    this.#after = next.after
+    this.#takeIn(looked.rows)
+    if (room.after === 0) this.#round = { beganAt, isEmpty: true }
+    const isIdle = looked.rows.length === 0 && !wasHolding && this.#queues.held === 0 && this.#goingBack === 0
+    if (!isIdle || room.isPartial) this.#round.isEmpty = false
+    return next.reachedEnd && (await this.#mayEnd())
+  }
+
+  /** Renews what others know of this pump, where it is due: that it serves its claim, and that it looks again. */
+  async #serveAndPromise(standing: Standing): Promise<void> {
+    if (performance.now() >= this.#servedUntil) await this.#serve(standing)
+    const isBusy = this.#queues.held > 0 || performance.now() - this.#lastRowAt < LINGER_MS
+    const isDue = isBusy && performance.now() - this.#renewedAt >= RENEW_EVERY_MS
+    if (isDue && !this.#isLeaving) await this.#promise(standing)
+  }
+
+  #takeIn(rows: readonly Queued<Row>[]): void {
+    if (rows.length > 0) this.#lastRowAt = performance.now()
+    for (const { row } of rows) this.#known.add(row.id)
+    this.#queues.add(rows)
     // Also those whose rest is over.
     for (const queue of this.#queues.waiting()) this.#startRows(queue)
-    if (after === 0) this.#round = { beganAt, isEmpty: true }
-    const isIdle = rows.length === 0 && !wasHolding && this.#queues.held === 0 && this.#goingBack === 0
-    if (!isIdle || room.isPartial) this.#round.isEmpty = false
-    if (!reachedEnd || !this.#round.isEmpty || this.#mustRescue) return false
+  }
+
+  /** At the end of a round: whether it has found nothing, and no promise is open. */
+  async #mayEnd(): Promise<boolean> {
+    const { standing } = this.#options
+    if (!this.#round.isEmpty || this.#mustRescue) return false
     if (standing === undefined) return true
     await this.#inherits
     if (this.#round.beganAt <= this.#promisedUntil) return false
@@ -459,6 +466,14 @@ export class Pump<Row extends PumpedRow, Outcome> {
       return false
     }
   }
+}
+
+/** Where the next claim begins: behind this one, or at the beginning if this one has reached the end of the walk. */
+function nextClaim<Row>({ rows, walked, upto }: Looked<Row>, room: ClaimRoom): { after: number; reachedEnd: boolean } {
+  const served = servedUpto(rows, room.after, upto)
+  // A claim that its number of rows has cut goes on behind the last one that got any: those behind it had no turn.
+  if (rows.length >= room.rows && served < upto) return { after: served, reachedEnd: false }
+  return walked < room.integrations ? { after: 0, reachedEnd: true } : { after: upto, reachedEnd: false }
 }
 
 /** The last queue of a walk that rows were claimed of; without rows its beginning. Rows that had lost a worker may be of others. */

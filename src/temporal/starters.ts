@@ -1,28 +1,25 @@
-/** The only caller of `client.workflow`: starts and signals workflows for operations and activities. */
+/** Starts, signals and queries workflows for operations and activities. What wakes them is in wakers.ts. */
 import type {
   Client,
   Workflow,
   WorkflowHandle,
   WorkflowHandleWithFirstExecutionRunId,
   WorkflowResultType,
-  WorkflowSignalWithStartOptions,
   WorkflowStartOptions,
 } from '@temporalio/client'
 import type { PumpedQueue } from '../claims/pump-jobs.ts'
 import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../claims/pump-jobs.ts'
 import type { Config } from '../config/schema.ts'
 import type { ItemOwner, WorkflowStarters } from '../framework/context.ts'
-import type { BackendUnreachable } from '../framework/errors.ts'
 import { isIntegrationsError, NonRetryable, NoWorkerAnswered, WorkflowFailed } from '../framework/errors.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 import { untilAborted } from '../framework/waiting.ts'
-import type { EvaluateFailuresResult, FollowIncidentInput } from '../incidents/incident-jobs.ts'
+import type { EvaluateFailuresResult } from '../incidents/incident-jobs.ts'
 import type { RefreshTokensResult } from '../oauth/oauth-jobs.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
 import type { PruneResult } from '../retention/rules.ts'
-import type { KeepSubscriptionInput } from '../subscriptions/subscription-jobs.ts'
 import type {
   DispatchResult,
   ProcessSyncItemInput,
@@ -40,25 +37,20 @@ import type {
   RecoverWebhooksResult,
 } from '../webhooks/webhook-jobs.ts'
 import { QUERY, SIGNAL, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
-import type { PumpedQueueInput } from '../workflows/messages.ts'
-import { closeClient, sdk, temporalUnreachable } from './connection.ts'
+import { closeClient, sdk } from './connection.ts'
 import type { WorksFor } from './label-rules.ts'
+import { ANSWER_TIMEOUT_MS, answered, unlessGone, unreachable } from './questions.ts'
 import type { StartLabels } from './search-attributes.ts'
 import { withSearchAttributes } from './search-attributes.ts'
-import { WakeUps } from './wake-ups.ts'
+import { signalPumped, wakersOf } from './wakers.ts'
 import { wedgedLooks } from './wedged.ts'
 import type { SharedName } from './workflow-starts.ts'
 import { sharedStart, startTexts } from './workflow-starts.ts'
 
-/** How long a question may wait for Temporal's answer. */
-const ANSWER_TIMEOUT_MS = 5_000
 /** A run gives its running items 30 s first; a dead worker's activities are given up after 20 s (activity-options.ts). */
 const CANCEL_TIMEOUT_MS = 45_000
-/** How long a wake-up that is under way at the end is waited for. */
-const LAST_WAKE_MS = 2_000
 /** What a workflow's failure says: with the command that mends it at its end. */
 const MAX_WORDS = 2_000
-const GRPC_INVALID_ARGUMENT = 3 // https://grpc.io/docs/guides/status-codes/
 
 const UNPROMISED = { unless: (wake: () => void) => wake() }
 
@@ -95,10 +87,6 @@ export function temporalStarters(
     taskQueue: syncQueueOf(provider),
     ...startTexts.syncIntegration(of, provider),
   })
-  const pumped = {
-    [WEBHOOK_INBOX]: sharedStart(config, 'webhookInbox'),
-    [EVENT_OUTBOX]: sharedStart(config, 'eventOutbox'),
-  } as const
   const ended = async (handle: WorkflowHandle, { integrationId }: SyncOf, what: string): Promise<void> => {
     if (!(await isRunning(client(), handle))) return
     await unlessGone(answered(client(), () => handle.cancel()))
@@ -118,90 +106,7 @@ export function temporalStarters(
     const provider = await providerOf(integrationId)
     return { integrationId, provider: provider === UNKNOWN_PROVIDER ? null : provider }
   }
-
-  const signalPumped = (asked: Client, queue: PumpedQueue, signal: string, signalArgs: unknown[]) => {
-    const { workflow, texts, ...start } = pumped[queue]
-    const args = [{} satisfies PumpedQueueInput]
-    return asked.workflow.signalWithStart(workflow, { ...start, args, ...texts, signal, signalArgs })
-  }
-  const pumpWakeUps = (queue: PumpedQueue, warn: (retryInMs: number, error: string) => void): WakeUps =>
-    new WakeUps({
-      send(_, aborted) {
-        const asked = client()
-        return asked.withAbortSignal(aborted, () =>
-          withAnswerLimit(asked, () => signalPumped(asked, queue, SIGNAL.arrived, [])),
-        )
-      },
-      onFailure(_, error, waitMs) {
-        metrics.wakeUpFailed()
-        warn(waitMs, errorLine(error, 300))
-      },
-    })
-  const inbox = pumpWakeUps(WEBHOOK_INBOX, (waitMs, error) =>
-    logger.warn(
-      { event: 'inbox.wake_failed', retry_in_ms: waitMs, error },
-      'the inbox could not be woken; the rows are stored, it is tried again',
-    ),
-  )
-  const outbox = pumpWakeUps(EVENT_OUTBOX, (waitMs, error) =>
-    logger.warn(
-      { event: 'outbox.wake_failed', retry_in_ms: waitMs, error },
-      'the outbox could not be woken; the rows are stored, it is tried again',
-    ),
-  )
-  /** Asks the workflow of an integration to look at its row: a signal with start. */
-  const follower = (
-    workflow: string,
-    startOf: (works: WorksFor) => WorkflowSignalWithStartOptions,
-    warn: (whose: { integration: number; provider: string }, fields: object) => void,
-  ): WakeUps =>
-    new WakeUps({
-      async send(integrationId, aborted) {
-        const asked = client()
-        const works = await worksFor(integrationId)
-        const send = (labels: StartLabels) => asked.workflow.signalWithStart(workflow, { ...startOf(works), ...labels })
-        return asked.withAbortSignal(aborted, () =>
-          withAnswerLimit(asked, () => withSearchAttributes(asked, works, send)),
-        )
-      },
-      onFailure(integrationId, error, waitMs) {
-        metrics.wakeUpFailed()
-        const fields = { retry_in_ms: waitMs, error: errorLine(error, 300) }
-        void providerOf(integrationId).then((provider) => warn({ integration: integrationId, provider }, fields))
-      },
-    })
-  const incidents = (signal: string) =>
-    follower(
-      WORKFLOW.incident,
-      ({ integrationId }) => ({
-        workflowId: workflowId.incident(prefix, integrationId),
-        taskQueue: taskQueue(prefix, config.sync.queue),
-        args: [{ integrationId } satisfies FollowIncidentInput],
-        signal,
-        ...startTexts.incident(integrationId),
-      }),
-      ({ integration, provider }, fields) =>
-        logger.warn(
-          { event: 'incident.wake_failed', integration, provider, ...fields },
-          'the workflow of an incident could not be signalled; the row is stored, it is tried again',
-        ),
-    )
-  const followers = { escalate: incidents(SIGNAL.escalate), recovered: incidents(SIGNAL.recovered) }
-  const subscriptions = follower(
-    WORKFLOW.webhookSubscription,
-    ({ integrationId, provider }) => ({
-      workflowId: workflowId.webhookSubscription(prefix, integrationId),
-      taskQueue: webhookQueue,
-      args: [{ integrationId } satisfies KeepSubscriptionInput],
-      signal: SIGNAL.look,
-      ...startTexts.webhookSubscription(integrationId, provider ?? UNKNOWN_PROVIDER),
-    }),
-    ({ integration, provider }, fields) =>
-      logger.warn(
-        { event: 'webhook.subscription_wake_failed', integration, provider, ...fields },
-        'the workflow of a webhook subscription could not be signalled; the row is stored, it is tried again',
-      ),
-  )
+  const wakers = wakersOf({ client, config, logger, metrics, providerOf, worksFor })
 
   const startWebhookJob = async (input: ProcessWebhookInput, integrationId: number) =>
     startOnce<(input: ProcessWebhookInput) => Promise<ProcessWebhookResult>>(
@@ -244,11 +149,11 @@ export function temporalStarters(
   }
 
   return {
-    wakeInbox: () => promises[WEBHOOK_INBOX].unless(() => inbox.wake(0)),
+    wakeInbox: () => promises[WEBHOOK_INBOX].unless(() => wakers.inbox.wake(0)),
 
     async callPump(queue, call) {
       const asked = client()
-      await answered(asked, () => signalPumped(asked, queue, SIGNAL.pumpCalls, [call]))
+      await answered(asked, () => signalPumped(asked, config, queue, SIGNAL.pumpCalls, [call]))
     },
 
     async startSync(integrationId, provider, only = {}) {
@@ -314,11 +219,11 @@ export function temporalStarters(
           'a workflow did not go on; it was terminated, and another one goes on with its rows',
         )
         told({ workflow: id, attempts, ...(queue === null ? {} : { queue }) })
-        if (type === WORKFLOW.webhookInbox) inbox.wake(0)
-        if (type === WORKFLOW.eventOutbox) outbox.wake(0)
+        if (type === WORKFLOW.webhookInbox) wakers.inbox.wake(0)
+        if (type === WORKFLOW.eventOutbox) wakers.outbox.wake(0)
         // Its id ends with the integration's.
-        if (type === WORKFLOW.webhookSubscription) subscriptions.wake(Number(id.split(':').at(-1)))
-        if (type === WORKFLOW.incident) followers.escalate.wake(Number(id.split(':').at(-1)))
+        if (type === WORKFLOW.webhookSubscription) wakers.subscriptions.wake(Number(id.split(':').at(-1)))
+        if (type === WORKFLOW.incident) wakers.incidents.escalate.wake(Number(id.split(':').at(-1)))
       }
     },
 
@@ -338,11 +243,11 @@ export function temporalStarters(
 
     runTokenRefresh: (input) => joined<RefreshTokensResult>('refreshTokens', input),
 
-    wakeOutbox: () => promises[EVENT_OUTBOX].unless(() => outbox.wake(0)),
+    wakeOutbox: () => promises[EVENT_OUTBOX].unless(() => wakers.outbox.wake(0)),
 
-    followIncident: (integrationId, change) => followers[change].wake(integrationId),
+    followIncident: (integrationId, change) => wakers.incidents[change].wake(integrationId),
 
-    keepWebhookSubscription: (integrationId) => subscriptions.wake(integrationId),
+    keepWebhookSubscription: (integrationId) => wakers.subscriptions.wake(integrationId),
 
     runEvaluateFailures: () => joined<EvaluateFailuresResult>('evaluateFailures'),
 
@@ -431,11 +336,7 @@ export function temporalStarters(
 
     async close() {
       // A command that ends right after its wake-up was asked for must not take it along.
-      await Promise.all(
-        [inbox, outbox, subscriptions, followers.escalate, followers.recovered].map((wakeUps) =>
-          wakeUps.stop(LAST_WAKE_MS),
-        ),
-      )
+      await wakers.stop()
       await closeClient(client())
     },
   }
@@ -458,16 +359,6 @@ async function isOverWithin(client: Client, handle: WorkflowHandle, timeoutMs: n
     const isOverTime = sdk().isGrpcCancelledError(error) && Date.now() >= deadline
     if (sdk().isGrpcDeadlineError(error) || isOverTime) return false
     throw unreachable(client, error)
-  }
-}
-
-/** Null for a workflow that is not there, or has ended meanwhile. */
-async function unlessGone<T>(answer: Promise<T>): Promise<T | null> {
-  try {
-    return await answer
-  } catch (error) {
-    if (error instanceof sdk().WorkflowNotFoundError) return null
-    throw error
   }
 }
 
@@ -527,31 +418,4 @@ function typeOf(error: Error): string | null {
 function isFinal(error: unknown): boolean {
   if (error instanceof sdk().ApplicationFailure) return error.nonRetryable === true
   return error instanceof Error && error.cause !== undefined && isFinal(error.cause)
-}
-
-/** What Temporal answers to one question; its own refusals pass as they are. @throws BackendUnreachable */
-async function answered<T>(client: Client, ask: () => Promise<T>): Promise<T> {
-  try {
-    return await withAnswerLimit(client, ask)
-  } catch (error) {
-    if (isRefusal(error)) throw error
-    throw unreachable(client, error)
-  }
-}
-
-/** A call that hangs on a connection of the time before an outage ends, and the next one takes a new connection. */
-function withAnswerLimit<T>(client: Client, ask: () => Promise<T>): Promise<T> {
-  return client.withDeadline(Date.now() + ANSWER_TIMEOUT_MS, ask)
-}
-
-/** Temporal has answered, and the same question would get the same answer. */
-function isRefusal(error: unknown): boolean {
-  if (error instanceof sdk().WorkflowExecutionAlreadyStartedError) return true
-  if (error instanceof sdk().WorkflowNotFoundError) return true
-  return (error as { cause?: { code?: unknown } }).cause?.code === GRPC_INVALID_ARGUMENT
-}
-
-function unreachable({ connection, options }: Client, error: unknown): BackendUnreachable {
-  const address = connection instanceof sdk().Connection ? connection.options.address : 'its address'
-  return temporalUnreachable({ address, namespace: options.namespace }, error)
 }

@@ -211,16 +211,13 @@ class Reconciliation {
         await this.#keep(missing)
         throw error
       })
-      if (loaded === 'not asked for') this.counts.capped = true
-      else if (loaded === null) continue
-      else if (loaded.delivery === null) this.counts.tooLarge += 1
-      else if (!hasRoom) this.counts.capped = true
-      else {
+      if (loaded === 'no room') this.counts.capped = true
+      else if (loaded === 'too large') this.counts.tooLarge += 1
+      else if (loaded !== 'forgotten') {
         this.#taken.add(deliveryId)
-        const headers = headersWithoutSecrets(loaded.delivery.headers, this.integration)
-        const ordering = this.#orderingBy(provider, loaded.delivery)
-        missing.push({ deliveryId, eventType, ...loaded.delivery, headers, ...ordering })
-        bytes += loaded.delivery.payload.length
+        const headers = headersWithoutSecrets(loaded.headers, this.integration)
+        missing.push({ deliveryId, eventType, ...loaded, headers, ...this.#orderingBy(provider, loaded) })
+        bytes += loaded.payload.length
       }
       if (bytes < PAGE_BYTES) continue
       await this.#keep(missing)
@@ -289,15 +286,19 @@ class Reconciliation {
   }
 }
 
-/** A call of the provider's, where its content is not given: not for one that there is no room for. Null: it has forgotten it. */
+/** Asks the provider if it has not given the content, but never for content that there is no room for. */
 async function contentOf(
   content: DeliveryContent,
   { hasRoom, signal }: { hasRoom: boolean; signal: AbortSignal },
-): Promise<{ readonly delivery: StoredDelivery | null } | 'not asked for' | null> {
-  if (content.kind === 'given') return content
-  if (!hasRoom) return 'not asked for'
+): Promise<StoredDelivery | 'no room' | 'too large' | 'forgotten'> {
+  if (content.kind === 'given') {
+    if (content.delivery === null) return 'too large'
+    return hasRoom ? content.delivery : 'no room'
+  }
+  if (!hasRoom) return 'no room'
   signal.throwIfAborted()
-  return untilAborted(content.load(), signal)
+  const loaded = await untilAborted(content.load(), signal)
+  return loaded === null ? 'forgotten' : (loaded.delivery ?? 'too large')
 }
 
 /** The log row of a run. Its `mark` is where the next one goes on. */

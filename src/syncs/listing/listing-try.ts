@@ -13,6 +13,7 @@ import type { Framework } from '../../framework/context.ts'
 import type { RateLimitExceededException } from '../../framework/errors.ts'
 import { isIntegrationsError, ListingSuperseded, UnsupportedByProvider } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
+import type { Clock, Logger } from '../../framework/logger.ts'
 import { boundLogger, integrationLogger } from '../../framework/logger.ts'
 import { asPartOf } from '../../framework/origin.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
@@ -34,7 +35,7 @@ import { findSyncRow } from '../sync-rows.ts'
 import { ListingBeginning } from './beginning-rules.ts'
 import type { BegunListing, ListedItem, ListingNote } from './listing-queries.ts'
 import { beginListing, listedKeys, storeListed } from './listing-queries.ts'
-import type { FullListing } from './listing-session.ts'
+import type { Bookmark, FullListing } from './listing-session.ts'
 import { StoringSession } from './listing-session.ts'
 import type { UnchangedSoFar } from './unchanged-records.ts'
 import { UnchangedRecords } from './unchanged-records.ts'
@@ -134,41 +135,24 @@ export async function listBegun(
   signal: AbortSignal,
 ): Promise<Listing | FailedTry> {
   const { db, tables, config, listeners, models } = framework
-  const metadata = log.metadata as RunMetadata
-  const bookmark = (metadata.bookmark ?? null) as StoredBookmark | null
+  const bookmark = bookmarkOf(log)
   // Items start only after a whole listing, and the bookmark vouches for those up to its own.
   if (attempt > 1) await deletePendingItems(db, tables, log.id, bookmark?.item_id ?? 0)
-  const begunAt = performance.now()
-  const { clock } = framework
-  const begunMs = clock.now().getTime()
-  // In a simulation only the clock's time follows from the plan.
-  const elapsedMs = (): number =>
-    clock.wait === undefined ? performance.now() - begunAt : clock.now().getTime() - begunMs
+  const endsAt = performance.now() + config.sync.job_timeout * 1_000
+  const elapsedMs = stopwatch(framework.clock)
   const beginning = new ListingBeginning(startedAt, bookmark === null ? null : new Date(bookmark.began_at))
   const requestIds = [...(bookmark?.request_ids ?? [])]
   const provider = framework.providers.find(row.provider)
   const source = provider === null ? null : syncSource(provider, row.stream)
-  const declared = provider === null ? null : declaredStream(provider, row.stream)
-  const isFull = metadata.full === true
+  const model = provider === null ? undefined : declaredStream(provider, row.stream)?.model
   const logger = boundLogger(integrationLogger(framework, row), { sync_log: log.id })
-
-  const unchanged =
-    source?.skipUnchanged === undefined
-      ? null
-      : new UnchangedRecords(framework, {
-          of: log,
-          syncLogId: log.id,
-          skip: source.skipUnchanged,
-          compares: log.operation === 'sync',
-          reduce: (checkpoints) => checkedCursor(source.reduceCheckpoints(checkpoints)),
-          resume: bookmark?.unchanged ?? null,
-        })
+  const unchanged = unchangedRecords(framework, log, source)
+  const soFar: SoFar = { beginning, requestIds, unchanged }
   let lastId = bookmark?.item_id ?? 0
-  const store = async (listed: readonly ListedItem[], noted: () => ListingNote | null): Promise<void> => {
-    const items = unchanged === null ? listed : await unchanged.without(listed)
-    const note = noted()
+  const write = async (items: readonly ListedItem[], note: ListingNote | null): Promise<void> => {
     if (items.length === 0 && note === null) return
-    const run = { integrationId: row.id, stream: row.stream, syncLogId: log.id, batchId: metadata.run_id, attempt }
+    const batchId = metadataOf(log).run_id
+    const run = { integrationId: row.id, stream: row.stream, syncLogId: log.id, batchId, attempt }
     const stored = await storeListed(db, tables, run, { items, note, lastId })
     if (stored === null) throw new ListingSuperseded(log.id)
     lastId = stored
@@ -181,9 +165,9 @@ export async function listBegun(
       observeDate: (date) => beginning.heard(date, elapsedMs() / 1_000),
     }),
     syncLogId: log.id,
-    cursor: isFull ? null : overlapped(metadata.cursor_before ?? null, provider, row),
+    cursor: isFull(log) ? null : overlapped(metadataOf(log).cursor_before ?? null, provider, row),
     stream: row.stream,
-    model: declared?.model,
+    model,
     resume: bookmark === null ? null : { ...bookmark, fullListing: fullListingOf(bookmark) },
     signal,
     listeners,
@@ -192,19 +176,9 @@ export async function listBegun(
     softCap: config.sync.max_items_per_batch,
     isWindow: log.operation === 'backfill',
     models,
-    store: (items, at) => {
-      if (at === null) return store(items, () => null)
-      const { position, count, duplicates, fullListing } = at
-      const kept = (): Omit<StoredBookmark, 'item_id'> => ({
-        position,
-        count,
-        duplicates,
-        request_ids: [...requestIds],
-        full_listing: storedFullListing(fullListing),
-        began_at: beginning.at.toISOString(),
-        ...(unchanged === null ? {} : { unchanged: unchanged.soFar }),
-      })
-      return store(items, () => ({ kind: 'bookmark', bookmark: kept() }))
+    async store(listed, at) {
+      const items = await changedAmong(listed, unchanged)
+      await write(items, at === null ? null : bookmarkNote(at, soFar))
     },
   })
 
@@ -217,7 +191,6 @@ export async function listBegun(
           session.know(item.eventClass, item.externalId, item.checkpoint)
         }
     // Provider code that goes on after its listing has ended is refused by the session.
-    const endsAt = begunAt + config.sync.job_timeout * 1_000
     await untilAborted(
       asPartOf(tables, 'run', log.id, () =>
         insideSync({ signal: session.signal, stream: row.stream, endsAt }, async () =>
@@ -226,43 +199,99 @@ export async function listBegun(
       ),
       session.signal,
     )
-    if (isFull && session.fullListingOf === null && declared?.model !== undefined) session.fullListing()
-    const rest = await session.close()
-    const { count, duplicatesDropped, fullListingOf: full } = session
-    const listed = () => ({
-      enumerated: true,
-      listing_began_at: beginning.at.toISOString(),
-      listed: count,
-      duplicates_dropped: duplicatesDropped,
-      request_ids: requestIds,
-      ...(full === null ? {} : { full_listing: storedFullListing(full) }),
-      ...(unchanged === null
-        ? {}
-        : { unchanged: unchanged.soFar.count, unchanged_checkpoint: unchanged.soFar.checkpoint }),
-    })
-    await store(rest, () => ({ kind: 'complete', metadata: listed() }))
+    if (isFull(log) && session.fullListingOf === null && model !== undefined) session.fullListing()
+    const rest = await changedAmong(await session.close(), unchanged)
+    await write(rest, completeNote(session, soFar))
   } catch (thrown) {
     // An error after the listing was told to end only says that its end was noticed.
     const error: unknown = session.signal.aborted ? session.signal.reason : thrown
     await session.abandon(session.signal.aborted ? error : undefined)
     signal.throwIfAborted()
-    return deferralOf(error) ?? failure(error)
+    return endedBy(error, { session, provider, attempt, logger, elapsedMs })
   }
-  const { count: same } = unchanged?.soFar ?? { count: 0 }
+  const same = unchanged?.soFar.count ?? 0
   logger.info(
     { event: 'sync.listed', items: session.count, ...(same === 0 ? {} : { unchanged: same }) },
     'sync run listed its items',
   )
   return listing(session.count, session.duplicatesDropped, same)
+}
 
-  function deferralOf(error: unknown): Listing | null {
-    const limited = errorChain(error).find((link): link is RateLimitExceededException =>
-      isIntegrationsError(link, 'rate_limit_exceeded'),
-    )
-    if (limited === undefined) return null
-    const { retryAfterSeconds: asked } = limited
-    // A wait of less, or none that can be used, would ask again and again without a pause.
-    const seconds = Number.isFinite(asked) ? Math.min(Math.max(asked, 1), LONGEST_DEFERRAL_SECONDS) : 1
+/** Gives the milliseconds since it was made. In a simulation only the clock's time follows from the plan. */
+function stopwatch(clock: Clock): () => number {
+  const nowMs = clock.wait === undefined ? () => performance.now() : () => clock.now().getTime()
+  const startedAt = nowMs()
+  return () => nowMs() - startedAt
+}
+
+function unchangedRecords(framework: Framework, log: LogRow, source: HasScheduledSync | null): UnchangedRecords | null {
+  if (source?.skipUnchanged === undefined) return null
+  return new UnchangedRecords(framework, {
+    of: log,
+    syncLogId: log.id,
+    skip: source.skipUnchanged,
+    compares: log.operation === 'sync',
+    reduce: (checkpoints) => checkedCursor(source.reduceCheckpoints(checkpoints)),
+    resume: bookmarkOf(log)?.unchanged ?? null,
+  })
+}
+
+async function changedAmong(
+  listed: readonly ListedItem[],
+  unchanged: UnchangedRecords | null,
+): Promise<readonly ListedItem[]> {
+  return unchanged === null ? listed : unchanged.without(listed)
+}
+
+/** What the log notes beside the items. */
+interface SoFar {
+  readonly beginning: ListingBeginning
+  readonly requestIds: readonly number[]
+  /** Null: the stream has no `skipUnchanged`. */
+  readonly unchanged: UnchangedRecords | null
+}
+
+function bookmarkNote(at: Bookmark, { beginning, requestIds, unchanged }: SoFar): ListingNote {
+  const bookmark: Omit<StoredBookmark, 'item_id'> = {
+    position: at.position,
+    count: at.count,
+    duplicates: at.duplicates,
+    request_ids: [...requestIds],
+    full_listing: storedFullListing(at.fullListing),
+    began_at: beginning.at.toISOString(),
+    ...(unchanged === null ? {} : { unchanged: unchanged.soFar }),
+  }
+  return { kind: 'bookmark', bookmark }
+}
+
+function completeNote(session: StoringSession, { beginning, requestIds, unchanged }: SoFar): ListingNote {
+  const { count, duplicatesDropped, fullListingOf: full } = session
+  const metadata = {
+    enumerated: true,
+    listing_began_at: beginning.at.toISOString(),
+    listed: count,
+    duplicates_dropped: duplicatesDropped,
+    request_ids: [...requestIds],
+    ...(full === null ? {} : { full_listing: storedFullListing(full) }),
+    ...(unchanged === null
+      ? {}
+      : { unchanged: unchanged.soFar.count, unchanged_checkpoint: unchanged.soFar.checkpoint }),
+  }
+  return { kind: 'complete', metadata }
+}
+
+interface EndedTry {
+  readonly session: StoringSession
+  readonly provider: IntegrationProvider | null
+  readonly attempt: number
+  readonly logger: Logger
+  readonly elapsedMs: () => number
+}
+
+/** The limit of the provider puts the listing off; any other error fails the try. */
+function endedBy(error: unknown, { session, provider, attempt, logger, elapsedMs }: EndedTry): Listing | FailedTry {
+  const seconds = deferralSeconds(error)
+  if (seconds !== null) {
     const { isBookmarked } = session
     logger.info(
       { event: 'sync.listing_deferred', attempt, seconds, bookmarked: isBookmarked },
@@ -270,16 +299,28 @@ export async function listBegun(
     )
     return { kind: 'deferred', retryAfterSeconds: seconds, isBookmarked, tookMs: Math.round(elapsedMs()) }
   }
-
-  function failure(error: unknown): FailedTry {
-    const secrets = secretsIn(session.integration)
-    logger.warn(
-      { event: 'sync.listing_failed', attempt, error: redactedErrorLine(error, secrets, 500) },
-      'a listing failed',
-    )
-    return { kind: 'failed', error, secrets, isFinal: isFinalFault(error, provider), tookMs: Math.round(elapsedMs()) }
-  }
+  const secrets = secretsIn(session.integration)
+  logger.warn(
+    { event: 'sync.listing_failed', attempt, error: redactedErrorLine(error, secrets, 500) },
+    'a listing failed',
+  )
+  return { kind: 'failed', error, secrets, isFinal: isFinalFault(error, provider), tookMs: Math.round(elapsedMs()) }
 }
+
+/** Null: the error is not a limit of the provider. */
+function deferralSeconds(error: unknown): number | null {
+  const limited = errorChain(error).find((link): link is RateLimitExceededException =>
+    isIntegrationsError(link, 'rate_limit_exceeded'),
+  )
+  if (limited === undefined) return null
+  const { retryAfterSeconds: asked } = limited
+  // A wait of less, or none that can be used, would ask again and again without a pause.
+  return Number.isFinite(asked) ? Math.min(Math.max(asked, 1), LONGEST_DEFERRAL_SECONDS) : 1
+}
+
+const metadataOf = (log: LogRow) => log.metadata as RunMetadata
+const bookmarkOf = (log: LogRow) => (metadataOf(log).bookmark ?? null) as StoredBookmark | null
+const isFull = (log: LogRow): boolean => metadataOf(log).full === true
 
 /** Where the stream declares an overlap, the times of the cursor lie that much earlier. */
 export function overlapped(cursor: Json, provider: IntegrationProvider | null, { stream }: SyncRow): Json {
@@ -293,13 +334,11 @@ function ask(framework: Framework, row: SyncRow, log: LogRow, session: SyncSessi
   const provider = syncSource(registered, row.stream)
   if (provider === null) throw new UnsupportedByProvider(row.provider, 'HasScheduledSync')
   if (log.operation === 'backfill') {
-    const { from, to } = (log.metadata as RunMetadata).window as { from: string; to: string }
+    const { from, to } = metadataOf(log).window as { from: string; to: string }
     const backfill = requireContract(row.provider, provider, hasBackfill, 'HasBackfill')
     return backfill.syncWindow(integration, session, { from: new Date(from), to: new Date(to) })
   }
-  return (log.metadata as RunMetadata).full === true
-    ? provider.sync(integration, session)
-    : listWhole(provider, session)
+  return isFull(log) ? provider.sync(integration, session) : listWhole(provider, session)
 }
 
 /** Calls the provider's listing from the cursor: `syncIncremental()`, where it has one. */

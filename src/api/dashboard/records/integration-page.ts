@@ -13,6 +13,7 @@ import type { Act } from '../acts/acts.ts'
 import { buttons } from '../acts/acts.ts'
 import { ask } from '../acts/operation-door.ts'
 import { format } from '../charts/charts.ts'
+import type { StateNow } from '../charts/state-diagram.ts'
 import type { Section } from '../frame/frame.ts'
 import type { Markup } from '../frame/markup.ts'
 import { badge, body, facts, json, NOTHING, tableOf, time } from '../frame/markup.ts'
@@ -67,10 +68,9 @@ const SHOWN = '8'
 const ERRORS = '3'
 
 export async function integrationDetail(asking: Asking): Promise<Detail> {
-  const { integrations, context, reader, id } = asking
-  const words = { id: String(id) }
+  const { integrations, context, id } = asking
   const of = <Answer>(key: string, more: Readonly<Record<string, string>> = {}) =>
-    ask<Answer>(integrations, context, key, { ...words, ...more })
+    ask<Answer>(integrations, context, key, { id: String(id), ...more })
   const [integration, health, day, failures, circuit, limit, schedulePause, lists] = await Promise.all([
     of<Integration>('get /integrations/:id'),
     // Its day comes from the sums behind the charts: a busy one has tens of thousands of rows in it.
@@ -82,179 +82,195 @@ export async function integrationDetail(asking: Asking): Promise<Detail> {
     integrations.admin.operator.schedulePause(),
     Promise.all(LISTS.map((list) => newest(asking, list))),
   ])
-  const { contracts, oauth } = integration
-  const can = (contract: string): boolean => contracts.includes(contract)
-  const act = (operation: string, label: string, more: Readonly<Record<string, string>> = {}): Act => ({
-    operation,
-    label,
-    words: { ...words, ...more },
-  })
-  const failed = { integration: String(id) }
-  const acts = (...all: readonly Act[]): Markup => buttons(reader, all)
-  const isSynced = can('HasScheduledSync') || can('HasStreams')
-  const connects = connectPath(integrations, id)
+  // Nothing keeps a host from writing a secret beside the credentials.
+  const metadata = await integrations.admin.operator.shownMetadata(id)
+  const page = pageOf(asking, integration, schedulePause)
+  const { act } = page
   return {
     title: integration.name,
     reference: `integration:${id}`,
     isLive: true,
-    acts: [
-      ...(integration.is_active ? [] : [act('post /integrations/:id/enable', 'Enable')]),
-      ...(integration.switched_off_at === null ? [act('post /integrations/:id/disable', 'Disable')] : []),
+    acts: offered([
+      !integration.is_active && act('post /integrations/:id/enable', 'Enable'),
+      integration.switched_off_at === null && act('post /integrations/:id/disable', 'Disable'),
       act('post /integrations/:id/test', 'Test its credentials'),
       act('patch /integrations/:id', 'Change'),
       act('post /integrations/:id/erase', 'Erase its data'),
       act('delete /integrations/:id', 'Delete'),
-    ],
-    facts: {
-      Id: id,
-      Provider: html`${integration.provider}${integration.registered ? '' : html` <span class="bad">is not registered in this process</span>`}`,
-      Owner: integration.owner,
-      'Webhooks go to': integration.webhook_address ?? undefined,
-      Health: badge(health.health_status),
-      Incident:
-        health.incident === null
-          ? undefined
-          : html`${rowLink(reader.root, 'incidents', health.incident.id, health.incident.reason)} open since ${time(health.incident.opened_at)}`,
-      'Next sync': isSynced
-        ? nextSync({ ...integration, circuit: circuit.override ?? circuit.state }, schedulePause)
-        : undefined,
-      Streams:
-        integration.streams.length === 0
-          ? undefined
-          : html`<a href="#syncs">${integration.streams.map(({ stream }) => stream).join(', ')}</a>`,
-      'Provider can': abilityWords(contracts),
-      Credentials:
-        integration.credentials === null
-          ? html`<span class="bad">can not be read</span>`
-          : integration.credentials.join(', '),
-      'Former webhook secrets':
-        integration.former_webhook_secrets.length === 0
-          ? undefined
-          : html`${integration.former_webhook_secrets.length} in force: ${integration.former_webhook_secrets.map(
-              ({ until, last_matched_at: matchedAt, is_watched: isWatched }, at) =>
-                html`${at === 0 ? '' : ', '}${until === null ? 'for good' : html`until ${time(until)}`} (${matchText(matchedAt, isWatched)})`,
-            )}`,
-      // Nothing keeps a host from writing a secret beside the credentials.
-      Metadata: body(await integrations.admin.operator.shownMetadata(id), 'Metadata'),
-      Made: time(integration.created_at),
-      Changed: time(integration.updated_at),
-    },
+    ]),
+    facts: integrationFacts(page, health, circuit, metadata),
     parts: [
       part('Health', healthOf(health, day.total, failures)),
-      part(
-        'Circuit breaker',
-        html`${facts({
-          State: badge(circuit.state),
-          Override:
-            circuit.override === null
-              ? undefined
-              : html`${badge(circuit.override)} ${circuit.override_until === null ? 'for good' : html`until ${time(circuit.override_until)}`}`,
-          Failures: circuit.failures,
-          'Failure rate': circuit.failure_rate === null ? undefined : `${circuit.failure_rate} %`,
-          Opened: circuit.opened_at === null ? undefined : time(circuit.opened_at),
-          'Next probe': circuit.retry_at === null ? undefined : time(circuit.retry_at),
-        })}${acts(
-          act('put /integrations/:id/circuit-override', 'Override the breaker'),
-          ...(circuit.override === null
-            ? []
-            : [act('delete /integrations/:id/circuit-override', 'Give it back to itself')]),
-        )}`,
-      ),
-      part(
-        'Rate limit',
-        html`${facts({
-          Limit:
-            limit.limit === null
-              ? 'none'
-              : `${limit.limit} calls in ${limit.window_seconds} s, a ${limit.window} window`,
-          'Set by': limit.source,
-          Used: limit.used,
-          'Override until': limit.override_until === null ? undefined : time(limit.override_until),
-          'Held back until': limit.suppressed_until === null ? undefined : time(limit.suppressed_until),
-        })}${acts(
-          act('put /integrations/:id/rate-limit-override', 'Override the limit'),
-          ...(limit.source === 'override'
-            ? [act('delete /integrations/:id/rate-limit-override', "Give the provider's back")]
-            : []),
-        )}`,
-      ),
-      ...(can('HasOAuth2')
-        ? [
-            part(
-              'Authorization',
-              html`${oauth === null ? NOTHING : facts(Object.fromEntries(Object.entries(oauth).map(([name, value]) => [name.replaceAll('_', ' '), shown(value)])))}${
-                integration.reauth_required
-                  ? html`<p>A person has to authorize it again: ${reauthorize(integrations, reader, integration)}</p>`
-                  : reader.mayOperate && connects !== null && oauth?.needs_authorization !== false
-                    ? html`<p><a href="${connects}">${oauth?.connected === true ? 'Reconnect' : 'Connect'}</a></p>`
-                    : ''
-              }${acts(
-                act('post /integrations/:id/oauth/link', 'Make a link'),
-                act('post /integrations/:id/oauth/refresh', 'Refresh its tokens'),
-                act('post /integrations/:id/oauth/revoke', 'Revoke'),
-              )}`,
-            ),
-          ]
-        : []),
-      ...(isSynced
-        ? [
-            part(
-              'Syncs',
-              html`${syncsOf(asking, integration, schedulePause)}${acts(
-                act('post /integrations/:id/sync', 'Sync now'),
-                act('post /integrations/:id/pause', 'Pause'),
-                act('post /integrations/:id/resume', 'Resume'),
-                act('post /integrations/:id/cancel', 'Cancel'),
-                ...(can('HasBackfill') || can('HasStreams')
-                  ? [act('post /integrations/:id/backfill', 'Backfill')]
-                  : []),
-                act('post /integrations/:id/sample', 'Sample'),
-                act('put /integrations/:id/interval', 'Set the interval'),
-                act('put /integrations/:id/cursor', 'Set the cursor'),
-                act('delete /integrations/:id/cursor', 'Reset the cursor'),
-              )}`,
-            ),
-          ]
-        : []),
+      circuitPart(page, circuit),
+      limitPart(page, limit),
+      authorizationPart(page),
+      syncPart(page),
       ...lists,
-      ...(can('HandlesWebhooks')
-        ? [
-            part(
-              'Webhook acts',
-              acts(
-                { operation: 'post /webhooks/replay', label: 'Replay those that failed', words: failed },
-                { operation: 'post /webhooks/dismiss', label: 'Dismiss those that failed', words: failed },
-                ...(can('ManagesWebhooks')
-                  ? [
-                      act('post /integrations/:id/webhook-subscription', 'Register its webhook'),
-                      act('post /integrations/:id/webhook-subscription/check', 'Check its webhook'),
-                      act('delete /integrations/:id/webhook-subscription', 'Remove its webhook'),
-                    ]
-                  : []),
-                ...(can('ReconcilesWebhooks') ? [act('post /integrations/:id/reconcile', 'Ask for missed ones')] : []),
-                act('post /integrations/:id/rotate-webhook-secret', 'Rotate the secret'),
-              ),
-            ),
-          ]
-        : []),
-    ],
+      webhookPart(page),
+    ].filter((one) => one !== null),
     states: [
       { chart: 'health', current: health.health_status },
       { chart: 'circuit', current: circuit.state },
-      ...(oauth === null
-        ? []
-        : [
-            {
-              chart: 'authorization',
-              current: integration.reauth_required
-                ? 'needs_person'
-                : oauth.connected === true
-                  ? 'connected'
-                  : 'waiting',
-            } as const,
-          ]),
+      ...authorizationState(integration),
     ],
   }
+}
+
+/** What the parts of the page are made with. */
+type Page = ReturnType<typeof pageOf>
+
+function pageOf(asking: Asking, integration: Integration, schedulePause: SchedulePause | null) {
+  const can = (contract: string): boolean => integration.contracts.includes(contract)
+  return {
+    asking,
+    integration,
+    schedulePause,
+    can,
+    isSynced: can('HasScheduledSync') || can('HasStreams'),
+    act: (operation: string, label: string): Act => ({ operation, label, words: { id: String(asking.id) } }),
+    acts: (...all: readonly (Act | false)[]): Markup => buttons(asking.reader, offered(all)),
+  }
+}
+
+/** A false one does not fit the integration. */
+const offered = (acts: readonly (Act | false)[]): readonly Act[] => acts.filter((act) => act !== false)
+
+function integrationFacts(page: Page, health: Health, circuit: Circuit, metadata: string): Detail['facts'] {
+  const { asking, integration, schedulePause, isSynced } = page
+  return {
+    Id: asking.id,
+    Provider: html`${integration.provider}${integration.registered ? '' : html` <span class="bad">is not registered in this process</span>`}`,
+    Owner: integration.owner,
+    'Webhooks go to': integration.webhook_address ?? undefined,
+    Health: badge(health.health_status),
+    Incident:
+      health.incident === null
+        ? undefined
+        : html`${rowLink(asking.reader.root, 'incidents', health.incident.id, health.incident.reason)} open since ${time(health.incident.opened_at)}`,
+    'Next sync': isSynced
+      ? nextSync({ ...integration, circuit: circuit.override ?? circuit.state }, schedulePause)
+      : undefined,
+    Streams:
+      integration.streams.length === 0
+        ? undefined
+        : html`<a href="#syncs">${integration.streams.map(({ stream }) => stream).join(', ')}</a>`,
+    'Provider can': abilityWords(integration.contracts),
+    Credentials:
+      integration.credentials === null
+        ? html`<span class="bad">can not be read</span>`
+        : integration.credentials.join(', '),
+    'Former webhook secrets': formerSecrets(integration),
+    Metadata: body(metadata, 'Metadata'),
+    Made: time(integration.created_at),
+    Changed: time(integration.updated_at),
+  }
+}
+
+function formerSecrets({ former_webhook_secrets: secrets }: Integration): Markup | undefined {
+  if (secrets.length === 0) return undefined
+  return html`${secrets.length} in force: ${secrets.map(
+    ({ until, last_matched_at: matchedAt, is_watched: isWatched }, at) =>
+      html`${at === 0 ? '' : ', '}${until === null ? 'for good' : html`until ${time(until)}`} (${matchText(matchedAt, isWatched)})`,
+  )}`
+}
+
+function circuitPart({ act, acts }: Page, circuit: Circuit): Markup {
+  const state = facts({
+    State: badge(circuit.state),
+    Override:
+      circuit.override === null
+        ? undefined
+        : html`${badge(circuit.override)} ${circuit.override_until === null ? 'for good' : html`until ${time(circuit.override_until)}`}`,
+    Failures: circuit.failures,
+    'Failure rate': circuit.failure_rate === null ? undefined : `${circuit.failure_rate} %`,
+    Opened: circuit.opened_at === null ? undefined : time(circuit.opened_at),
+    'Next probe': circuit.retry_at === null ? undefined : time(circuit.retry_at),
+  })
+  const changes = acts(
+    act('put /integrations/:id/circuit-override', 'Override the breaker'),
+    circuit.override !== null && act('delete /integrations/:id/circuit-override', 'Give it back to itself'),
+  )
+  return part('Circuit breaker', html`${state}${changes}`)
+}
+
+function limitPart({ act, acts }: Page, limit: RateLimit): Markup {
+  const state = facts({
+    Limit:
+      limit.limit === null ? 'none' : `${limit.limit} calls in ${limit.window_seconds} s, a ${limit.window} window`,
+    'Set by': limit.source,
+    Used: limit.used,
+    'Override until': limit.override_until === null ? undefined : time(limit.override_until),
+    'Held back until': limit.suppressed_until === null ? undefined : time(limit.suppressed_until),
+  })
+  const changes = acts(
+    act('put /integrations/:id/rate-limit-override', 'Override the limit'),
+    limit.source === 'override' && act('delete /integrations/:id/rate-limit-override', "Give the provider's back"),
+  )
+  return part('Rate limit', html`${state}${changes}`)
+}
+
+function authorizationPart(page: Page): Markup | null {
+  const { integration, can, act, acts } = page
+  if (!can('HasOAuth2')) return null
+  const state = integration.oauth === null ? NOTHING : oauthFacts(integration.oauth)
+  const changes = acts(
+    act('post /integrations/:id/oauth/link', 'Make a link'),
+    act('post /integrations/:id/oauth/refresh', 'Refresh its tokens'),
+    act('post /integrations/:id/oauth/revoke', 'Revoke'),
+  )
+  return part('Authorization', html`${state}${connectOffer(page)}${changes}`)
+}
+
+function oauthFacts(oauth: Readonly<Record<string, unknown>>): Markup {
+  const named = Object.entries(oauth).map(([name, value]) => [name.replaceAll('_', ' '), shown(value)] as const)
+  return facts(Object.fromEntries(named))
+}
+
+/** The link to where a person authorizes it, for a reader who may. */
+function connectOffer({ asking: { integrations, reader, id }, integration }: Page): Markup {
+  const { oauth } = integration
+  if (integration.reauth_required)
+    return html`<p>A person has to authorize it again: ${reauthorize(integrations, reader, integration)}</p>`
+  const connects = connectPath(integrations, id)
+  if (!reader.mayOperate || connects === null || oauth?.needs_authorization === false) return NOTHING
+  return html`<p><a href="${connects}">${oauth?.connected === true ? 'Reconnect' : 'Connect'}</a></p>`
+}
+
+function authorizationState({ oauth, reauth_required: needsPerson }: Integration): readonly StateNow[] {
+  if (oauth === null) return []
+  const state = oauth.connected === true ? 'connected' : 'waiting'
+  return [{ chart: 'authorization', current: needsPerson ? 'needs_person' : state }]
+}
+
+function syncPart({ asking, integration, schedulePause, isSynced, can, act, acts }: Page): Markup | null {
+  if (!isSynced) return null
+  const changes = acts(
+    act('post /integrations/:id/sync', 'Sync now'),
+    act('post /integrations/:id/pause', 'Pause'),
+    act('post /integrations/:id/resume', 'Resume'),
+    act('post /integrations/:id/cancel', 'Cancel'),
+    (can('HasBackfill') || can('HasStreams')) && act('post /integrations/:id/backfill', 'Backfill'),
+    act('post /integrations/:id/sample', 'Sample'),
+    act('put /integrations/:id/interval', 'Set the interval'),
+    act('put /integrations/:id/cursor', 'Set the cursor'),
+    act('delete /integrations/:id/cursor', 'Reset the cursor'),
+  )
+  return part('Syncs', html`${syncsOf(asking, integration, schedulePause)}${changes}`)
+}
+
+function webhookPart({ asking, can, act, acts }: Page): Markup | null {
+  if (!can('HandlesWebhooks')) return null
+  const failed = { integration: String(asking.id) }
+  const changes = acts(
+    { operation: 'post /webhooks/replay', label: 'Replay those that failed', words: failed },
+    { operation: 'post /webhooks/dismiss', label: 'Dismiss those that failed', words: failed },
+    can('ManagesWebhooks') && act('post /integrations/:id/webhook-subscription', 'Register its webhook'),
+    can('ManagesWebhooks') && act('post /integrations/:id/webhook-subscription/check', 'Check its webhook'),
+    can('ManagesWebhooks') && act('delete /integrations/:id/webhook-subscription', 'Remove its webhook'),
+    can('ReconcilesWebhooks') && act('post /integrations/:id/reconcile', 'Ask for missed ones'),
+    act('post /integrations/:id/rotate-webhook-secret', 'Rotate the secret'),
+  )
+  return part('Webhook acts', changes)
 }
 
 function healthOf(
