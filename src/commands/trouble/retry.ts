@@ -44,14 +44,16 @@ export const retry = command({
   reach: 'filtered',
   output: z.union([Retried, Preview]),
   routes: [{ method: 'post', path: '/failures/retry' }],
-  async confirm({ integrations }, { group, integration, dryRun, ...filter }) {
+  async confirm({ integrations }, given) {
+    const { group, integration, dryRun, ...filter } = given
     if (dryRun) return null
-    const { count, kind, error, leftOut, ...of } = await integrations.admin.previewRetryGroup(group, {
+    const { count, kind, error, leftOut, more, ...of } = await integrations.admin.previewRetryGroup(group, {
       ...filter,
       integrationId: integration,
     })
-    const question = `Try ${count} ${kind}s of ${of.integrations} integrations again that failed with "${error}"?${waits(of)}`
-    return [...leftOutWords(leftOut), question].join(' ')
+    if (count === 0) return null
+    const question = `Try ${more ? 'the first ' : ''}${count} ${kind}s of ${of.integrations} integrations again that failed with "${error}"?${waits(of)}`
+    return { question: [...leftOutWords(leftOut), question].join(' '), agreed: { ...given, limit: count } }
   },
   async run({ integrations, by, from }, { group, integration, dryRun, ...filter }) {
     const chosen = { ...filter, integrationId: integration }

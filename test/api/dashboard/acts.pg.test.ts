@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'v
 import { operations } from '../../../src/api/command-routes.ts'
 import { spansOf } from '../../../src/api/dashboard/acts/act-progress-page.ts'
 import { ACT_WORDS } from '../../../src/api/dashboard/acts/act-words.ts'
+import { groupId } from '../../../src/failures/failure-rules.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
@@ -80,6 +81,15 @@ const audited = async () => {
     return { by, action, target, from }
   return null
 }
+/** What the form with this action sends as it stands. */
+function fieldsIn(page: string, path: string): Record<string, string> {
+  const [, form = ''] = page.split(`action="/operator${path}">`)
+  return Object.fromEntries(
+    [...(form.split('</form>')[0] ?? '').matchAll(/name="(\w+)" value="([^"]*)"/g)].map(
+      ([, name = '', value = '']) => [name, value],
+    ),
+  )
+}
 const formIdIn = (page: string): string => /name="form_id" value="([^"]+)"/.exec(page)?.[1] ?? ''
 
 const CHANGES = operations().filter(({ method }) => method !== 'get')
@@ -126,12 +136,7 @@ describe('an act on one record', () => {
   it('by one click, sent twice, does its work once', async () => {
     const [webhook] = await failed(1)
     const path = `/do/post/webhooks/${webhook?.id}/dismiss`
-    const [, fields = ''] = (await text(`/webhooks/${webhook?.id}`)).split(`action="/operator${path}">`)
-    const form = Object.fromEntries(
-      [...(fields.split('</form>')[0] ?? '').matchAll(/name="(\w+)" value="([^"]*)"/g)].map(
-        ([, name = '', value = '']) => [name, value],
-      ),
-    )
+    const form = fieldsIn(await text(`/webhooks/${webhook?.id}`), path)
     const answers = await Promise.all([1, 2].map(() => post(path, form)))
     expect(answers.map(({ status }) => status)).toEqual([303, 303])
     expect(answers.map(noticeOf).sort()).toEqual([
@@ -278,6 +283,29 @@ describe('an act on all that a filter finds', () => {
     expect(done).toContain('Done: 5 webhooks')
     expect(done).toContain('5 of 5 settled.')
     expect(done).not.toContain('data-live')
+  })
+
+  it('tries no more of a group of failures than the question named', async () => {
+    const { id } = await makeIntegration(test, 'acme')
+    const failedNow = () =>
+      makeWebhook(test, id, { status: 'failed', error: 'of a group', attempts: 3, processedAt: new Date() })
+    const asked = await failedNow()
+    const group = groupId('webhook', 'of a group')
+    const page = await text(`/do/post/failures/retry?group=${group}`)
+    expect(page).toContain('Try 1 webhooks of 1 integrations again')
+    const later = await failedNow()
+    const fields = fieldsIn(page, '/do/post/failures/retry')
+    expect((await post('/do/post/failures/retry', fields)).status).toBe(303)
+    const states = await Promise.all([asked, later].map(async (row) => (await webhookOf(test, row.id)).status))
+    expect(states).toEqual(['pending', 'failed'])
+  })
+
+  it('asks nothing about a group with nothing to try', async () => {
+    const gone = { status: 'failed', error: 'of an erased one', payload: '', headers: {} } as const
+    await makeWebhook(test, integration.id, { ...gone, attempts: 3, processedAt: new Date() })
+    const page = await text(`/do/post/failures/retry?group=${groupId('webhook', 'of an erased one')}`)
+    expect(page).toContain('there is nothing to do')
+    expect(formIdIn(page)).toBe('')
   })
 
   it('sent twice does its work once', async () => {
