@@ -1,6 +1,7 @@
 /** circuit, rate-limit and test on real rows. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
+import { runInWorker } from '../../src/commands/cli/worker-command.ts'
 import { checkIntegrationHealth } from '../../src/integrations/health-check.ts'
 import { insideTokenWork } from '../../src/oauth/token-work.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -265,6 +266,20 @@ describe('test', () => {
     expect(most).toBe(5)
     healthCheck = () => true
     expect((await run('test', String(off.id), '--json')).json()).toEqual([passed(off.id)])
+    for (const id of ids) await test.integrations.delete(id)
+  })
+
+  it('of all that is broken off in a worker gives no part for the whole: another worker begins again', async () => {
+    const ids: number[] = []
+    for (let n = 0; n < 7; n += 1) ids.push((await makeIntegration(test, 'checked')).id)
+    const stop = new AbortController()
+    healthCheck = () => {
+      stop.abort()
+      return true
+    }
+    const call = { command: 'test', input: {}, by: 'workflow:w', signal: stop.signal }
+    expect(await runInWorker(test.integrations, call)).toMatchObject({ exitCode: 130 })
+    healthCheck = () => true
     for (const id of ids) await test.integrations.delete(id)
   })
 

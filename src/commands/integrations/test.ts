@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { Integrations } from '../../create-integrations.ts'
 import { isIntegrationsError, UnsupportedByProvider } from '../../framework/errors.ts'
+import { Interrupted } from '../cli/failure.ts'
 import { table } from '../cli/table.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command, route } from '../command.ts'
@@ -63,6 +64,8 @@ async function testActive({ integrations, signal, progress }: CommandContext): P
     }
   }
   await Promise.all(Array.from({ length: LANES }, lane))
+  // Those that were asked say nothing of the others.
+  if (signal.aborted) throw new Interrupted()
   return rows.sort((a, b) => a.id - b.id)
 }
 
