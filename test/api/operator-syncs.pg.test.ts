@@ -213,7 +213,7 @@ describe('the items', () => {
     const response = await post(`/sync-items/${row.id}/skip`)
     expect([response.status, await response.json()]).toEqual([
       200,
-      { item_id: row.id, integration_id: id, cursor_moved: true, reducer_threw: null },
+      { item_id: row.id, integration_id: id, stream: null, cursor_moved: true, reducer_threw: null },
     ])
     expect(await itemOf(test, row.id)).toMatchObject({ status: 'skipped', error: 'Error: no' })
     expect(await acts()).toEqual([act('skip', `sync-item:${row.id}`)])

@@ -221,6 +221,20 @@ describe('a stream that is named', () => {
     expect((await run('advance-cursor', id)).err).toContain('one of contacts, deals')
   })
 
+  it('is named by the command that moves its cursor, after a skip whose reduceCheckpoints() threw', async () => {
+    const log = await makeRun(test, id, {}, { stream: 'deals', status: 'failed' })
+    const item = await makeItem(test, log, { stream: 'deals', status: 'failed', checkpointValue: AT })
+    const reduce = vi.spyOn(crm.streams.deals as SyncStream, 'reduceCheckpoints').mockImplementation(() => {
+      throw new Error('no order')
+    })
+    try {
+      const { out } = await run('skip-sync-item', item.id)
+      expect(out).toContain(`\`integrations advance-cursor ${id} --stream deals\``)
+    } finally {
+      reduce.mockRestore()
+    }
+  })
+
   it('is sampled and listed again alone', async () => {
     expect((await ask('POST', '/sample', { stream: 'contacts' })).body).toMatchObject({
       items: [{ external_id: 'one' }],

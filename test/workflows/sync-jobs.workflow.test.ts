@@ -146,11 +146,17 @@ describe('the commands', () => {
       const skipFailedItem: Activities['skipFailedItem'] = async ({ itemId }) => {
         tries += 1
         if (itemId === 6) throw ApplicationFailure.nonRetryable('it is success', 'sync_item_not_failed')
-        return { itemId, integrationId: 7, cursorMoved: true, reducerThrew: null }
+        return { itemId, integrationId: 7, stream: null, cursorMoved: true, reducerThrew: null }
       }
       await stage.play({ skipFailedItem }, async (scene) => {
         const done = await start(scene, name, { itemId: 5 })
-        expect(await done.result()).toEqual({ itemId: 5, integrationId: 7, cursorMoved: true, reducerThrew: null })
+        expect(await done.result()).toEqual({
+          itemId: 5,
+          integrationId: 7,
+          stream: null,
+          cursorMoved: true,
+          reducerThrew: null,
+        })
         const refused = await start(scene, name, { itemId: 6 })
         const error = await refused.result().catch((thrown: unknown) => thrown)
         expect((error as WorkflowFailedError).cause?.cause).toMatchObject({ message: 'it is success' })
