@@ -404,7 +404,7 @@ describe('a run', () => {
     expect(await problemOf(await post(path('resume')))).toMatchObject({ status: 409, code: 'not_running' })
     test.starts.running.add(id)
     const response = await post(path('resume'))
-    expect([response.status, response.headers.get('location')]).toEqual([202, `${API}/integrations/${id}/sync`])
+    expect([response.status, response.headers.get('location')]).toEqual([202, `${API}/integrations/${id}`])
     expect(test.starts.signals.map(({ signal }) => signal)).toEqual(['pause', 'resume', 'resume'])
     expect(await acts()).toEqual([act('pause'), act('resume')])
   })

@@ -122,6 +122,16 @@ describe('a start', () => {
     })
   })
 
+  it('or a pause, or a resume, over HTTP leads to where it is seen', async () => {
+    for (const act of ['/sync', '/pause', '/resume'])
+      for (const body of [{}, { stream: 'deals' }]) {
+        const { status, location } = await ask('POST', act, body)
+        expect([act, status]).toEqual([act, 202])
+        const seen = await ask('GET', `${location}`.replace(`/operator/api/v1/integrations/${id}`, ''))
+        expect([act, body, seen.status]).toEqual([act, body, 200])
+      }
+  })
+
   it('that is watched is of one stream, and starts none before that is said', async () => {
     const ran = await run('sync', '--integration', id, '--watch')
     expect(ran).toMatchObject({ exitCode: 1, err: expect.stringContaining('one of contacts, deals') })
