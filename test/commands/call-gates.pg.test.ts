@@ -239,6 +239,15 @@ describe('test', () => {
     expect((await run('test', '--json')).json()).toEqual([])
   })
 
+  it('of one whose provider is not registered says so, and of all leaves it out', async () => {
+    const { id } = await makeIntegration(test, 'checked')
+    await setIntegration(test, id, { provider: 'gone' })
+    const ran = await run('test', String(id), '--json')
+    expect([ran.exitCode, ran.json()]).toEqual([1, { error: expect.objectContaining({ code: 'unknown_provider' }) }])
+    expect(await run('test', '--json')).toMatchObject({ exitCode: 0, out: '[]\n' })
+    await test.integrations.delete(id)
+  })
+
   it('asks those that are switched on, five at once, and ends with 1 if one says no', async () => {
     const ids: number[] = []
     for (let n = 0; n < 7; n += 1) ids.push((await makeIntegration(test, 'checked')).id)
