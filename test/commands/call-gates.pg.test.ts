@@ -8,13 +8,14 @@ import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { occasion, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { TOKEN } from '../support/providers.ts'
 import { makeIntegration, setIntegration } from '../support/rows.ts'
 import type { Ran } from './cli/run.ts'
 import { runCommand } from './cli/run.ts'
 
 const NEVER = 999_999_999
+const KEY = encryptionKey('test')
 const LATER = '2099-01-01T00:00:00.000Z'
 
 let database: TestDatabase
@@ -26,6 +27,7 @@ let healthCheck: (of: Integration) => unknown = () => true
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
+    encryptionKeys: KEY,
     providers: {
       plain: {},
       limited: { defaultRateLimit: () => RateLimit.perMinute(60) },
@@ -218,6 +220,24 @@ describe('rate-limit', () => {
     expect(ran.json()).toMatchObject({ error: { code } })
     expect((await rateLimit('status')).json()).toEqual(providers())
   })
+})
+
+it.each([
+  ['circuit', ['open'], { circuit_breaker: { overrides_enabled: false } }, { override: null }],
+  [
+    'rate-limit',
+    ['set', '--limit', '5', '--window', '10'],
+    { rate_limiting: { overrides_enabled: false } },
+    { source: 'provider', limit: 60 },
+  ],
+] as const)('%s %j with %j says that nothing obeys it', async (command, words, config, shown) => {
+  const providers = { limited: { defaultRateLimit: () => RateLimit.perMinute(60) } }
+  const idle = testIntegrations(database.url, { encryptionKeys: KEY, providers, config })
+  const ran = await runCommand(idle.integrations, [command, String(integration.id), ...words, '--json'])
+  const err = 'The override is stored, and nothing obeys it: '
+  expect(ran).toMatchObject({ exitCode: 0, err: expect.stringContaining(err) })
+  expect(ran.json()).toMatchObject(shown)
+  await idle.close()
 })
 
 it.each([

@@ -101,6 +101,16 @@ describe('each act of the API', () => {
     expect(Object.keys(ACT_WORDS).sort()).toEqual(CHANGES.map(({ method, path }) => `${method} ${path}`).sort())
   })
 
+  it.each([
+    ['circuit', 'circuit_breaker', { override: null, state: 'closed' }],
+    ['rate-limit', 'rate_limiting', { source: 'provider', limit: 5_000, window_seconds: 3_600 }],
+    ['rate-limit', 'rate_limiting', { source: 'none', limit: null, window_seconds: null }],
+  ])('claims no override of %s that %s.overrides_enabled keeps from being in force: %j', (what, section, result) => {
+    expect(ACT_WORDS[`put /integrations/:id/${what}-override`]?.said?.(result)).toBe(
+      `The override is stored, and nothing obeys it: ${section}.overrides_enabled is false.`,
+    )
+  })
+
   it.each(CHANGES.map((one) => [`${one.method} ${one.path}`, one] as const))(
     '%s: has a page, which a reader does not see and whose form a reader can not send',
     async (key, operation) => {

@@ -135,7 +135,8 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
   'put /integrations/:id/circuit-override': {
     title: 'Override the circuit breaker',
     label: 'Override breaker',
-    said: ({ override }) => `The breaker is overridden: ${override}.`,
+    said: ({ override }) =>
+      override === null ? idle('circuit_breaker') : `The breaker is overridden: ${override}.`,
   },
   'delete /integrations/:id/circuit-override': {
     title: 'Give the breaker back to itself',
@@ -146,7 +147,8 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
   'put /integrations/:id/rate-limit-override': {
     title: 'Override the rate limit',
     label: 'Override limit',
-    said: ({ limit, window_seconds: seconds }) => `The limit is ${limit} calls in ${seconds} s now.`,
+    said: ({ source, limit, window_seconds: seconds }) =>
+      source === 'override' ? `The limit is ${limit} calls in ${seconds} s now.` : idle('rate_limiting'),
   },
   'delete /integrations/:id/rate-limit-override': {
     title: "Go by the provider's own rate limit",
@@ -281,6 +283,10 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     said: ({ name }) => `The token "${name}" is revoked; its sessions have ended.`,
   },
 }
+
+/** The answer to an override shows none: it is stored, and not in force. */
+const idle = (section: string): string =>
+  `The override is stored, and nothing obeys it: ${section}.overrides_enabled is false.`
 
 function rowsIn(counts: unknown): string {
   const rows = Object.values(counts as Record<string, number>).reduce((sum, each) => sum + each, 0)
