@@ -102,6 +102,23 @@ describe('each act of the API', () => {
   })
 
   it.each([
+    [{ outcome: 'started' }, 'A sync run is started.'],
+    [{ outcome: 'remembered' }, 'A run lives: one more follows it, where it is paused once it is resumed.'],
+    [
+      {
+        outcome: 'started',
+        streams: [
+          { outcome: 'started', stream: 'contacts' },
+          { outcome: 'later', stream: 'deals', at: '2031-06-01T12:00:00.000Z' },
+        ],
+      },
+      'contacts: A sync run is started. deals: A sync run begins at 2031-06-01 12:00:00.',
+    ],
+  ])('says what came of a start, of each stream: %j', (result, said) => {
+    expect(ACT_WORDS['post /integrations/:id/sync']?.said?.(result)).toBe(said)
+  })
+
+  it.each([
     ['circuit', 'circuit_breaker', { override: null, state: 'closed' }],
     ['rate-limit', 'rate_limiting', { source: 'provider', limit: 5_000, window_seconds: 3_600 }],
     ['rate-limit', 'rate_limiting', { source: 'none', limit: null, window_seconds: null }],

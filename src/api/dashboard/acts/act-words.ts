@@ -84,12 +84,10 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     title: 'Start a sync run',
     label: 'Sync now',
     isOneClick: true,
-    said: ({ outcome, at }) =>
-      outcome === 'started'
-        ? 'A sync run is started.'
-        : outcome === 'later'
-          ? `A sync run begins at ${moment(at)}.`
-          : 'A run lives: one more follows it.',
+    said: ({ streams, ...start }) =>
+      Array.isArray(streams)
+        ? streams.map((one: Result) => `${one.stream}: ${startSaid(one)}`).join(' ')
+        : startSaid(start),
   },
   'post /integrations/:id/pause': { title: 'Pause syncs', label: 'Pause', isOneClick: true },
   'post /integrations/:id/resume': {
@@ -282,6 +280,13 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     isFinal: true,
     said: ({ name }) => `The token "${name}" is revoked; its sessions have ended.`,
   },
+}
+
+function startSaid({ outcome, at }: Result): string {
+  if (outcome === 'started') return 'A sync run is started.'
+  if (outcome === 'later') return `A sync run begins at ${moment(at)}.`
+  // A pause may be what lives, and the answer does not say.
+  return 'A run lives: one more follows it, where it is paused once it is resumed.'
 }
 
 /** The answer to an override shows none: it is stored, and not in force. */
