@@ -269,9 +269,11 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     label: 'Try again',
     isOneClick: true,
     said: ({ retried, status }) =>
-      retried === 0
-        ? `Nothing${status === null ? '' : ' of this event'} was given up within seven days.`
-        : `${n(retried, 'delivery', 'deliveries')} will be tried again by a worker.`,
+      retried !== 0
+        ? `${n(retried, 'delivery', 'deliveries')} will be tried again by a worker.`
+        : status === null
+          ? 'Nothing was given up within seven days.'
+          : `Nothing of this event, which is ${status}, is tried again: only what was given up within seven days is, unless a worker is delivering the event right now.`,
   },
   'post /tokens': { title: 'Make an operator token', label: 'New token', isShownHere: true },
   'delete /tokens/:id': {
