@@ -171,7 +171,11 @@ describe('a revocation', () => {
     expect(await read(post(`/${id}/oauth/revoke`))).toMatchObject([502, { code: 'revoke_failed' }])
     expect((await integration.refresh()).credentialsArray()).toMatchObject({ access_token: ACCESS })
     expect(await acts()).toEqual([])
-    expect(await read(post(`/${id}/oauth/revoke?force=true`))).toMatchObject([200, { revoked: true }])
+    expect(await read(post(`/${id}/oauth/revoke`, { force: true }))).toMatchObject([
+      422,
+      { code: 'invalid_fields', fields: [{ path: 'force', message: 'stands in the query' }] },
+    ])
+    expect(await read(post(`/${id}/oauth/revoke?force=true`, {}))).toMatchObject([200, { revoked: true }])
     expect((await integration.refresh()).credentialsArray()).toEqual({})
   })
 })
