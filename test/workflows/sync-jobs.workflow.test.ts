@@ -39,6 +39,9 @@ describe('a workflow that a person starts with a wrong input', () => {
     [WORKFLOW.processSyncItem, [], '"itemId"'],
     [WORKFLOW.processSyncItem, [{ itemId: 0 }], '"itemId": a whole number of at least 1 is allowed, 0 was given.'],
     [WORKFLOW.processWebhook, [null], '"webhookId"'],
+    [WORKFLOW.incident, [], '"integrationId"'],
+    [WORKFLOW.incident, [{ integrationId: 'seven' }], 'at least 1 is allowed, a string was given.'],
+    [WORKFLOW.webhookSubscription, [{ id: 7 }], '"integrationId"'],
   ])('%s %j fails at once, and says what is allowed', async (name, input, message) => {
     await stage.play({}, async (scene) => {
       expect(await failureOf(await start(scene, name, ...input))).toMatchObject({
