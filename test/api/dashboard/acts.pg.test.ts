@@ -118,7 +118,7 @@ describe('each act of the API', () => {
     expect(ACT_WORDS['post /integrations/:id/sync']?.said?.(result)).toBe(said)
   })
 
-  it('says of an event of which nothing is tried again what its status is, and that a worker may have it', () => {
+  it('says of an event that is not tried again what its status is, and that a worker may have it', () => {
     const said = ACT_WORDS['post /notifications/retry']?.said
     expect(said?.({ retried: 0, status: 'given_up' })).toMatch(/which is given_up, .* unless a worker is delivering/)
     expect(said?.({ retried: 0, status: null })).toBe('Nothing was given up within seven days.')

@@ -133,8 +133,7 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
   'put /integrations/:id/circuit-override': {
     title: 'Override the circuit breaker',
     label: 'Override breaker',
-    said: ({ override }) =>
-      override === null ? idle('circuit_breaker') : `The breaker is overridden: ${override}.`,
+    said: ({ override }) => (override === null ? idle('circuit_breaker') : `The breaker is overridden: ${override}.`),
   },
   'delete /integrations/:id/circuit-override': {
     title: 'Give the breaker back to itself',
