@@ -125,7 +125,7 @@ export interface IntegrationsAdmin {
   summaries(filter?: ListIntegrations): AsyncIterable<IntegrationSummary>
   /**
    * Asks the provider's `healthCheck()`, 30 s at most; null when it has none. What goes wrong there is in the result.
-   * @throws IntegrationNotFound
+   * @throws IntegrationNotFound, UnknownProvider
    */
   testCredentials(id: number): Promise<HealthCheckResult | null>
   /** The registered providers, by their identifier. */

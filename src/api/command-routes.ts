@@ -139,6 +139,8 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
     given[name] = fields[name]?.read(word)
   }
   const isQuery = isBodiless(operation)
+  // Such as the `force` of a revocation: in a body it would be passed over without a word.
+  if (operation.route.inQuery) refuseFields(objectIn(await bodyGiven(context)), elsewhere)
   const found = isQuery
     ? queryGiven(context)
     : objectIn(await (operation.route.needsBody ? jsonBody(context, z.unknown()) : bodyGiven(context)))
@@ -157,6 +159,16 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
     given[name] = isQuery ? fields[name]?.read(value as string) : value
   }
   return given
+}
+
+/** @throws ProblemError 422 where the body of a route has fields that stand in its query */
+function refuseFields(body: Readonly<Record<string, unknown>>, inQuery: ReadonlyMap<string, string>): void {
+  const strange = Object.keys(body)
+  if (strange.length > 0)
+    throw invalid(
+      'The body has fields that do not fit.',
+      strange.map((path) => ({ path, message: inQuery.has(path) ? 'stands in the query' : 'is not known here' })),
+    )
 }
 
 function objectIn(body: unknown): Readonly<Record<string, unknown>> {

@@ -187,7 +187,9 @@ function refusalsOf(operation: Operation, hasVersion: boolean): number[] {
     401,
     403,
     404,
-    ...(changes ? [409, ...(hasVersion ? [412] : []), 502] : []),
+    // Of a look, too, where credentials can't be read.
+    409,
+    ...(changes ? [...(hasVersion ? [412] : []), 502] : []),
     422,
     500,
     503,

@@ -1,4 +1,6 @@
 /** Retries a group of failures. Rule: docs/behaviour/failures.md, "Retrying a group". */
+import { and, eq, sql } from 'drizzle-orm'
+import { bigints } from '../db/integrations-of.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, isIntegrationsError, RecordNotFound } from '../framework/errors.ts'
 import { checkIds, checkTexts } from '../framework/list-filter.ts'
@@ -33,6 +35,8 @@ export interface RetryGroupPreview {
   readonly ids: readonly number[]
   /** How many integrations have them. */
   readonly integrations: number
+  /** Webhooks among them whose integration its health has disabled: they wait until it is enabled. */
+  readonly waiting: number
   /** Rows of the group that are not tried: an item with a newer copy in a later run, and any without a payload. */
   readonly leftOut: number
   /** The group has more rows than the limit lets through, those that are left out not counted. */
@@ -48,6 +52,8 @@ export interface RetriedGroup {
   readonly refused: readonly { readonly id: number; readonly code: string; readonly message: string }[]
   /** Why it was broken off before the end; null: it was not. */
   readonly stopped: string | null
+  /** Of those retried, as in {@link RetryGroupPreview}. */
+  readonly waiting: number
   /** As in {@link RetryGroupPreview}. */
   readonly leftOut: number
   readonly more: boolean
@@ -63,7 +69,7 @@ export async function previewRetryGroup(
   group: string,
   given: RetryGroup = {},
 ): Promise<RetryGroupPreview> {
-  const { kind, error, rows, leftOut, more } = await rowsOfGroup(framework, group, given)
+  const { kind, error, rows, disabled, leftOut, more } = await rowsOfGroup(framework, group, given)
   return {
     group,
     kind,
@@ -71,6 +77,7 @@ export async function previewRetryGroup(
     count: rows.length,
     ids: rows.slice(0, PREVIEWED).map(({ id }) => id),
     integrations: new Set(rows.map(({ integrationId }) => integrationId)).size,
+    waiting: countOf(rows, disabled),
     leftOut,
     more,
   }
@@ -90,7 +97,7 @@ export async function retryGroup(
   startRetry: (itemId: number) => Promise<unknown>,
 ): Promise<RetriedGroup> {
   checkTexts({ by: by ?? '', from })
-  const { kind, error, rows, leftOut, more } = await rowsOfGroup(framework, group, given)
+  const { kind, error, rows, disabled, leftOut, more } = await rowsOfGroup(framework, group, given)
   const retried: ChangedRow[] = []
   const refused: { id: number; code: string; message: string }[] = []
   let stopped: string | null = null
@@ -119,8 +126,12 @@ export async function retryGroup(
     // Also where it was broken off: what was done by then is done.
     await noteRetries(framework, { by, from }, { group, kind, retried, whole: `${rows.length} ${kind}s: ${error}` })
   }
-  return { group, kind, retried: retried.map(({ id }) => id), refused, stopped, leftOut, more }
+  const waiting = countOf(retried, disabled)
+  return { group, kind, retried: retried.map(({ id }) => id), refused, stopped, waiting, leftOut, more }
 }
+
+const countOf = (rows: readonly ChangedRow[], integrationIds: ReadonlySet<number>): number =>
+  rows.filter(({ integrationId }) => integrationIds.has(integrationId)).length
 
 async function noteRetries(
   framework: Framework,
@@ -167,13 +178,29 @@ async function rowsOfGroup(framework: Framework, group: string, { limit = DEFAUL
   const tried = await triable(framework, kind, failures)
   const rows = failures.flatMap(([id, integrationId]): ChangedRow[] => (tried.has(id) ? [{ id, integrationId }] : []))
   rows.sort((a, b) => a.id - b.id)
+  const chosen = rows.slice(0, limit)
   return {
     kind,
     error,
-    rows: rows.slice(0, limit),
+    rows: chosen,
+    disabled: kind === 'webhook' ? await disabledAmong(framework, chosen) : new Set<number>(),
     leftOut: failures.length - rows.length,
     more: rows.length > limit,
   }
+}
+
+/** Integrations of these rows that are disabled by their health: the inbox takes none of theirs. */
+async function disabledAmong(
+  { db, tables: { integrations } }: Framework,
+  rows: readonly ChangedRow[],
+): Promise<ReadonlySet<number>> {
+  const ids = [...new Set(rows.map(({ integrationId }) => integrationId))]
+  const areDisabled = [eq(integrations.healthStatus, 'disabled'), sql`${integrations.id} = any(${bigints(ids)})`]
+  const found = await db
+    .select({ id: integrations.id })
+    .from(integrations)
+    .where(and(...areDisabled))
+  return new Set(found.map(({ id }) => id))
 }
 
 const changedMeanwhile = (webhookId: number): string =>

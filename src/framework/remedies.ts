@@ -26,7 +26,8 @@ const REMEDIES: ReadonlyMap<string, string> = new Map(
     sync_item_outdated: '`--force` retries it all the same; `integrations skip-sync-item ID` gives it up.',
     sync_run_not_found: '`integrations list-sync-runs` shows the ids.',
     missing_not_withheld: '`integrations show-sync-run ID` has the metadata of a run.',
-    checkpoints_not_reduced: '`integrations advance-cursor ID` does it again.',
+    checkpoints_not_reduced:
+      '`integrations advance-cursor ID` does it again, with `--stream` where its provider has several.',
     webhook_subscription_failed: '`integrations check-webhooks ID` tries it again.',
     webhook_not_found: '`integrations list-webhooks` shows the ids.',
     webhook_not_failed: '`integrations list-webhooks --status failed` shows those that can be.',

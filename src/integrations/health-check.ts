@@ -25,18 +25,17 @@ export interface HealthCheckResult {
 }
 
 /**
- * A failure of the provider is in the result and never thrown. Null when the provider has no health check, or is not
- * registered here.
+ * A failure of the provider is in the result and never thrown. Null when the provider has no health check.
  *
  * Its requests count for health as any others do. A check without requests counts itself: as a success, or by the class of its
  * error.
  *
- * @throws IntegrationNotFound
+ * @throws IntegrationNotFound, UnknownProvider
  */
 export async function checkIntegrationHealth(framework: Framework, id: number): Promise<HealthCheckResult | null> {
   const row = await requireIntegration(framework, id)
-  const provider = framework.providers.find(row.provider)
-  if (provider === null || !hasHealthCheck(provider)) return null
+  const provider = framework.providers.get(row.provider)
+  if (!hasHealthCheck(provider)) return null
 
   let calls = 0
   let failure: string | null = null

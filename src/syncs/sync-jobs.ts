@@ -81,6 +81,8 @@ export interface SkipSyncItemInput {
 export interface SkipSyncItemResult {
   readonly itemId: number
   readonly integrationId: number
+  /** Whose run listed it; null: the integration's own. */
+  readonly stream: string | null
   /** Whether the cursor moved by it. */
   readonly cursorMoved: boolean
   /** What the provider's `reduceCheckpoints()` threw, so that the cursor stayed; null: it did not. */

@@ -2,6 +2,7 @@ import { condition, continueAsNew, log, proxyActivities, setHandler } from '@tem
 import type { Activities } from '../activities/index.ts'
 import type { IncidentInput, IncidentSight } from '../incidents/incident-jobs.ts'
 import { step } from './activity-options.ts'
+import { refuseUnlessFor } from './given-input.ts'
 import type { IncidentState } from './messages.ts'
 import { escalate, incidentState, recovered } from './messages.ts'
 import { moment, showing } from './temporal-ui.ts'
@@ -20,7 +21,9 @@ const DAY_SECONDS = 86_400
  * incident is closed and no signal came since it was read; an incident that opens before that is followed too. A day costs
  * some ten events; continue-as-new bounds them.
  */
-export async function incident({ integrationId, carried }: IncidentInput): Promise<IncidentSight | null> {
+export async function incident(input: IncidentInput): Promise<IncidentSight | null> {
+  refuseUnlessFor('integrationId', input)
+  const { integrationId, carried } = input
   let state: IncidentState = { phase: 'starting', incident: null, nextLookAt: null, signals: 0 }
   let isSignalled = false
   let signals = 0

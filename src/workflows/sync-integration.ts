@@ -18,6 +18,7 @@ import type { OpenedRun } from '../activities/sync-activities.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { Finalisation } from '../syncs/finalisation.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
+import { streamOption } from '../syncs/stream-rules.ts'
 import type { ListingFailure, SyncBegan, SyncInput, SyncOutcome } from '../syncs/sync-jobs.ts'
 import { BATCH_ROWS, pendingOf } from '../syncs/sync-jobs.ts'
 import { opening, repeatable, step } from './activity-options.ts'
@@ -121,7 +122,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     if (stage.kind === 'held') return hold()
     if (stage.kind === 'opening') return open()
     if (stage.kind === 'listing') return list(stage.run, stage.listing, stage.first)
-    return processRun(stage, controls, progress)
+    return processRun(stage, stream, controls, progress)
   }
 
   const hold = async (): Promise<StageEnd> => {
@@ -228,6 +229,7 @@ const REDUCER_WAITS_SECONDS = [10, 30, 120, 300]
 /** Processes the items and finalises the run, again and again until no row is unfinished. Then announces the run. */
 async function processRun(
   stage: Extract<RunStage, { kind: 'items' }>,
+  stream: string | undefined,
   controls: RunControls,
   progress: RunProgress,
 ): Promise<StageEnd> {
@@ -270,7 +272,7 @@ async function processRun(
     const reason = `reduceCheckpoints() threw: ${result.reason}`
     await giveUpRun(run, reason)
     throw ApplicationFailure.nonRetryable(
-      `Run ${syncLogId} ended without its cursor: ${reason}. Mend the provider's code, then \`integrations advance-cursor ${integrationId}\`.`,
+      `Run ${syncLogId} ended without its cursor: ${reason}. Mend the provider's code, then \`integrations advance-cursor ${integrationId}${streamOption(stream)}\`.`,
       'ReducerThrew',
     )
   }

@@ -2,6 +2,7 @@ import { condition, continueAsNew, proxyActivities, setHandler } from '@temporal
 import type { Activities } from '../activities/index.ts'
 import type { KeepSubscriptionInput, SubscriptionSight } from '../subscriptions/subscription-jobs.ts'
 import { subscriptionLook } from './activity-options.ts'
+import { refuseUnlessFor } from './given-input.ts'
 import type { WebhookSubscriptionState } from './messages.ts'
 import { look, webhookSubscriptionState } from './messages.ts'
 import { showing } from './temporal-ui.ts'
@@ -16,7 +17,9 @@ const { keepWebhookSubscription } = proxyActivities<Activities>(subscriptionLook
  * id allows one keeper per integration. It ends when there is nothing to look after and no signal came since the last look began. A
  * look costs some ten events; continue-as-new bounds them.
  */
-export async function webhookSubscription({ integrationId }: KeepSubscriptionInput): Promise<SubscriptionSight | null> {
+export async function webhookSubscription(input: KeepSubscriptionInput): Promise<SubscriptionSight | null> {
+  refuseUnlessFor('integrationId', input)
+  const { integrationId } = input
   let state: WebhookSubscriptionState = { sight: null, nextLookAt: null }
   let isSignalled = false
   setHandler(

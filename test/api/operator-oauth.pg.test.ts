@@ -61,6 +61,15 @@ function post(path: string, body?: object): Promise<Response> {
   )
 }
 
+/** As the API's own document has them, by their status. */
+async function describedAnswers(path: string, method: string): Promise<object> {
+  const answer = await api.request('/operator/api/v1/openapi.json', {
+    headers: { authorization: `Bearer ${READ_TOKEN}` },
+  })
+  const { paths } = (await answer.json()) as { paths: Record<string, Record<string, { responses: object }>> }
+  return paths[path]?.[method.toLowerCase()]?.responses ?? {}
+}
+
 /** None holds a token. */
 async function read(answer: Response | Promise<Response>): Promise<[number, Record<string, unknown>]> {
   const response = await answer
@@ -162,7 +171,11 @@ describe('a revocation', () => {
     expect(await read(post(`/${id}/oauth/revoke`))).toMatchObject([502, { code: 'revoke_failed' }])
     expect((await integration.refresh()).credentialsArray()).toMatchObject({ access_token: ACCESS })
     expect(await acts()).toEqual([])
-    expect(await read(post(`/${id}/oauth/revoke?force=true`))).toMatchObject([200, { revoked: true }])
+    expect(await read(post(`/${id}/oauth/revoke`, { force: true }))).toMatchObject([
+      422,
+      { code: 'invalid_fields', fields: [{ path: 'force', message: 'stands in the query' }] },
+    ])
+    expect(await read(post(`/${id}/oauth/revoke?force=true`, {}))).toMatchObject([200, { revoked: true }])
     expect((await integration.refresh()).credentialsArray()).toEqual({})
   })
 })
@@ -190,6 +203,7 @@ describe.each([
     expect(await ask(plain.id)).toMatchObject([422, { code: 'unsupported_by_provider' }])
     await setIntegration(test, id, { credentials: 'plain' })
     expect(await ask(id)).toMatchObject([409, { code: 'credentials_unreadable' }])
+    expect(Object.keys(await describedAnswers(`/integrations/{id}/${path}`, method))).toContain('409')
     expect(await ask(999_999_999)).toMatchObject([404, { code: 'integration_not_found' }])
     expect(refresh).not.toHaveBeenCalled()
   })

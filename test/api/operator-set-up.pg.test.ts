@@ -270,6 +270,11 @@ describe('update', () => {
   })
 
   it('of nothing is refused', async () => {
-    expect(await update()).toMatchObject({ exitCode: 1, err: expect.stringContaining('names no field to change') })
+    const err = 'Give what to change: --name, --owner, --sync-interval or --metadata; none of them was given.'
+    expect(await update()).toMatchObject({ exitCode: 1, err: expect.stringContaining(err) })
+    expect(await ask('PATCH', of(''), {})).toMatchObject({
+      status: 422,
+      body: { fields: [{ path: '', message: expect.stringContaining('is_active are allowed') }] },
+    })
   })
 })

@@ -213,7 +213,7 @@ describe('the items', () => {
     const response = await post(`/sync-items/${row.id}/skip`)
     expect([response.status, await response.json()]).toEqual([
       200,
-      { item_id: row.id, integration_id: id, cursor_moved: true, reducer_threw: null },
+      { item_id: row.id, integration_id: id, stream: null, cursor_moved: true, reducer_threw: null },
     ])
     expect(await itemOf(test, row.id)).toMatchObject({ status: 'skipped', error: 'Error: no' })
     expect(await acts()).toEqual([act('skip', `sync-item:${row.id}`)])
@@ -404,7 +404,7 @@ describe('a run', () => {
     expect(await problemOf(await post(path('resume')))).toMatchObject({ status: 409, code: 'not_running' })
     test.starts.running.add(id)
     const response = await post(path('resume'))
-    expect([response.status, response.headers.get('location')]).toEqual([202, `${API}/integrations/${id}/sync`])
+    expect([response.status, response.headers.get('location')]).toEqual([202, `${API}/integrations/${id}`])
     expect(test.starts.signals.map(({ signal }) => signal)).toEqual(['pause', 'resume', 'resume'])
     expect(await acts()).toEqual([act('pause'), act('resume')])
   })

@@ -1,19 +1,21 @@
 /** circuit, rate-limit and test on real rows. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
+import { runInWorker } from '../../src/commands/cli/worker-command.ts'
 import { checkIntegrationHealth } from '../../src/integrations/health-check.ts'
 import { insideTokenWork } from '../../src/oauth/token-work.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { occasion, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { TOKEN } from '../support/providers.ts'
 import { makeIntegration, setIntegration } from '../support/rows.ts'
 import type { Ran } from './cli/run.ts'
 import { runCommand } from './cli/run.ts'
 
 const NEVER = 999_999_999
+const KEY = encryptionKey('test')
 const LATER = '2099-01-01T00:00:00.000Z'
 
 let database: TestDatabase
@@ -25,6 +27,7 @@ let healthCheck: (of: Integration) => unknown = () => true
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
+    encryptionKeys: KEY,
     providers: {
       plain: {},
       limited: { defaultRateLimit: () => RateLimit.perMinute(60) },
@@ -220,6 +223,24 @@ describe('rate-limit', () => {
 })
 
 it.each([
+  ['circuit', ['open'], { circuit_breaker: { overrides_enabled: false } }, { override: null }],
+  [
+    'rate-limit',
+    ['set', '--limit', '5', '--window', '10'],
+    { rate_limiting: { overrides_enabled: false } },
+    { source: 'provider', limit: 60 },
+  ],
+] as const)('%s %j with %j says that nothing obeys it', async (command, words, config, shown) => {
+  const providers = { limited: { defaultRateLimit: () => RateLimit.perMinute(60) } }
+  const idle = testIntegrations(database.url, { encryptionKeys: KEY, providers, config })
+  const ran = await runCommand(idle.integrations, [command, String(integration.id), ...words, '--json'])
+  const err = 'The override is stored, and nothing obeys it: '
+  expect(ran).toMatchObject({ exitCode: 0, err: expect.stringContaining(err) })
+  expect(ran.json()).toMatchObject(shown)
+  await idle.close()
+})
+
+it.each([
   ['circuit', [String(NEVER), 'open']],
   ['rate-limit', [String(NEVER), 'clear']],
   ['test', [String(NEVER)]],
@@ -236,6 +257,15 @@ describe('test', () => {
     const { id } = await makeIntegration(test, 'plain')
     expect(await run('test', String(id))).toMatchObject({ exitCode: 0, out: expect.stringContaining('Nothing to ask') })
     expect((await run('test', '--json')).json()).toEqual([])
+  })
+
+  it('of one whose provider is not registered says so, and of all leaves it out', async () => {
+    const { id } = await makeIntegration(test, 'checked')
+    await setIntegration(test, id, { provider: 'gone' })
+    const ran = await run('test', String(id), '--json')
+    expect([ran.exitCode, ran.json()]).toEqual([1, { error: expect.objectContaining({ code: 'unknown_provider' }) }])
+    expect(await run('test', '--json')).toMatchObject({ exitCode: 0, out: '[]\n' })
+    await test.integrations.delete(id)
   })
 
   it('asks those that are switched on, five at once, and ends with 1 if one says no', async () => {
@@ -265,6 +295,20 @@ describe('test', () => {
     expect(most).toBe(5)
     healthCheck = () => true
     expect((await run('test', String(off.id), '--json')).json()).toEqual([passed(off.id)])
+    for (const id of ids) await test.integrations.delete(id)
+  })
+
+  it('of all that is broken off in a worker gives no part for the whole: another worker begins again', async () => {
+    const ids: number[] = []
+    for (let n = 0; n < 7; n += 1) ids.push((await makeIntegration(test, 'checked')).id)
+    const stop = new AbortController()
+    healthCheck = () => {
+      stop.abort()
+      return true
+    }
+    const call = { command: 'test', input: {}, by: 'workflow:w', signal: stop.signal }
+    expect(await runInWorker(test.integrations, call)).toMatchObject({ exitCode: 130 })
+    healthCheck = () => true
     for (const id of ids) await test.integrations.delete(id)
   })
 

@@ -13,7 +13,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { BASE_URL, from, OPERATE_TOKEN, TOKENS } from '../support/operators.ts'
 import { webhookProvider } from '../support/providers.ts'
-import { makeIntegration, makeItem, makeRun, makeWebhook } from '../support/rows.ts'
+import { makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../support/rows.ts'
 import { runCommand } from './cli/run.ts'
 
 let database: TestDatabase
@@ -252,6 +252,16 @@ describe('explain and failures', () => {
     expect(told.matches.map((match) => match.reference)).toContain(reference)
     expect((await line('explain', reference, '--json')).json()).toMatchObject({ outcome: 'found', reference })
     expect(await http('GET', `/explain?reference=${reference}`)).toMatchObject([200, { reference }])
+  })
+
+  it('say of a group whose integration its health has disabled that its webhooks wait for a person', async () => {
+    await makeWebhook(test, ours.id, { status: 'failed', error: 'down', processedAt: new Date() })
+    await setIntegration(test, ours.id, { healthStatus: 'disabled', isActive: false })
+    const words = ['retry', '--group', groupId('webhook', 'down')]
+    const wait = '1 of them will wait: their integration is disabled by its health until it is enabled.'
+    expect((await line(...words)).err).toContain(wait)
+    expect((await line(...words, '--dry-run')).out).toContain(wait)
+    expect((await line(...words, '--yes')).out).toBe(`Tried again: 1. ${wait}\n`)
   })
 
   it('say why the retry of a group was broken off, and that the group has more', async () => {

@@ -122,6 +122,16 @@ describe('a start', () => {
     })
   })
 
+  it('or a pause, or a resume, over HTTP leads to where it is seen', async () => {
+    for (const act of ['/sync', '/pause', '/resume'])
+      for (const body of [{}, { stream: 'deals' }]) {
+        const { status, location } = await ask('POST', act, body)
+        expect([act, status]).toEqual([act, 202])
+        const seen = await ask('GET', `${location}`.replace(`/operator/api/v1/integrations/${id}`, ''))
+        expect([act, body, seen.status]).toEqual([act, body, 200])
+      }
+  })
+
   it('that is watched is of one stream, and starts none before that is said', async () => {
     const ran = await run('sync', '--integration', id, '--watch')
     expect(ran).toMatchObject({ exitCode: 1, err: expect.stringContaining('one of contacts, deals') })
@@ -219,6 +229,20 @@ describe('a stream that is named', () => {
       runs: 0,
     })
     expect((await run('advance-cursor', id)).err).toContain('one of contacts, deals')
+  })
+
+  it('is named by the command that moves its cursor, after a skip whose reduceCheckpoints() threw', async () => {
+    const log = await makeRun(test, id, {}, { stream: 'deals', status: 'failed' })
+    const item = await makeItem(test, log, { stream: 'deals', status: 'failed', checkpointValue: AT })
+    const reduce = vi.spyOn(crm.streams.deals as SyncStream, 'reduceCheckpoints').mockImplementation(() => {
+      throw new Error('no order')
+    })
+    try {
+      const { out } = await run('skip-sync-item', item.id)
+      expect(out).toContain(`\`integrations advance-cursor ${id} --stream deals\``)
+    } finally {
+      reduce.mockRestore()
+    }
   })
 
   it('is sampled and listed again alone', async () => {

@@ -863,7 +863,13 @@ describe('failed items', () => {
     const item = await failed()
     const ran = await run(['skip-sync-item', item.id, '--json'])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
-    expect(ran.json()).toEqual({ item_id: item.id, integration_id: id, cursor_moved: true, reducer_threw: null })
+    expect(ran.json()).toEqual({
+      item_id: item.id,
+      integration_id: id,
+      stream: null,
+      cursor_moved: true,
+      reducer_threw: null,
+    })
     expect(await itemOf(test, item.id)).toMatchObject({ status: 'skipped', error: 'Error: no' })
     expect((await test.integrations.get(id)).syncCursor).toBe(CURSOR)
     expect(await notes()).toEqual([note('skip', `sync-item:${item.id}`)])

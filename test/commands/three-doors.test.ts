@@ -541,6 +541,7 @@ describe('the OpenAPI document', () => {
         { name: 'after' },
         { name: 'limit', schema: { maximum: 200, default: 50 } },
       ],
+      responses: { 409: { $ref: '#/components/responses/Refused409' } },
     })
   })
 

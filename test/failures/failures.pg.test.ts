@@ -10,7 +10,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
-import { makeIntegration, makeItem, makeRun, makeWebhook, webhookOf } from '../support/rows.ts'
+import { makeIntegration, makeItem, makeRun, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -243,12 +243,13 @@ describe('a group', () => {
       count: 2,
       ids,
       integrations: 2,
+      waiting: 0,
       leftOut: 0,
       more: false,
     })
     expect(test.starts.itemJobs).toEqual([])
     expect(await acts()).toEqual([])
-    const done = { group, kind: 'item', retried: ids, refused: [], stopped: null, leftOut: 0, more: false }
+    const done = { group, kind: 'item', retried: ids, refused: [], stopped: null, waiting: 0, leftOut: 0, more: false }
     expect(await retry(group)).toEqual(done)
     expect(test.starts.itemJobs.map(({ itemId }) => itemId)).toEqual(ids)
     expect(await acts()).toEqual([
@@ -272,6 +273,15 @@ describe('a group', () => {
       `ada replay webhook:${webhook.id}: with its group ${group}`,
       `ada retry-group failures:${group}: 1 of 1 webhooks: no order <n>`,
     ])
+  })
+
+  it('of webhooks says how many will wait: their integration is disabled by its health', async () => {
+    const ids = [(await failedWebhook('x')).id, (await failedWebhook('x', { of: theirs })).id]
+    await setIntegration(test, theirs.id, { healthStatus: 'disabled', isActive: false })
+    const group = groupId('webhook', 'x')
+    expect(await test.integrations.admin.previewRetryGroup(group)).toMatchObject({ count: 2, waiting: 1 })
+    expect(await test.integrations.admin.previewRetryGroup(group, { limit: 1 })).toMatchObject({ count: 1, waiting: 0 })
+    expect(await retry(group)).toMatchObject({ retried: ids, waiting: 1 })
   })
 
   it('of webhooks gets past the erased ones, and says which ones were changed meanwhile', async () => {

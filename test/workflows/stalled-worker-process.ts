@@ -85,7 +85,7 @@ const activities = {
   async failSyncRun() {},
   async cancelSyncRun() {},
   async skipFailedItem({ itemId }) {
-    return { itemId, integrationId: 7, cursorMoved: false, reducerThrew: null }
+    return { itemId, integrationId: 7, stream: null, cursorMoved: false, reducerThrew: null }
   },
   async processOneSyncItem({ itemId }) {
     return {

@@ -490,6 +490,17 @@ describe('a reducer that throws', () => {
     expect(sync.failure).toBe('reduceCheckpoints() threw: Error: no order')
     expect(sync.calls).not.toContain('announce')
   })
+
+  it('leaves the command for its own stream: without the stream it would be refused', async () => {
+    const sync = new ScriptedSync(1)
+    const finaliseSyncRun = async (): Promise<Finalisation> => ({ kind: 'reducer threw', reason: 'Error: no order' })
+    await stage.play(sync.activities({ finaliseSyncRun }), async (scene) => {
+      sync.scene = scene
+      const handle = await startSync(scene, { integrationId: 7, stream: 'deals' })
+      const message = expect.stringContaining('`integrations advance-cursor 7 --stream deals`')
+      await expect(handle.result()).rejects.toMatchObject({ cause: { message } })
+    })
+  })
 })
 
 describe('a long run', () => {

@@ -39,6 +39,9 @@ describe('a workflow that a person starts with a wrong input', () => {
     [WORKFLOW.processSyncItem, [], '"itemId"'],
     [WORKFLOW.processSyncItem, [{ itemId: 0 }], '"itemId": a whole number of at least 1 is allowed, 0 was given.'],
     [WORKFLOW.processWebhook, [null], '"webhookId"'],
+    [WORKFLOW.incident, [], '"integrationId"'],
+    [WORKFLOW.incident, [{ integrationId: 'seven' }], 'at least 1 is allowed, a string was given.'],
+    [WORKFLOW.webhookSubscription, [{ id: 7 }], '"integrationId"'],
   ])('%s %j fails at once, and says what is allowed', async (name, input, message) => {
     await stage.play({}, async (scene) => {
       expect(await failureOf(await start(scene, name, ...input))).toMatchObject({
@@ -146,11 +149,17 @@ describe('the commands', () => {
       const skipFailedItem: Activities['skipFailedItem'] = async ({ itemId }) => {
         tries += 1
         if (itemId === 6) throw ApplicationFailure.nonRetryable('it is success', 'sync_item_not_failed')
-        return { itemId, integrationId: 7, cursorMoved: true, reducerThrew: null }
+        return { itemId, integrationId: 7, stream: null, cursorMoved: true, reducerThrew: null }
       }
       await stage.play({ skipFailedItem }, async (scene) => {
         const done = await start(scene, name, { itemId: 5 })
-        expect(await done.result()).toEqual({ itemId: 5, integrationId: 7, cursorMoved: true, reducerThrew: null })
+        expect(await done.result()).toEqual({
+          itemId: 5,
+          integrationId: 7,
+          stream: null,
+          cursorMoved: true,
+          reducerThrew: null,
+        })
         const refused = await start(scene, name, { itemId: 6 })
         const error = await refused.result().catch((thrown: unknown) => thrown)
         expect((error as WorkflowFailedError).cause?.cause).toMatchObject({ message: 'it is success' })

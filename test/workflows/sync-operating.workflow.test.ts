@@ -455,7 +455,7 @@ describe('signals about one item', () => {
         skipped.push(itemId)
         // As the activity itself refuses.
         if (itemId === 6) throw ApplicationFailure.nonRetryable('it is success', 'sync_item_not_failed')
-        return { itemId, integrationId: 7, cursorMoved: false, reducerThrew: null }
+        return { itemId, integrationId: 7, stream: null, cursorMoved: false, reducerThrew: null }
       },
     }
     await withRun(
@@ -509,7 +509,7 @@ describe('signals about one item', () => {
         skipped.happen()
         await mayEnd.happened
         sync.calls.push('skip')
-        return { itemId, integrationId: 7, cursorMoved: false, reducerThrew: null }
+        return { itemId, integrationId: 7, stream: null, cursorMoved: false, reducerThrew: null }
       },
     }
     await withRun(

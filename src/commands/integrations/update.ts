@@ -56,6 +56,13 @@ export const update = command({
         changed(context, id, given({ name, credentials, ...storedColumns(rest) })),
     }),
   ],
+  check({ name, owner, syncInterval, metadata }) {
+    if (name === undefined && owner === undefined && syncInterval === undefined && metadata.length === 0)
+      throw new Refused(
+        'usage',
+        'Give what to change: --name, --owner, --sync-interval or --metadata; none of them was given.',
+      )
+  },
   async run(context, { id, name, owner, syncInterval: syncIntervalMinutes, metadata: words }) {
     const { integrations, terminal } = context
     const { provider: key } = await integrations.get(id)
@@ -68,8 +75,12 @@ export const update = command({
   show: ({ id, name, provider }) => `Updated integration ${id} ("${name}", ${provider}).`,
 })
 
+/** Of a body. */
+const NOTHING_NAMED =
+  'names no field to change; name, credentials, metadata, owner_type with owner_id, sync_interval_minutes and is_active are allowed'
+
 async function changed({ integrations, limits, note }: CommandContext, id: number, patch: UpdateIntegration) {
-  if (Object.keys(patch).length === 0) throw new Refused('usage', 'names no field to change', '')
+  if (Object.keys(patch).length === 0) throw new Refused('usage', NOTHING_NAMED, '')
   const { owner } = patch
   if (limits.owner !== undefined && owner !== undefined)
     if (owner?.type !== limits.owner.type || owner.id !== limits.owner.id)

@@ -4,7 +4,7 @@ import { command, route } from '../command.ts'
 import { id, stream } from '../fields.ts'
 import { rowId, streamName } from '../shapes.ts'
 import { notedStreams } from './noted-streams.ts'
-import { progressAt } from './sync-progress.ts'
+import { progressOfAllAt } from './sync-progress.ts'
 
 const fields = { id: id('of the integration'), stream: stream() }
 
@@ -23,7 +23,7 @@ export const pauseSync = command({
       path: '/integrations/:id/pause',
       fields,
       status: 202,
-      location: progressAt,
+      location: progressOfAllAt,
     }),
   ],
   async run(context, { id, stream }) {

@@ -6,7 +6,7 @@ import { id, stream } from '../fields.ts'
 import { Refused } from '../refused.ts'
 import { rowId, streamName } from '../shapes.ts'
 import { notedStreams } from './noted-streams.ts'
-import { progressAt } from './sync-progress.ts'
+import { progressOfAllAt } from './sync-progress.ts'
 
 const fields = { id: id('of the integration'), stream: stream() }
 
@@ -25,7 +25,7 @@ export const resumeSync = command({
       path: '/integrations/:id/resume',
       fields,
       status: 202,
-      location: progressAt,
+      location: progressOfAllAt,
       async run(context, input) {
         const result = await resume(context, input)
         if (!result.resumed) throw new Refused('not_running', 'No sync run of this integration lives.')

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { streamOption } from '../../syncs/stream-rules.ts'
 import { columns, command } from '../command.ts'
 import { id } from '../fields.ts'
 import { all, rowId } from '../shapes.ts'
@@ -14,6 +15,7 @@ export const skipSyncItem = command({
   reach: 'sync-item',
   output: z.object({
     ...all(rowId, 'item_id', 'integration_id'),
+    stream: z.string().nullable(),
     cursor_moved: z.boolean(),
     /** What the provider's `reduceCheckpoints()` threw, so that the cursor stays. */
     reducer_threw: z.string().nullable(),
@@ -24,10 +26,10 @@ export const skipSyncItem = command({
     await note(skipped.integrationId, 'skip', `sync-item:${id}`)
     return columns(skipped)
   },
-  show({ item_id: id, integration_id: of, cursor_moved: moved, reducer_threw: threw }) {
+  show({ item_id: id, integration_id: of, stream, cursor_moved: moved, reducer_threw: threw }) {
     if (moved) return `Skipped sync item ${id}; the cursor has moved.`
     if (threw === null)
       return `Skipped sync item ${id}; the cursor stays: others hold it, or there is nothing to move it to.`
-    return `Skipped sync item ${id}; the cursor stays, since the provider's reduceCheckpoints() threw: ${threw}. Mend the provider, then \`integrations advance-cursor ${of}\`.`
+    return `Skipped sync item ${id}; the cursor stays, since the provider's reduceCheckpoints() threw: ${threw}. Mend the provider, then \`integrations advance-cursor ${of}${streamOption(stream)}\`.`
   },
 })

@@ -45,6 +45,10 @@ const fields = { id: id('of the integration'), stream: stream() }
 export const progressAt = ({ id, stream }: Whose): string =>
   `/integrations/${id}/sync${stream === undefined ? '' : `?stream=${stream}`}`
 
+/** The same of an act that without a stream is on all: their integration shows each of them. */
+export const progressOfAllAt = ({ id, stream }: Whose): string =>
+  stream === undefined ? `/integrations/${id}` : progressAt({ id, stream })
+
 export const syncProgress = command({
   name: 'sync-progress',
   topic: 'Syncs',

@@ -82,8 +82,11 @@ async function shown({ integrations }: CommandContext, id: number) {
 }
 
 async function changed(context: CommandContext, id: number, act: Act, until?: Date) {
-  const integration = await context.integrations.get(id)
+  const { integrations, note, warn } = context
+  const integration = await integrations.get(id)
   await integration.overrideCircuit(OVERRIDES[act], until)
-  await context.note(id, `circuit ${act}`)
+  await note(id, `circuit ${act}`)
+  if (OVERRIDES[act] !== null && !integrations.config.circuit_breaker.overrides_enabled)
+    warn('The override is stored, and nothing obeys it: circuit_breaker.overrides_enabled is false.')
   return shown(context, id)
 }

@@ -123,7 +123,7 @@ interface Override {
 
 /** @param override null: the provider's again */
 async function overridden(
-  { integrations, note }: CommandContext,
+  { integrations, note, warn }: CommandContext,
   id: number,
   override: Override | null,
   { until, isShared = false }: { readonly until?: Date | undefined; readonly isShared?: boolean } = {},
@@ -133,5 +133,7 @@ async function overridden(
   else await integration.overrideRateLimit(override, until)
   const cleared = `rate-limit clear${isShared ? ' shared' : ''}`
   await note(id, override === null ? cleared : actOfOverride(override, isShared ? 'shared' : override.window))
+  if (override !== null && !integrations.config.rate_limiting.overrides_enabled)
+    warn('The override is stored, and nothing obeys it: rate_limiting.overrides_enabled is false.')
   return shown(integrations, id)
 }

@@ -2,15 +2,18 @@ import { z } from 'zod'
 import { columns, command } from '../command.ts'
 import { flag, optional, text, whole } from '../fields.ts'
 import { rowId } from '../shapes.ts'
+import { waits } from '../webhooks/many-webhooks.ts'
 import { which } from './failures.ts'
 
 const kind = z.enum(['item', 'webhook'])
+const waiting = z.int().describe('webhooks whose integration is disabled by its health')
 const Preview = z.looseObject({
   group: z.string(),
   kind,
   count: z.int(),
   ids: z.array(rowId),
   integrations: z.int(),
+  waiting,
   left_out: z.int(),
 })
 const Retried = z.object({
@@ -19,6 +22,7 @@ const Retried = z.object({
   retried: z.array(rowId),
   refused: z.array(z.object({ id: rowId, code: z.string(), message: z.string() })),
   stopped: z.string().nullable(),
+  waiting,
   left_out: z.int(),
   more: z.boolean(),
 })
@@ -40,14 +44,16 @@ export const retry = command({
   reach: 'filtered',
   output: z.union([Retried, Preview]),
   routes: [{ method: 'post', path: '/failures/retry' }],
-  async confirm({ integrations }, { group, integration, dryRun, ...filter }) {
+  async confirm({ integrations }, given) {
+    const { group, integration, dryRun, ...filter } = given
     if (dryRun) return null
-    const { count, kind, error, leftOut, ...of } = await integrations.admin.previewRetryGroup(group, {
+    const { count, kind, error, leftOut, more, ...of } = await integrations.admin.previewRetryGroup(group, {
       ...filter,
       integrationId: integration,
     })
-    const question = `Try ${count} ${kind}s of ${of.integrations} integrations again that failed with "${error}"?`
-    return [...leftOutWords(leftOut), question].join(' ')
+    if (count === 0) return null
+    const question = `Try ${more ? 'the first ' : ''}${count} ${kind}s of ${of.integrations} integrations again that failed with "${error}"?${waits(of)}`
+    return { question: [...leftOutWords(leftOut), question].join(' '), agreed: { ...given, limit: count } }
   },
   async run({ integrations, by, from }, { group, integration, dryRun, ...filter }) {
     const chosen = { ...filter, integrationId: integration }
@@ -58,7 +64,7 @@ export const retry = command({
   show: (told) =>
     'retried' in told
       ? [
-          `Tried again: ${told.retried.length}.`,
+          `Tried again: ${told.retried.length}.${waits(told)}`,
           ...told.refused.map(({ id, message }) => `Not ${id}: ${message}`),
           ...(told.stopped === null ? [] : [`Broken off: ${told.stopped}`, 'The same call again does the rest.']),
           ...leftOutWords(told.left_out),
@@ -67,7 +73,7 @@ export const retry = command({
       : [
           told.count === 0
             ? 'None would be tried again.'
-            : `${told.count} would be tried again: ${told.ids.join(', ')}${told.count > told.ids.length ? ', …' : ''}.`,
+            : `${told.count} would be tried again: ${told.ids.join(', ')}${told.count > told.ids.length ? ', …' : ''}.${waits(told)}`,
           ...leftOutWords(told.left_out),
         ].join('\n'),
   hasFailed: (told) => 'retried' in told && (told.refused.length > 0 || told.stopped !== null),

@@ -63,6 +63,10 @@ export async function notedCounts<Result>(
   }
 }
 
+/** What a health check has disabled is enabled by a person, and works off what waits then. */
+export const waits = ({ waiting }: { readonly waiting: number }): string =>
+  waiting === 0 ? '' : ` ${waiting} of them will wait: their integration is disabled by its health until it is enabled.`
+
 /** Such as `12 webhooks of 3 integrations (1, 2, ...)`. */
 export function chosenText({
   count,

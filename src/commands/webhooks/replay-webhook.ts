@@ -14,6 +14,7 @@ import {
   moreThan,
   notedCounts,
   PreviewOfMany,
+  waits,
   webhooks,
 } from './many-webhooks.ts'
 
@@ -135,7 +136,3 @@ async function replayOne(context: CommandContext, id: number) {
 }
 
 const NOTHING = 'Nothing to replay.'
-
-/** What a health check has disabled is enabled by a person, and works off what waits then. */
-const waits = ({ waiting }: { readonly waiting: number }): string =>
-  waiting === 0 ? '' : ` ${waiting} of them will wait: their integration is disabled by its health until it is enabled.`

@@ -6,6 +6,7 @@ import { quotedName } from '../../db/sql-functions.ts'
 import { outboxStatus } from '../../events/outbox.ts'
 import { overdueRows } from '../../retention/pruning.ts'
 import type { DeletingStep } from '../../retention/queries.ts'
+import { isNotErased } from '../../webhooks/queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
 import type { Finding } from './run-doctor.ts'
@@ -282,7 +283,7 @@ export const backlogChecks = [incidentsUnseen, eventsWaiting, eventsGivenUp, pru
 interface WebhookGroup {
   readonly integrationId: number
   readonly webhooks: number
-  /** The last change of the row that has lingered longest. */
+  /** The last change of the row that has lingered longest, or when the first of them failed. */
   readonly since: Date
 }
 
@@ -314,14 +315,19 @@ async function lingeringWebhooks(
   return rows as WebhookGroup[]
 }
 
-/** Webhooks that failed in the last 24 hours and are not dismissed, by integration, the most first. */
+/** Webhooks that failed in the last 24 hours, and are neither dismissed nor erased, by integration, the most first. */
 export async function lateFailedWebhooks(db: Database, { webhooks }: Tables): Promise<WebhookGroup[]> {
   const count = sql<number>`count(*)::int`
   const rows = await db
-    .select({ integrationId: webhooks.integrationId, webhooks: count, since: min(webhooks.updatedAt) })
+    .select({ integrationId: webhooks.integrationId, webhooks: count, since: min(webhooks.processedAt) })
     .from(webhooks)
     .where(
-      and(eq(webhooks.status, 'failed'), isNull(webhooks.dismissedAt), gt(webhooks.updatedAt, secondsAgo(DAY_SECONDS))),
+      and(
+        eq(webhooks.status, 'failed'),
+        isNull(webhooks.dismissedAt),
+        gt(webhooks.processedAt, secondsAgo(DAY_SECONDS)),
+        isNotErased(webhooks),
+      ),
     )
     .groupBy(webhooks.integrationId)
     .orderBy(sql`${count} desc`)

@@ -6,6 +6,7 @@ import type { Tables } from '../../db/schema/tables.ts'
 import { quotedName } from '../../db/sql-functions.ts'
 import type { Framework } from '../../framework/context.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
+import { shellWord } from '../../framework/shell-word.ts'
 import type { RunMetadata } from '../../observability/log-queries.ts'
 import { hasBackfill } from '../../providers/contracts.ts'
 import { syncSource } from '../../providers/streams.ts'
@@ -47,18 +48,19 @@ const syncStuck: Check = {
       dead
         .filter(({ logId }) => stuck.has(logId))
         .map(({ isActive, provider, logId, startedAt, ...of }) => {
-          const declares = framework.providers.find(provider)
-          const isGone = declares !== null && syncSource(declares, of.stream) === null
+          const told = `The run of ${syncWords(of)} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone.`
+          const about = { ...of, since: startedAt }
+          const found = whereDeclared(framework, provider, of.stream)
+          if (found === 'nowhere' || !isActive) {
+            const why =
+              found === 'nowhere' ? 'Its provider no longer has this stream' : 'The integration is switched off'
+            return fault(`${told} ${why}, so no run goes on with it.`, closeRun(framework, logId), about)
+          }
+          if (found === 'unknown') return fault(`${told} ${unknownHere(provider)}`, listOf(provider), about)
           return fault(
-            `The run of ${syncWords(of)} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone. ${
-              isGone
-                ? 'Its provider no longer has this stream, so no run goes on with it.'
-                : isActive
-                  ? 'The next run goes on with its items if it had listed them all, and closes it if not.'
-                  : 'The integration is switched off, so no run goes on with it.'
-            }`,
-            isActive && !isGone ? syncNow(of) : closeRun(framework, logId),
-            { ...of, since: startedAt },
+            `${told} The next run goes on with its items if it had listed them all, and closes it if not.`,
+            syncNow(of),
+            about,
           )
         }),
       'Every run that says processing lives.',
@@ -202,6 +204,18 @@ const ofOverdue = ({ id, stream }: Overdue): SyncOf => ({ integrationId: id, str
 const syncNow = ({ integrationId, stream }: SyncOf): string =>
   `integrations sync --integration ${integrationId}${streamOption(stream)}`
 
+/** Whether a run of this stream may start: `unknown`: this process does not know the provider, another one may. */
+function whereDeclared({ providers }: Framework, provider: string, stream: string | null) {
+  const declares = providers.find(provider)
+  if (declares === null) return 'unknown'
+  return syncSource(declares, stream) === null ? 'nowhere' : 'here'
+}
+
+const unknownHere = (provider: string): string =>
+  `This process does not know its provider "${provider}", so it starts no run.`
+
+const listOf = (provider: string): string => `integrations list --provider ${shellWord(provider)}`
+
 const capitalised = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1)
 
 const syncFailedItems: Check = {
@@ -210,18 +224,29 @@ const syncFailedItems: Check = {
   async look(framework) {
     const held = await unresolvedItems(framework.db, framework.tables)
     return capped(
-      held.flatMap(({ items, nameless, since, ...of }) => {
+      held.flatMap(({ items, nameless, since, provider, ...of }) => {
         const named = items - nameless
         const hold = `of ${syncWords(of)} failed and hold its cursor, the oldest since ${moment(since)}`
-        const again = warning(
-          `${counted(named, 'item')} ${hold}. Mend what they failed of; another run takes them again.`,
-          syncNow(of),
-          { ...of, since },
-        )
+        const about = { ...of, since }
+        const found = whereDeclared(framework, provider, of.stream)
+        if (found === 'nowhere')
+          return warning(
+            `${counted(items, 'item')} ${hold}. Its provider no longer has this stream, so no run takes them again: let go of them.`,
+            skipFailed(framework, of),
+            about,
+          )
+        const again =
+          found === 'unknown'
+            ? warning(`${counted(named, 'item')} ${hold}. ${unknownHere(provider)}`, listOf(provider), about)
+            : warning(
+                `${counted(named, 'item')} ${hold}. Mend what they failed of; another run takes them again.`,
+                syncNow(of),
+                about,
+              )
         const letGo = warning(
           `${counted(nameless, 'item')} without an external id ${hold}; no later run can make up for them. Mend what they failed of, or let go of them.`,
-          skipNameless(framework, of),
-          { ...of, since },
+          skipFailed(framework, of, ' and external_id is null'),
+          about,
         )
         return [...(named > 0 ? [again] : []), ...(nameless > 0 ? [letGo] : [])]
       }),
@@ -250,11 +275,11 @@ function closeSlice({ tables }: Framework, logId: number): string {
 const closedLog = ({ logs }: Tables, id: number): string =>
   `update ${quotedName(logs)} set status = $$failed$$, error = $$closed by an operator: its workflow was gone$$, updated_at = clock_timestamp() where id = ${id} and status = $$processing$$ returning id`
 
-/** Items of backfills hold no cursor. */
-function skipNameless({ tables }: Framework, { integrationId, stream }: SyncOf): string {
-  const ofStream = stream == null ? '' : ` and stream = $$${stream}$$`
+/** Items of backfills hold no cursor. @param which SQL: only those of them */
+function skipFailed({ tables }: Framework, { integrationId, stream }: SyncOf, which = ''): string {
+  const ofStream = stream == null ? 'and stream is null' : `and stream = $$${stream}$$`
   return psqlCommand(
-    `update ${quotedName(tables.syncItems)} i set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId}${ofStream} and status = $$failed$$ and external_id is null and not exists (select 1 from ${quotedName(tables.logs)} l where l.id = i.sync_log_id and l.operation = $$backfill$$)`,
+    `update ${quotedName(tables.syncItems)} i set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId} ${ofStream} and status = $$failed$$${which} and not exists (select 1 from ${quotedName(tables.logs)} l where l.id = i.sync_log_id and l.operation = $$backfill$$)`,
   )
 }
 
@@ -345,18 +370,19 @@ async function staleSyncs(framework: Framework) {
 }
 
 /**
- * Failed items that no later item has made up for, by integration and stream: they hold its cursor. Items of backfills do not. Those
- * without an external id are `nameless`.
+ * Failed items that no later item has made up for, by active integration and stream: they hold its cursor. Items of
+ * backfills do not. Those without an external id are `nameless`.
  */
 async function unresolvedItems(db: Database, { syncItems, integrations, logs }: Tables) {
   const rows = await db.execute<{
     id: string
+    provider: string
     stream: string | null
     items: number
     nameless: number
     since: string | Date
   }>(sql`
-    select i.id, held.stream, held.items, held.nameless, held.since
+    select i.id, i.provider, held.stream, held.items, held.nameless, held.since
     from ${integrations} i
     cross join lateral (
       select f.stream, count(*)::int as items, count(*) filter (where f.external_id is null)::int as nameless,
@@ -371,7 +397,7 @@ async function unresolvedItems(db: Database, { syncItems, integrations, logs }: 
         )
       group by f.stream
     ) held
-    where held.items > 0
+    where i.is_active and held.items > 0
     order by held.since limit ${MAX_LOOKED_AT}`)
   return rows.map(({ id, since, ...counts }) => ({ integrationId: Number(id), since: new Date(since), ...counts }))
 }

@@ -39,14 +39,15 @@ export async function skipSyncItem(
     const row = await findItem(db, tables, itemId)
     if (row === null) throw new SyncItemNotFound(itemId)
     if (!isTriedAgain || row.status !== 'skipped') throw new SyncItemNotFailed(itemId, row.status)
-    return { itemId, integrationId: row.integrationId, ...(await itemResolved(framework, row)) }
+    const { integrationId, stream } = row
+    return { itemId, integrationId, stream, ...(await itemResolved(framework, row)) }
   }
-  const { integrationId } = skipped
-  const subject = { ...(await subjectOf(framework, integrationId)), stream: skipped.stream }
+  const { integrationId, stream } = skipped
+  const subject = { ...(await subjectOf(framework, integrationId)), stream }
   metrics.syncItemSettled(subject, 'skipped')
   const logger = integrationLogger(framework, subject)
   logger.info({ event: 'item.skipped', sync_item: itemId }, 'a failed sync item was skipped')
-  return { itemId, integrationId, ...(await itemResolved(framework, skipped)) }
+  return { itemId, integrationId, stream, ...(await itemResolved(framework, skipped)) }
 }
 
 export interface RetryItem {
@@ -124,7 +125,7 @@ export async function startItemRetry(
 export async function itemResolved(
   framework: Framework,
   { integrationId, syncLogId, stream }: Pick<SyncItemRow, 'integrationId' | 'syncLogId' | 'stream'>,
-): Promise<Omit<SkipSyncItemResult, 'itemId' | 'integrationId'>> {
+): Promise<Pick<SkipSyncItemResult, 'cursorMoved' | 'reducerThrew'>> {
   const { db, tables } = framework
   // The log may have been pruned: then nothing is left to finalise.
   // Under its lock: a finalisation that is under way has counted the item as failed, and is waited for.

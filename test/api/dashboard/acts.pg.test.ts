@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'v
 import { operations } from '../../../src/api/command-routes.ts'
 import { spansOf } from '../../../src/api/dashboard/acts/act-progress-page.ts'
 import { ACT_WORDS } from '../../../src/api/dashboard/acts/act-words.ts'
+import { groupId } from '../../../src/failures/failure-rules.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { Dashboard } from '../../support/dashboard.ts'
 import { openDashboard } from '../../support/dashboard.ts'
@@ -80,6 +81,15 @@ const audited = async () => {
     return { by, action, target, from }
   return null
 }
+/** What the form with this action sends as it stands. */
+function fieldsIn(page: string, path: string): Record<string, string> {
+  const [, form = ''] = page.split(`action="/operator${path}">`)
+  return Object.fromEntries(
+    [...(form.split('</form>')[0] ?? '').matchAll(/name="(\w+)" value="([^"]*)"/g)].map(
+      ([, name = '', value = '']) => [name, value],
+    ),
+  )
+}
 const formIdIn = (page: string): string => /name="form_id" value="([^"]+)"/.exec(page)?.[1] ?? ''
 
 const CHANGES = operations().filter(({ method }) => method !== 'get')
@@ -89,6 +99,39 @@ const pathOf = ({ method, path }: (typeof CHANGES)[number]) =>
 describe('each act of the API', () => {
   it('has its words', () => {
     expect(Object.keys(ACT_WORDS).sort()).toEqual(CHANGES.map(({ method, path }) => `${method} ${path}`).sort())
+  })
+
+  it.each([
+    [{ outcome: 'started' }, 'A sync run is started.'],
+    [{ outcome: 'remembered' }, 'A run lives: one more follows it, where it is paused once it is resumed.'],
+    [
+      {
+        outcome: 'started',
+        streams: [
+          { outcome: 'started', stream: 'contacts' },
+          { outcome: 'later', stream: 'deals', at: '2031-06-01T12:00:00.000Z' },
+        ],
+      },
+      'contacts: A sync run is started. deals: A sync run begins at 2031-06-01 12:00:00.',
+    ],
+  ])('says what came of a start, of each stream: %j', (result, said) => {
+    expect(ACT_WORDS['post /integrations/:id/sync']?.said?.(result)).toBe(said)
+  })
+
+  it('says of an event that is not tried again what its status is, and that a worker may have it', () => {
+    const said = ACT_WORDS['post /notifications/retry']?.said
+    expect(said?.({ retried: 0, status: 'given_up' })).toMatch(/which is given_up, .* unless a worker is delivering/)
+    expect(said?.({ retried: 0, status: null })).toBe('Nothing was given up within seven days.')
+  })
+
+  it.each([
+    ['circuit', 'circuit_breaker', { override: null, state: 'closed' }],
+    ['rate-limit', 'rate_limiting', { source: 'provider', limit: 5_000, window_seconds: 3_600 }],
+    ['rate-limit', 'rate_limiting', { source: 'none', limit: null, window_seconds: null }],
+  ])('claims no override of %s that %s.overrides_enabled keeps from being in force: %j', (what, section, result) => {
+    expect(ACT_WORDS[`put /integrations/:id/${what}-override`]?.said?.(result)).toBe(
+      `The override is stored, and nothing obeys it: ${section}.overrides_enabled is false.`,
+    )
   })
 
   it.each(CHANGES.map((one) => [`${one.method} ${one.path}`, one] as const))(
@@ -126,12 +169,7 @@ describe('an act on one record', () => {
   it('by one click, sent twice, does its work once', async () => {
     const [webhook] = await failed(1)
     const path = `/do/post/webhooks/${webhook?.id}/dismiss`
-    const [, fields = ''] = (await text(`/webhooks/${webhook?.id}`)).split(`action="/operator${path}">`)
-    const form = Object.fromEntries(
-      [...(fields.split('</form>')[0] ?? '').matchAll(/name="(\w+)" value="([^"]*)"/g)].map(
-        ([, name = '', value = '']) => [name, value],
-      ),
-    )
+    const form = fieldsIn(await text(`/webhooks/${webhook?.id}`), path)
     const answers = await Promise.all([1, 2].map(() => post(path, form)))
     expect(answers.map(({ status }) => status)).toEqual([303, 303])
     expect(answers.map(noticeOf).sort()).toEqual([
@@ -278,6 +316,29 @@ describe('an act on all that a filter finds', () => {
     expect(done).toContain('Done: 5 webhooks')
     expect(done).toContain('5 of 5 settled.')
     expect(done).not.toContain('data-live')
+  })
+
+  it('tries no more of a group of failures than the question named', async () => {
+    const { id } = await makeIntegration(test, 'acme')
+    const failedNow = () =>
+      makeWebhook(test, id, { status: 'failed', error: 'of a group', attempts: 3, processedAt: new Date() })
+    const asked = await failedNow()
+    const group = groupId('webhook', 'of a group')
+    const page = await text(`/do/post/failures/retry?group=${group}`)
+    expect(page).toContain('Try 1 webhooks of 1 integrations again')
+    const later = await failedNow()
+    const fields = fieldsIn(page, '/do/post/failures/retry')
+    expect((await post('/do/post/failures/retry', fields)).status).toBe(303)
+    const states = await Promise.all([asked, later].map(async (row) => (await webhookOf(test, row.id)).status))
+    expect(states).toEqual(['pending', 'failed'])
+  })
+
+  it('asks nothing about a group with nothing to try', async () => {
+    const gone = { status: 'failed', error: 'of an erased one', payload: '', headers: {} } as const
+    await makeWebhook(test, integration.id, { ...gone, attempts: 3, processedAt: new Date() })
+    const page = await text(`/do/post/failures/retry?group=${groupId('webhook', 'of an erased one')}`)
+    expect(page).toContain('there is nothing to do')
+    expect(formIdIn(page)).toBe('')
   })
 
   it('sent twice does its work once', async () => {

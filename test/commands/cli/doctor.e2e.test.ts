@@ -386,11 +386,13 @@ describe('webhooks', () => {
   const plant = async (integrationId: number, status: string, age: string): Promise<number> => {
     const [row] = await stack.sql<{ id: string }[]>`
       insert into integration_webhooks
-        (integration_id, delivery_id, event_type, payload, headers, status, attempts, claim, error, updated_at)
+        (integration_id, delivery_id, event_type, payload, headers, status, attempts, claim, error, updated_at,
+         processed_at)
       values (${integrationId}, ${`planted-${integrationId}`}, 'ping', '{"zen":"Keep it logically awesome."}',
               '{"x-github-event":["ping"],"content-type":["application/json"]}', ${status},
               ${status === 'pending' ? 0 : 1}, ${status === 'processing' ? 'a-run-that-is-gone:1' : null},
-              ${status === 'failed' ? 'the listener threw' : null}, now() - ${age}::interval)
+              ${status === 'failed' ? 'the listener threw' : null}, now() - ${age}::interval,
+              case when ${status} = 'failed' then now() - ${age}::interval end)
       returning id`
     return Number(row?.id)
   }
@@ -487,7 +489,7 @@ describe('syncs', () => {
   })
 
   it('with failed items that no later run can make up for', async () => {
-    const id = await quietIntegration('held')
+    const id = await listeningIntegration('held')
     await stack.sql`insert into integration_sync_items (integration_id, event_class, status, error)
                     values (${id}, 'test.thing', 'failed', 'the listener threw')`
     await mend(await findsAlone('sync.failed_items', 'warning'))

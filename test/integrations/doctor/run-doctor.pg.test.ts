@@ -19,6 +19,7 @@ import { tokensOf } from '../../../src/oauth/rules.ts'
 import type { HasOAuth2, HasStreams, ReconcilesWebhooks } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
+import { eraseIntegration } from '../../../src/retention/erasure.ts'
 import type { SyncOf, SyncProgress } from '../../../src/syncs/sync-jobs.ts'
 import { temporalUnreachable } from '../../../src/temporal/connection.ts'
 import { temporalCommands } from '../../../src/temporal/inspection.ts'
@@ -370,7 +371,7 @@ describe('workers', () => {
       { ...IN_STEP, standing: 'missing' },
     ]
     const { id } = await makeIntegration(test, 'hooks')
-    await makeWebhook(test, id, { status: 'failed', updatedAt: ago(1_000) })
+    await makeWebhook(test, id, { status: 'failed', processedAt: ago(1_000) })
     expect((await wrong()).map(({ check, remedy }) => [check, remedy])).toEqual([
       ['temporal.schedules', expect.stringMatching(/^\/kept\/temporal schedule toggle --address /)],
       ['temporal.schedules', 'npm run cli -- schedules --apply'],
@@ -526,6 +527,26 @@ describe('processing webhooks', () => {
     const [found] = await wrong()
     expect(found).toMatchObject({ check: 'webhooks.processing', status: 'warning' })
     expect(found?.remedy).toContain('workflow query')
+  })
+})
+
+describe('failed webhooks', () => {
+  it('of the last 24 hours are a warning; what an erasure has blanked is none: nothing is left to read or try', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { status: 'failed', processedAt: ago(25 * HOUR_MS) })
+    expect(await wrong()).toEqual([])
+    const { processedAt } = await makeWebhook(test, id, { status: 'failed', processedAt: ago(23 * HOUR_MS) })
+    const since = `${processedAt?.toISOString().slice(0, 19)}Z`
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'webhooks.failed',
+        status: 'warning',
+        message: expect.stringMatching(new RegExp(`^1 webhook of integration ${id} .* the first at ${since}`)),
+      },
+    ])
+    await makeWebhook(test, id, { status: 'pending' })
+    await eraseIntegration(test.framework, id)
+    expect(await wrong()).toEqual([])
   })
 })
 
@@ -764,6 +785,23 @@ describe('runs', () => {
         remedy: expect.stringContaining('psql'),
       },
     ])
+    // No run would be allowed: enabling it brings the finding back.
+    await setIntegration(test, id, { isActive: false })
+    expect(await wrong()).toEqual([])
+  })
+
+  it('of a provider that this process does not know: it names no run, which it would refuse', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const run = await makeRun(test, id, {}, { createdAt: ago(HOUR_MS) })
+    await makeItem(test, run, { status: 'failed', externalId: 'a' })
+    await setIntegration(test, id, { provider: 'gone' })
+    const remedy = 'integrations list --provider gone'
+    const message = expect.stringContaining('does not know its provider "gone"')
+    expect(await wrong()).toMatchObject([
+      { check: 'providers.registered', remedy },
+      { check: 'sync.stuck', message, remedy },
+      { check: 'sync.failed_items', message, remedy },
+    ])
   })
 })
 
@@ -883,6 +921,24 @@ describe('streams of one integration', () => {
     expect(await test.sql`select stream, status from integration_sync_items order by stream`).toEqual([
       { stream: 'contacts', status: 'failed' },
       { stream: 'deals', status: 'skipped' },
+    ])
+  })
+
+  it('that a release has removed leave failed items that no run takes again: they are let go of', async () => {
+    for (const name of ['contacts', 'gone']) {
+      const run = await makeRun(test, id, {}, { status: 'partial', stream: name })
+      await makeItem(test, run, { status: 'failed', stream: name, externalId: 'a' })
+    }
+    const left = (await wrong()).find(({ stream: of }) => of === 'gone')
+    expect(left).toMatchObject({
+      check: 'sync.failed_items',
+      message: expect.stringMatching(/^1 item .*Its provider no longer has this stream/),
+    })
+    const [, statement = ''] = /-c '([^']+)'/.exec(left?.remedy ?? '') ?? []
+    await test.sql.unsafe(statement)
+    expect(await test.sql`select stream, status from integration_sync_items order by stream`).toEqual([
+      { stream: 'contacts', status: 'failed' },
+      { stream: 'gone', status: 'skipped' },
     ])
   })
 })

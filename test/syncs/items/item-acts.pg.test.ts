@@ -39,6 +39,7 @@ describe('skipping', () => {
     expect(await skipSyncItem(test.framework, row.id)).toEqual({
       itemId: row.id,
       integrationId: integration.id,
+      stream: null,
       cursorMoved: false,
       reducerThrew: null,
     })

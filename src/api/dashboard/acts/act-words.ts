@@ -84,12 +84,10 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     title: 'Start a sync run',
     label: 'Sync now',
     isOneClick: true,
-    said: ({ outcome, at }) =>
-      outcome === 'started'
-        ? 'A sync run is started.'
-        : outcome === 'later'
-          ? `A sync run begins at ${moment(at)}.`
-          : 'A run lives: one more follows it.',
+    said: ({ streams, ...start }) =>
+      Array.isArray(streams)
+        ? streams.map((one: Result) => `${one.stream}: ${startSaid(one)}`).join(' ')
+        : startSaid(start),
   },
   'post /integrations/:id/pause': { title: 'Pause syncs', label: 'Pause', isOneClick: true },
   'post /integrations/:id/resume': {
@@ -135,7 +133,7 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
   'put /integrations/:id/circuit-override': {
     title: 'Override the circuit breaker',
     label: 'Override breaker',
-    said: ({ override }) => `The breaker is overridden: ${override}.`,
+    said: ({ override }) => (override === null ? idle('circuit_breaker') : `The breaker is overridden: ${override}.`),
   },
   'delete /integrations/:id/circuit-override': {
     title: 'Give the breaker back to itself',
@@ -146,7 +144,8 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
   'put /integrations/:id/rate-limit-override': {
     title: 'Override the rate limit',
     label: 'Override limit',
-    said: ({ limit, window_seconds: seconds }) => `The limit is ${limit} calls in ${seconds} s now.`,
+    said: ({ source, limit, window_seconds: seconds }) =>
+      source === 'override' ? `The limit is ${limit} calls in ${seconds} s now.` : idle('rate_limiting'),
   },
   'delete /integrations/:id/rate-limit-override': {
     title: "Go by the provider's own rate limit",
@@ -269,9 +268,11 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     label: 'Try again',
     isOneClick: true,
     said: ({ retried, status }) =>
-      retried === 0
-        ? `Nothing${status === null ? '' : ' of this event'} was given up within seven days.`
-        : `${n(retried, 'delivery', 'deliveries')} will be tried again by a worker.`,
+      retried !== 0
+        ? `${n(retried, 'delivery', 'deliveries')} will be tried again by a worker.`
+        : status === null
+          ? 'Nothing was given up within seven days.'
+          : `Nothing of this event, which is ${status}, is tried again: only what was given up within seven days is, unless a worker is delivering the event right now.`,
   },
   'post /tokens': { title: 'Make an operator token', label: 'New token', isShownHere: true },
   'delete /tokens/:id': {
@@ -281,6 +282,17 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     said: ({ name }) => `The token "${name}" is revoked; its sessions have ended.`,
   },
 }
+
+function startSaid({ outcome, at }: Result): string {
+  if (outcome === 'started') return 'A sync run is started.'
+  if (outcome === 'later') return `A sync run begins at ${moment(at)}.`
+  // A pause may be what lives, and the answer does not say.
+  return 'A run lives: one more follows it, where it is paused once it is resumed.'
+}
+
+/** The answer to an override shows none: it is stored, and not in force. */
+const idle = (section: string): string =>
+  `The override is stored, and nothing obeys it: ${section}.overrides_enabled is false.`
 
 function rowsIn(counts: unknown): string {
   const rows = Object.values(counts as Record<string, number>).reduce((sum, each) => sum + each, 0)
