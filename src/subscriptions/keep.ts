@@ -177,7 +177,8 @@ class LookAt {
       const renewed = await provider.renewWebhookSubscription(integration, subscription, wanted)
       if (renewed === null) return false
       const secret = isOurs ? wanted.secret : presentSecret(integration.credentialsArray())
-      await this.#store(this.#known(renewed, wanted.url, secret))
+      const { id, url, expiresAt = subscription.expiresAt } = renewed
+      await this.#store(this.#known({ id, url, expiresAt }, wanted.url, secret))
       return true
     } catch (error) {
       // The call may have waited for the provider's limit, or be carried out later, behind that of a later look.
