@@ -336,6 +336,34 @@ describe('a look', () => {
     await theirs.close()
   })
 
+  it.each([
+    ['has ended', -1],
+    ['ends at once', 29.999],
+    ['ends at no time', Number.NaN],
+  ])('fails at a subscription that %s, and leaves none behind', async (_, lifeSeconds) => {
+    const endEarly = (answer: WebhookSubscription) => ({
+      ...answer,
+      expiresAt: new Date(clock.now().getTime() + lifeSeconds * 1_000),
+    })
+    const integration = await wanted(await make('retelling'))
+    retell = endEarly
+    for (const nextLookInSeconds of [5, 15, 60])
+      expect(await look(integration)).toMatchObject({ standing: 'failing', error: 'schema_drift', nextLookInSeconds })
+    expect(live()).toEqual([])
+    expect(server.requests).toEqual(['POST', 'DELETE', 'POST', 'DELETE', 'POST', 'DELETE'])
+    expect(await incidentsOf(integration)).toMatchObject([{ status: 'open', source: 'webhooks' }])
+    expect((await test.integrations.webhooks.subscription(integration.id)).lastError).toContain('expiresAt')
+
+    retell = (answer) => answer
+    expect(await look(integration)).toMatchObject({ standing: 'registered', did: 'created' })
+    const known = await test.integrations.webhooks.subscription(integration.id)
+    pass(50)
+    retell = endEarly
+    expect(await look(integration)).toMatchObject({ standing: 'failing', error: 'schema_drift', nextLookInSeconds: 5 })
+    expect(await test.integrations.webhooks.subscription(integration.id)).toMatchObject({ expiresAt: known.expiresAt })
+    expect(live()).toHaveLength(1)
+  })
+
   it('creates another one where the lost answer had the secret, and removes the first', async () => {
     const theirs = await startSubscriptionServer({ makesSecret: true, now: () => clock.now().getTime() })
     const integration = await makeIntegration(test, 'theirs', {
