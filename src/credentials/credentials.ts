@@ -9,10 +9,12 @@ import { asJsonObject } from '../framework/json.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
+import { secretEndMs } from '../providers/webhook-request.ts'
 import { ALLOWED_WANTED_EVENTS, isWantedEvents, WANTED_EVENTS } from '../webhooks/rules.ts'
 
 /** For credentials, and for metadata. */
 const MAX_BYTES = 65_536
+const ALLOWED_SECRET_END = 'null or a time in ISO 8601, such as 2031-06-01T12:00:00Z, is allowed'
 
 /** The keys that a patch names; undefined is absent. */
 export function keysOf(patch: Credentials): string[] {
@@ -32,7 +34,10 @@ export function patchedCredentials(
   const merged = Object.fromEntries(
     Object.entries({ ...current, ...given.value }).filter(([, value]) => value !== null),
   )
-  return encryption.encrypt(row.id, checkCredentials(row.provider, providers.get(row.provider), merged))
+  const provider = providers.get(row.provider)
+  // Of the patch alone: what is stored already must not lose the tokens of a refresh.
+  checkSecretEnds(row.provider, provider, given.value)
+  return encryption.encrypt(row.id, checkAgainst(row.provider, 'credentials', provider.credentialsSchema, merged))
 }
 
 /**
@@ -41,7 +46,20 @@ export function patchedCredentials(
  * @throws InvalidCredentials naming paths, never values; InvalidArgumentException unless it is a plain object of JSON values
  */
 export function checkCredentials(key: string, provider: IntegrationProvider, credentials: unknown): Credentials {
-  return checkAgainst(key, 'credentials', provider.credentialsSchema, credentials)
+  const checked = checkAgainst(key, 'credentials', provider.credentialsSchema, credentials)
+  checkSecretEnds(key, provider, checked)
+  return checked
+}
+
+/** A number would end a former webhook secret at once. @throws InvalidCredentials */
+function checkSecretEnds(key: string, provider: IntegrationProvider, { webhook_secrets: secrets }: JsonObject): void {
+  if (!handlesWebhooks(provider) || !Array.isArray(secrets)) return
+  const issues = (secrets as readonly ({ readonly expires_at?: unknown } | null)[]).flatMap((entry, index) =>
+    Number.isNaN(secretEndMs(entry?.expires_at))
+      ? [{ path: `webhook_secrets.${index}.expires_at`, message: ALLOWED_SECRET_END }]
+      : [],
+  )
+  if (issues.length > 0) throw new InvalidCredentials(key, 'credentials', issues)
 }
 
 /** The metadata as the provider's schema reads it. @throws as {@link checkCredentials} */

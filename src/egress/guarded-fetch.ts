@@ -131,13 +131,12 @@ function responseOf(
 ): Response {
   const { status, ok, statusText } = answer
   const stream = NULL_BODY_STATUSES.has(status) ? null : (answer.body as ReadableStream<Uint8Array> | null)
-  // LinkedIn answers 999, which the constructor refuses.
+  // LinkedIn answers 999, and IIS a phrase in the server's language: the constructor refuses both.
   const response = new Response(stream === null ? null : limitedBody(stream, maxBytes, signal), {
     status: status >= 200 && status <= 599 ? status : 200,
-    statusText,
     headers: [...answer.headers],
   })
-  const values = { url: withoutFragment(url), redirected: isRedirected, status, ok }
+  const values = { url: withoutFragment(url), redirected: isRedirected, status, statusText, ok }
   for (const [name, value] of Object.entries(values)) Object.defineProperty(response, name, { value, enumerable: true })
   return response
 }

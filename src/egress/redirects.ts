@@ -31,13 +31,15 @@ export function isRedirect(answer: {
 }
 
 /**
- * @param location as the answer writes it, relative or absolute
+ * @param location as the answer's header has it, relative or absolute
  * @param secretHeaders lower case; not shown to another origin
  * @throws EgressRefused
  */
 export function nextHop(hop: Hop, status: number, location: string, secretHeaders: readonly string[]): Hop {
-  if (!URL.canParse(location, hop.url.href)) throw new EgressRefused(hop.url.hostname, 'it redirects to what is no URL')
-  const url = new URL(location, hop.url)
+  // The text of a header has one character a byte, and the URL in it may be UTF-8.
+  const target = Buffer.from(location, 'latin1').toString()
+  if (!URL.canParse(target, hop.url.href)) throw new EgressRefused(hop.url.hostname, 'it redirects to what is no URL')
+  const url = new URL(target, hop.url)
   checkUrl(url)
   if (hop.url.protocol === 'https:' && url.protocol === 'http:') {
     throw new EgressRefused(url.hostname, 'an https URL redirects to it without TLS')

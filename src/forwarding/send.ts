@@ -1,4 +1,5 @@
 /** One message to the host by HTTP. Rule: docs/behaviour/forwarding.md, "By HTTP". */
+import { retryAfterSeconds } from '../calls/retry-rules.ts'
 import type { Framework } from '../framework/context.ts'
 import { ForwardFailed, isIntegrationsError, NonRetryable } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
@@ -51,7 +52,8 @@ export async function send(
   if (response.ok) return { status: 'forwarded', code: status }
   if (status === GONE) throw new NonRetryable(`${host} answered ${status}: it does not take this message any more.`)
   const redirects = status >= 300 && status < 400 ? ', and redirects are not followed' : ''
-  throw new ForwardFailed(host, `answered ${status}${redirects}`, retryAfterOf(response, sentAt))
+  const waitSeconds = retryAfterSeconds(response.headers.get('retry-after'), sentAt) ?? 0
+  throw new ForwardFailed(host, `answered ${status}${redirects}`, Math.ceil(waitSeconds) || null)
 }
 
 /** Words of our own, such as those of the egress guard: they name no more than a host. Others may quote the URL. */
@@ -63,12 +65,4 @@ function reasonIn(error: unknown): string {
 function signed(id: string, sentAt: Date, body: string, secrets: readonly string[]): Record<string, string> {
   const each = secrets.map((secret) => signStandardWebhook({ id, sentAt, body }, secret))
   return { ...each[0], 'webhook-signature': each.map((headers) => headers['webhook-signature']).join(' ') }
-}
-
-/** RFC 9110, 10.2.3: seconds, or a date. */
-function retryAfterOf({ headers }: Response, now: Date): number | null {
-  const given = headers.get('retry-after')
-  if (given === null) return null
-  const seconds = /^\d+$/.test(given) ? Number(given) : (Date.parse(given) - now.getTime()) / 1_000
-  return Number.isFinite(seconds) && seconds > 0 ? Math.ceil(seconds) : null
 }

@@ -20,7 +20,7 @@ export const TOKEN_KEYS: readonly string[] = ['access_token', 'refresh_token', '
 export function tokensOf(credentials: Readonly<Record<string, unknown>> | JsonObject): Tokens {
   const { access_token: access, refresh_token: refresh, token_expires_at: expires } = credentials
   const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null)
-  const at = typeof expires === 'string' ? parsedMs(expires) : Number.NaN
+  const at = typeof expires === 'string' ? isoTimeMs(expires) : Number.NaN
   return {
     accessToken: text(access),
     refreshToken: text(refresh),
@@ -31,7 +31,7 @@ export function tokensOf(credentials: Readonly<Record<string, unknown>> | JsonOb
 const ISO_8601 = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/
 
 /** NaN for any other text: `Date.parse()` alone takes "3600" for a year. Without an offset it is UTC, on whatever machine. */
-function parsedMs(text: string): number {
+export function isoTimeMs(text: string): number {
   const match = ISO_8601.exec(text)
   if (match === null) return Number.NaN
   return Date.parse(match[1] === undefined && text.includes(':') ? `${text}Z` : text)

@@ -5,6 +5,7 @@
 import type { TokenEndpointResponse } from 'oauth4webapi'
 import { HttpError, SchemaDrift } from '../framework/errors.ts'
 import { REDACTED, redactBody, secretsOf } from '../framework/redaction.ts'
+import { tokensOf } from '../oauth/rules.ts'
 import type { Credentials } from './integration.ts'
 
 /** A token that outlives this is one without an end. The years of ISO 8601 have four digits. */
@@ -45,11 +46,23 @@ export async function correctedAnswer(
   const { status, headers } = answer
   if (status !== 200 || !isObject(body)) return new Response(text === '' ? null : text, { status, headers })
   // The status that it should have (RFC 6749, 5.2): GitHub and Slack answer 200 to what they refuse.
-  if (typeof body.error === 'string' && body.access_token === undefined)
+  if (typeof body.error === 'string' && tokensOf(body).accessToken === null)
     throw failureOf(400, headers, shown(answer, text, sent))
+  const corrected = JSON.stringify(readablePart(correct(body)))
+  return new Response(corrected, { status, headers: { 'Content-Type': 'application/json' } })
+}
+
+/** Without what the client refuses and the tokens are good without: the refresh token of before may be used up. */
+function readablePart(answer: Record<string, unknown>): Record<string, unknown> {
   // The API says whose account it is. The id_token is not read, so it need not be valid.
-  const { id_token: _unread, ...corrected } = correct(body)
-  return new Response(JSON.stringify(corrected), { status, headers: { 'Content-Type': 'application/json' } })
+  const { id_token: _unread, refresh_token: refresh, scope, expires_in: life, ...others } = answer
+  const lifeSeconds = Number.parseFloat(String(life))
+  return {
+    ...others,
+    refresh_token: refresh === null || refresh === '' ? undefined : refresh,
+    scope: scope ?? undefined,
+    expires_in: Number.isFinite(lifeSeconds) && lifeSeconds >= 0 ? life : undefined,
+  }
 }
 
 /**

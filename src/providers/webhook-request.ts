@@ -4,6 +4,7 @@
  * The same object is made from an HTTP request and from a stored row, so a replay sees what the first run saw.
  */
 import type { Json } from '../framework/json.ts'
+import { isoTimeMs } from '../oauth/rules.ts'
 import type { StoredDelivery } from '../webhooks/rules.ts'
 import { deliveryId, PSEUDO_HEADER, storedBody } from '../webhooks/rules.ts'
 import type { HandlesWebhooks } from './contracts.ts'
@@ -119,8 +120,14 @@ export function furtherWebhookSecrets(
     if (typeof entry !== 'object' || entry === null) return false
     const { secret, expires_at } = entry as { secret?: unknown; expires_at?: unknown }
     if (typeof secret !== 'string') return false
-    return expires_at === null || expires_at === undefined || Date.parse(String(expires_at)) > now.getTime()
+    return secretEndMs(expires_at) > now.getTime()
   })
+}
+
+/** When one of `webhook_secrets` ends: never without an `expires_at`; NaN for one that is no time. */
+export function secretEndMs(expiresAt: unknown): number {
+  if (expiresAt === null || expiresAt === undefined) return Number.POSITIVE_INFINITY
+  return typeof expiresAt === 'string' ? isoTimeMs(expiresAt) : Number.NaN
 }
 
 /**

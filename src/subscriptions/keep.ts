@@ -23,6 +23,8 @@ import type { SubscriptionSight } from './subscription-jobs.ts'
 
 /** The calls of a look together. */
 const LOOK_TIMEOUT_MS = 120_000
+/** Shorter than any provider's. Less is a wrong time zone, unit or clock: each look would create or renew again at once. */
+const LEAST_LIFE_SECONDS = 30
 /** A create whose process died may reach the provider after the list of the look that removes. */
 const SECOND_LOOK_SECONDS = 30
 
@@ -136,13 +138,15 @@ class LookAt {
     await this.#store({ url: wanted.url, checkedAt: null })
     const created = await provider.createWebhookSubscription(integration, wanted)
     try {
+      this.#checkEnd('createWebhookSubscription()', created)
       const secret = await this.#secretOf(integration, provider, created)
       await this.#store(this.#known(created, wanted.url, secret))
     } catch (error) {
       const remove = () => provider.removeWebhookSubscription(integration, created, { signal: this.#signal })
       if (error instanceof ClaimLost || isIntegrationsError(error, 'integration_not_found')) await remove()
       // No later look can adopt it, so each would create another one. If the removal fails, too, its request's row says why.
-      else if (provider.webhookSecretFrom === 'provider') await remove().catch(() => {})
+      else if (provider.webhookSecretFrom === 'provider' || isIntegrationsError(error, 'schema_drift'))
+        await remove().catch(() => {})
       throw error
     }
   }
@@ -176,8 +180,10 @@ class LookAt {
     try {
       const renewed = await provider.renewWebhookSubscription(integration, subscription, wanted)
       if (renewed === null) return false
+      this.#checkEnd('renewWebhookSubscription()', renewed)
       const secret = isOurs ? wanted.secret : presentSecret(integration.credentialsArray())
-      await this.#store(this.#known(renewed, wanted.url, secret))
+      const { id, url, expiresAt = subscription.expiresAt } = renewed
+      await this.#store(this.#known({ id, url, expiresAt }, wanted.url, secret))
       return true
     } catch (error) {
       // The call may have waited for the provider's limit, or be carried out later, behind that of a later look.
@@ -210,6 +216,15 @@ class LookAt {
       { event: 'webhook.unsubscribed', subscription: one.id },
       'a webhook subscription was removed at the provider',
     )
+  }
+
+  /** @throws SchemaDrift for an end that is past, or nearly so */
+  #checkEnd(endpoint: string, { expiresAt }: WebhookSubscription): void {
+    const now = this.#framework.clock.now()
+    if (expiresAt == null || expiresAt.getTime() - now.getTime() >= LEAST_LIFE_SECONDS * 1_000) return
+    const given = Number.isNaN(expiresAt.getTime()) ? 'an invalid Date' : expiresAt.toISOString()
+    const allowed = `null or a time at least ${LEAST_LIFE_SECONDS} s after ${now.toISOString()} is allowed`
+    throw new SchemaDrift(endpoint, [{ path: 'expiresAt', message: `${allowed}; given was ${given}` }])
   }
 
   #known({ id, expiresAt = null }: WebhookSubscription, url: string, secret: string | null) {

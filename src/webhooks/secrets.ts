@@ -11,7 +11,12 @@ import { integrationHandle } from '../integrations/handle.ts'
 import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import { handlesWebhooks, managesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
-import { activeWebhookSecrets, furtherWebhookSecrets, MAX_WEBHOOK_SECRETS } from '../providers/webhook-request.ts'
+import {
+  activeWebhookSecrets,
+  furtherWebhookSecrets,
+  MAX_WEBHOOK_SECRETS,
+  secretEndMs,
+} from '../providers/webhook-request.ts'
 
 /** Of a secret that we make, in bytes: as many as SHA-256 gives, within the 24 to 64 of Standard Webhooks. */
 const SECRET_BYTES = 32
@@ -90,10 +95,10 @@ function formerSecretsInForce(
   const inForce = activeWebhookSecrets(credentials, now)
   return furtherWebhookSecrets(credentials, now)
     .filter(({ secret }) => inForce.includes(secret) && secret !== presentSecret(credentials))
-    .map(({ secret, expires_at: at }) => ({
-      secret,
-      until: at === null || at === undefined ? null : new Date(String(at)),
-    }))
+    .map(({ secret, expires_at: at }) => {
+      const endMs = secretEndMs(at)
+      return { secret, until: endMs === Number.POSITIVE_INFINITY ? null : new Date(endMs) }
+    })
 }
 
 interface Rotation {

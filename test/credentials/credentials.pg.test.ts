@@ -7,7 +7,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, testIntegrations } from '../support/integrations.ts'
-import { CREDENTIALS, TOKEN } from '../support/providers.ts'
+import { CREDENTIALS, TOKEN, webhookProvider } from '../support/providers.ts'
 import { makeIntegration, setIntegration } from '../support/rows.ts'
 
 const Schema = z.looseObject({ token: z.string().min(8), nested: z.object({ port: z.number() }).optional() })
@@ -17,7 +17,8 @@ let test: TestIntegrations
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  test = testIntegrations(database.url, { providers: { plain: {}, strict: { credentialsSchema: Schema } } })
+  const providers = { plain: {}, strict: { credentialsSchema: Schema }, webhooks: webhookProvider() }
+  test = testIntegrations(database.url, { providers })
 })
 
 afterAll(async () => {
@@ -201,6 +202,27 @@ describe('credentials that do not fit', () => {
       })
       expect(inspect(error, { depth: 10 })).not.toMatch(/shorty|a-port-text/)
     })
+  })
+
+  it('the end of a former webhook secret are refused; a patch that does not name it may pass', async () => {
+    const entry = { secret: 'a-former-secret', expires_at: '3600' }
+    const refused = {
+      code: 'invalid_credentials',
+      issues: [{ path: 'webhook_secrets.1.expires_at', message: expect.stringContaining('ISO 8601') }],
+      message: expect.not.stringContaining('a-former-secret'),
+    }
+    const integration = await makeIntegration(test, 'webhooks')
+    for (const expires_at of ['3600', 1_767_225_600, 'soon']) {
+      const credentials = { webhook_secrets: [{ ...entry, expires_at: null }, { ...entry, expires_at }] }
+      await expect(integration.updateCredentials(credentials)).rejects.toMatchObject(refused)
+      await expect(makeIntegration(test, 'webhooks', { credentials })).rejects.toMatchObject(refused)
+    }
+    const times = ['2031-06-01T12:00:00Z', '2031-06-01 14:00:00+02:00', null]
+    await integration.updateCredentials({ webhook_secrets: times.map((expires_at) => ({ ...entry, expires_at })) })
+
+    const former = await makeIntegration(test, 'plain', { credentials: { token: TOKEN, webhook_secrets: [entry] } })
+    await setIntegration(test, former.id, { provider: 'webhooks' })
+    await (await former.refresh()).updateCredentials({ token: 'a-new-token' })
   })
 
   it('the schema after a patch are refused, the stored ones stay', async () => {

@@ -346,6 +346,24 @@ describe('answers', () => {
   })
 
   it.each([
+    ['Latin-1', 'Requête incorrecte', 'Requ\uFFFDte incorrecte'],
+    ['UTF-8', Buffer.from('未找到').toString('latin1'), '未找到'],
+  ])('with words in %s are handed over', async (_encoding, words, statusText) => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => {
+        socket.end(`HTTP/1.1 404 ${words}\r\ncontent-length: 4\r\n\r\ntext`, 'latin1')
+      })
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => void server.close())
+    const answer = await egress(LOOPBACK).fetch()(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+    expect(answer).toMatchObject({ status: 404, ok: false, statusText })
+    expect(await answer.text()).toBe('text')
+  })
+
+  it.each([
     ['as it is', (body: Buffer) => body, {}],
     ['compressed', gzipSync, { 'content-encoding': 'gzip' }],
   ])('may have as many bytes as allowed, %s', async (_name, encode, headers) => {

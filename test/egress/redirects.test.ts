@@ -40,6 +40,11 @@ describe('a redirect', () => {
     expect(following.headers.get('authorization')).toBe('Bearer t')
   })
 
+  it('to a URL in UTF-8 leads there: a header has one character a byte', () => {
+    const location = Buffer.from('/files/café.pdf').toString('latin1')
+    expect(nextHop(hop('GET'), 302, location, []).url.pathname).toBe('/files/caf%C3%A9.pdf')
+  })
+
   it.each([301, 302, 303, 307, 308])('%i keeps GET and HEAD', (status) => {
     expect(nextHop(hop('GET'), status, '/b', []).method).toBe('GET')
     expect(nextHop(hop('HEAD'), status, '/b', []).method).toBe('HEAD')

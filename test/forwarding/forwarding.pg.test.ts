@@ -230,6 +230,20 @@ describe('an item that is forwarded', () => {
     expect(arrived).toHaveLength(4)
   })
 
+  it.each([
+    ['3600.5', 1],
+    ['in May 2099', 2],
+    ['0', 2],
+  ])('after a Retry-After of %s succeeds in attempt %i', async (retryAfter, attempts) => {
+    let tries = 0
+    answer = (response) => {
+      tries += 1
+      response.writeHead(tries === 1 ? 503 : 204, { 'retry-after': retryAfter }).end()
+    }
+    const { kit, integration } = await open(forwards(), ['ada'])
+    expect((await kit.sync(integration)).items).toMatchObject([{ status: 'success', attempts }])
+  })
+
   it('fails at once by a 410', async () => {
     answer = (response) => response.writeHead(410).end()
     const { kit, integration } = await open(forwards(), ['ada'])

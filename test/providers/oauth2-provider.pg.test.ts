@@ -358,6 +358,10 @@ describe('the tokens', () => {
     ['now', 0, '2027-01-01T00:00:00.000Z'],
     ['a hundred years', 3_153_600_000, '2126-12-08T00:00:00.000Z'],
     ['longer than any date', 1e300, null],
+    ['null', null, null],
+    ['an empty text', '', null],
+    ['less than 0', -1, null],
+    ['words', 'never', null],
   ])('with an expires_in of %s', async (_name, expiresIn, expected) => {
     vi.useFakeTimers({ toFake: ['Date'], now: new Date('2027-01-01T00:00:00Z') })
     strict.behaviour.answer = (body) => ({ ...body, expires_in: expiresIn })
@@ -373,6 +377,14 @@ describe('the tokens', () => {
     const third = await refresh(provider)
     expect(Object.keys(third).sort()).toEqual(['access_token', 'token_expires_at'])
     expect(integration.credentialsArray().refresh_token).toBe(second.refresh_token)
+  })
+
+  it.each([null, ''])('keep the refresh token where the new one is %j, and need no scope', async (none) => {
+    const provider = new Strict()
+    const { refresh_token: kept } = await connect(provider)
+    strict.behaviour.answer = (body) => ({ ...body, refresh_token: none, scope: null })
+    expect(Object.keys(await refresh(provider)).sort()).toEqual(['access_token', 'token_expires_at'])
+    expect(integration.credentialsArray().refresh_token).toBe(kept)
   })
 
   it('take with them what the author asks for, and nothing else', async () => {
@@ -468,13 +480,16 @@ describe('a refresh that is refused for good', () => {
     expect(error).toMatchObject({ code: 'reauth_required', reason: 'there is no refresh_token' })
   })
 
-  it('in words of the provider’s own is a refusal of the client, also with 200', async () => {
-    await connect(new Strict())
-    strict.behaviour.answer = () => ({ error: 'bad_refresh_token' })
-    const plain = await failure(() => new Strict().refreshToken(integration))
-    expect(plain).toMatchObject({ code: 'http_error', body: { error: 'bad_refresh_token' } })
-    expect((await rows()).at(-1)).toMatchObject({ status_code: 200, failure_class: 'client' })
-  })
+  it.each([{}, { access_token: null }, { access_token: '' }])(
+    'in words of the provider’s own is a refusal of the client, also with 200 and %j',
+    async (noToken) => {
+      await connect(new Strict())
+      strict.behaviour.answer = () => ({ error: 'bad_refresh_token', ...noToken })
+      const plain = await failure(() => new Strict().refreshToken(integration))
+      expect(plain).toMatchObject({ code: 'http_error', body: { error: 'bad_refresh_token' } })
+      expect((await rows()).at(-1)).toMatchObject({ status_code: 200, failure_class: 'client' })
+    },
+  )
 
   it('in the provider’s own words asks for a person, where the author names them', async () => {
     class GitHubLike extends Strict {

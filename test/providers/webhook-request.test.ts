@@ -152,6 +152,7 @@ describe('the webhook secrets in force', () => {
       ['old-2'],
     ],
     ['not one whose end is no time', { webhook_secrets: rotated('soon', '', 0, {}) }, []],
+    ['not one whose end is a number', { webhook_secrets: rotated('3600', '86400', 4_102_444_800, '01/02/2099') }, []],
     [
       'five at most',
       { webhook_secret: 'new', webhook_secrets: rotated(...Array(6).fill(null)) },

@@ -1,6 +1,7 @@
 /** Looks at webhook subscriptions: on real rows, at a server of ours. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import type { WebhookSubscription } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { keepSubscription } from '../../src/subscriptions/keep.ts'
 import { claimSubscription, setWanted } from '../../src/subscriptions/queries.ts'
@@ -27,6 +28,8 @@ const clock = new ManualClock('2026-03-10T12:00:00Z')
 
 /** What happens between a look's claim and the provider's list, of the provider `overtaken`. */
 let whileListing: (integration: Integration) => Promise<unknown>
+/** What the provider `retelling` makes of an answer to a creation or a renewal. */
+let retell: (answer: WebhookSubscription) => WebhookSubscription
 
 const options = {
   clock,
@@ -48,6 +51,16 @@ const options = {
       async webhookSubscriptions(integration, options) {
         await whileListing(integration)
         return subscribingProvider().webhookSubscriptions(integration, options)
+      },
+    }),
+    retelling: subscribingProvider({
+      webhookSubscriptions: async () => null,
+      async createWebhookSubscription(integration, wanted) {
+        return retell(await subscribingProvider().createWebhookSubscription(integration, wanted))
+      },
+      async renewWebhookSubscription(integration, subscription, wanted) {
+        const renewed = await subscribingProvider().renewWebhookSubscription(integration, subscription, wanted)
+        return renewed === null ? null : retell(renewed)
       },
     }),
     judging: {
@@ -74,6 +87,7 @@ afterAll(async () => {
 })
 beforeEach(async () => {
   whileListing = async () => {}
+  retell = (answer) => answer
   server = await startSubscriptionServer({ lifeSeconds: LIFE_SECONDS, now: () => clock.now().getTime() })
 })
 afterEach(() => server.close())
@@ -322,6 +336,34 @@ describe('a look', () => {
     await theirs.close()
   })
 
+  it.each([
+    ['has ended', -1],
+    ['ends at once', 29.999],
+    ['ends at no time', Number.NaN],
+  ])('fails at a subscription that %s, and leaves none behind', async (_, lifeSeconds) => {
+    const endEarly = (answer: WebhookSubscription) => ({
+      ...answer,
+      expiresAt: new Date(clock.now().getTime() + lifeSeconds * 1_000),
+    })
+    const integration = await wanted(await make('retelling'))
+    retell = endEarly
+    for (const nextLookInSeconds of [5, 15, 60])
+      expect(await look(integration)).toMatchObject({ standing: 'failing', error: 'schema_drift', nextLookInSeconds })
+    expect(live()).toEqual([])
+    expect(server.requests).toEqual(['POST', 'DELETE', 'POST', 'DELETE', 'POST', 'DELETE'])
+    expect(await incidentsOf(integration)).toMatchObject([{ status: 'open', source: 'webhooks' }])
+    expect((await test.integrations.webhooks.subscription(integration.id)).lastError).toContain('expiresAt')
+
+    retell = (answer) => answer
+    expect(await look(integration)).toMatchObject({ standing: 'registered', did: 'created' })
+    const known = await test.integrations.webhooks.subscription(integration.id)
+    pass(50)
+    retell = endEarly
+    expect(await look(integration)).toMatchObject({ standing: 'failing', error: 'schema_drift', nextLookInSeconds: 5 })
+    expect(await test.integrations.webhooks.subscription(integration.id)).toMatchObject({ expiresAt: known.expiresAt })
+    expect(live()).toHaveLength(1)
+  })
+
   it('creates another one where the lost answer had the secret, and removes the first', async () => {
     const theirs = await startSubscriptionServer({ makesSecret: true, now: () => clock.now().getTime() })
     const integration = await makeIntegration(test, 'theirs', {
@@ -386,6 +428,16 @@ describe('a look', () => {
     expect(await look(integration)).toMatchObject({ did: 'renewed' })
     await test.integrations.webhooks.unregister(integration.id)
     expect(live()).toEqual([])
+  })
+
+  it('renews again where the answer to a renewal does not tell the end: that of before counts', async () => {
+    const integration = await make('retelling')
+    const { expiresAt } = await test.integrations.webhooks.register(integration.id)
+    retell = ({ id, url }) => ({ id, url })
+    for (const seconds of [45, 23]) {
+      pass(seconds)
+      expect(await look(integration)).toMatchObject({ did: 'renewed', expiresAt: expiresAt?.toISOString() })
+    }
   })
 
   it('of an earlier claim takes back what it has created, once a later one has the row', async () => {

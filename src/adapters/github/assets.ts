@@ -136,8 +136,10 @@ async function answerTo(
 }
 
 function redirectedTo(from: URL, location: string): URL {
-  if (!URL.canParse(location, from.href)) throw new EgressRefused(from.hostname, 'it redirects to what is no URL')
-  const url = new URL(location, from)
+  // The text of a header has one character a byte, and the URL in it may be UTF-8.
+  const target = Buffer.from(location, 'latin1').toString()
+  if (!URL.canParse(target, from.href)) throw new EgressRefused(from.hostname, 'it redirects to what is no URL')
+  const url = new URL(target, from)
   if (from.protocol === 'https:' && url.protocol === 'http:') {
     throw new EgressRefused(url.hostname, 'an https URL redirects to it without TLS')
   }

@@ -6,6 +6,11 @@
 
 /** Where no answer tells the provider's time: our clock may be this much ahead of it, as with signed times of webhooks. */
 const CLOCK_SKEW_SECONDS = 300
+/**
+ * A `Date` further away is no clock: a device that has booted says 1970, .NET's empty time reads as 2001. A clock that
+ * is wrong by less is that of the provider's update times, too, and right to go by.
+ */
+const FARTHEST_SECONDS = 10 * 365 * 86_400
 /** `Date` has whole seconds (RFC 9110, 5.6.7), and so have many update times: a change in that very second comes again. */
 const DATE_RESOLUTION_SECONDS = 1
 
@@ -30,6 +35,7 @@ export class ListingBeginning {
    */
   heard(date: Date, secondsSinceStart: number): void {
     const began = date.getTime() - (secondsSinceStart + DATE_RESOLUTION_SECONDS) * 1_000
+    if (Math.abs(began - this.#ours) > FARTHEST_SECONDS * 1_000) return
     this.#byProvider = Math.min(this.#byProvider, began)
   }
 

@@ -110,6 +110,12 @@ describe('a download', () => {
     expect(JSON.stringify(row)).not.toMatch(/secret|X-Amz/)
   })
 
+  it('is redirected to a URL in UTF-8', async () => {
+    answers[ASSET] = to(Buffer.from('https://store.example.com/café.png').toString('latin1'))
+    answers['https://store.example.com/caf%C3%A9.png'] = image
+    expect(await download(ASSET)).toMatchObject({ contentType: 'image/png' })
+  })
+
   it.each([404, 410])('of what is gone, %i, is null', async (status) => {
     answers[ASSET] = () => new Response('Not Found', { status })
     expect(await download(ASSET)).toBeNull()

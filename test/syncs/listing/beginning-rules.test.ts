@@ -21,6 +21,15 @@ describe('the beginning of a listing', () => {
     expect(began('12:00:00', null)).toBe('11:55:00.000')
   })
 
+  it.each(['1970-01-01', '2001-01-01', '2099-01-01'])('is by no Date that is ten years away from ours: %s', (far) => {
+    const beginning = new ListingBeginning(at('12:00:00'), null)
+    beginning.heard(new Date(far), 0)
+    expect(beginning.at).toEqual(at('11:55:00'))
+    beginning.heard(new Date('2025-03-01T12:00:01Z'), 0)
+    beginning.heard(new Date(far), 0)
+    expect(beginning.at).toEqual(new Date('2025-03-01T12:00:00Z'))
+  })
+
   it('of a listing that goes on from a bookmark is that of the try that set it', () => {
     expect(began('12:00:00', '10:00:00', ['12:00:01', 0])).toBe('10:00:00.000')
     expect(began('12:00:00', '10:00:00')).toBe('10:00:00.000')
