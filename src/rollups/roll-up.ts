@@ -11,10 +11,9 @@ import type { Tables } from '../db/schema/tables.ts'
 import { quotedName } from '../db/sql-functions.ts'
 import type { Framework } from '../framework/context.ts'
 import { givenNowMs } from '../framework/logger.ts'
-import type { FactSpan } from './facts.ts'
 import { bucketOf, factsOf, momentOf, sumOfCalls, sumOfFailures } from './facts.ts'
 import { noteRelease } from './releases.ts'
-import type { CountingStep, Progress } from './rollup-rules.ts'
+import type { CountingStep, Progress, Span } from './rollup-rules.ts'
 import { ALL_PROVIDERS, completedBy, floorTo, nextStep, WIDEST_SECONDS, WIDTHS } from './rollup-rules.ts'
 
 /** The first width. */
@@ -112,7 +111,7 @@ async function countStep(framework: Framework, tx: Transaction): Promise<{ state
   if (step === null && before.rolledMs >= minuteMs) return { state: before, isLast: true }
 
   await tx.execute(sql`select set_config('work_mem', ${WORK_MEMORY}, true), set_config('jit', 'off', true)`)
-  if (step !== null) await count(tx, tables, { ...step, isOld: step.toMs <= nowMs - DAY_MS })
+  if (step !== null) await count(tx, tables, step)
   const settledMs = step?.toMs ?? before.settledMs
   const isLast = nextStep(settledMs, horizonMs, nowMs) === null
   let rolledMs = Math.max(before.rolledMs, settledMs)
@@ -192,7 +191,7 @@ async function beginning({ config, tables }: Framework, tx: Transaction, nowMs: 
 }
 
 /** For good: the buckets of a step, the wider ones that it completes; narrow ones that are no longer read go. */
-async function count(tx: Transaction, tables: Tables, step: CountingStep & FactSpan): Promise<void> {
+async function count(tx: Transaction, tables: Tables, step: CountingStep): Promise<void> {
   await replace(tx, tables, step)
   for (const wider of completedBy(step)) await replace(tx, tables, wider, wider.sourceSeconds)
   for (const { seconds, keptSeconds } of WIDTHS)
@@ -206,14 +205,13 @@ async function count(tx: Transaction, tables: Tables, step: CountingStep & FactS
 async function replace(
   tx: Transaction,
   tables: Tables,
-  { seconds, ...span }: CountingStep & FactSpan,
+  { seconds, fromMs, toMs }: CountingStep,
   sourceSeconds?: number,
 ): Promise<void> {
   const { rollups } = tables
-  const { fromMs, toMs } = span
   const counted =
     sourceSeconds === undefined
-      ? countedRows(tables, seconds, span)
+      ? countedRows(tables, seconds, { fromMs, toMs })
       : sql`
         select integration_id, provider, ${bucketOf(sql`starts_at`, seconds)} as bucket, counter, sum(n)::int as n
         from ${rollups} cross join unnest(counters, counts) each (counter, n)
@@ -230,7 +228,7 @@ async function replace(
 }
 
 /** Each fact three times: for its integration, for its provider, and for all of them. */
-function countedRows(tables: Tables, seconds: number, span: FactSpan): SQL {
+function countedRows(tables: Tables, seconds: number, span: Span): SQL {
   return sql`
     select integration_id, provider, bucket, counter, count(*)::int as n
     from (

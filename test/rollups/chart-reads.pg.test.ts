@@ -4,7 +4,6 @@ import { PgDialect } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { Transaction } from '../../src/db/client.ts'
 import { noteRelease, releases } from '../../src/rollups/releases.ts'
-import { rollUp } from '../../src/rollups/roll-up.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -44,8 +43,8 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** The plans of the statements of `work`, as JSON. */
-async function plansOf(work: () => Promise<unknown>): Promise<string[]> {
+/** The tables that the statements of `work` read as a whole, by their plans. */
+async function wholeTables(work: () => Promise<unknown>): Promise<string[]> {
   const executed: SQL[] = []
   const { db } = test.framework
   const recording = (execute: (statement: SQL) => unknown) => (statement: SQL) => {
@@ -66,21 +65,15 @@ async function plansOf(work: () => Promise<unknown>): Promise<string[]> {
   } finally {
     for (const spy of spies) spy.mockRestore()
   }
-  const plans: string[] = []
+  const read: string[] = []
   for (const statement of executed) {
     const { sql, params } = new PgDialect().sqlToQuery(statement)
     const [plan] = await test.sql.unsafe(`explain (format json) ${sql}`, params as never[])
-    plans.push(JSON.stringify(plan))
+    for (const [, table] of JSON.stringify(plan).matchAll(/"Seq Scan"[^{}]*?"Relation Name":"([^"]+)"/g))
+      read.push(table ?? '')
   }
-  expect(plans.length).toBeGreaterThan(0)
-  return plans
-}
-
-/** The tables that the statements of `work` read as a whole, by their plans. */
-async function wholeTables(work: () => Promise<unknown>): Promise<string[]> {
-  const plans = await plansOf(work)
-  const read = plans.flatMap((plan) => [...plan.matchAll(/"Seq Scan"[^{}]*?"Relation Name":"([^"]+)"/g)])
-  return [...new Set(read.map(([, table]) => table ?? ''))]
+  expect(executed.length).toBeGreaterThan(0)
+  return [...new Set(read)]
 }
 
 describe('the plans of charts', () => {
@@ -110,19 +103,6 @@ describe('the plans of charts', () => {
     await test.sql`update integration_cache set value = jsonb_set(value, '{rolledMs}', to_jsonb((value ->> 'rolledMs')::bigint - 60000)) where key like '%:rollups'`
     const whole = await wholeTables(() => test.integrations.admin.charts.rollUp())
     expect(whole.filter((table) => large.includes(table))).toEqual([])
-  })
-
-  it('counts six hours of long ago by the webhooks of that time, of which there are 500', async () => {
-    const at = Math.floor(Date.now() / DAY_MS - 20) * DAY_MS
-    const progress = JSON.stringify({ settledMs: at, rolledMs: at })
-    await test.sql`update integration_cache set value = value || ${progress}::text::jsonb where key like '%:rollups'`
-    const plans = await plansOf(() => rollUp(test.framework, { forMs: 0 }))
-    const read = plans.flatMap((plan) => [
-      ...plan.matchAll(/"Relation Name":"integration_webhooks"[^{}]*?"Plan Rows":(\d+)/g),
-    ])
-    expect(read.length).toBeGreaterThan(0)
-    for (const [, rows] of read) expect(Number(rows)).toBeLessThan(2_000)
-    expect(plans.join()).not.toMatch(/"Seq Scan"[^{}]*?"Relation Name":"integration_webhooks"/)
   })
 })
 

@@ -414,31 +414,6 @@ describe('roll-ups', () => {
     expect((await series('1h')).total.webhooks).toEqual({ received: 1, processed: 1, failed: 1 })
   })
 
-  it('counts webhooks of long ago at their times, whatever became of them since', async () => {
-    const { id } = await makeIntegration(test, 'acme')
-    const agoMs = nowMs - 20 * DAY_MS
-    const came = ['processed', 'dismissed', 'late', 'waiting'].map((deliveryId) => ({
-      ...{ integrationId: id, deliveryId, status: 'pending' },
-      atMs: agoMs,
-    }))
-    await makeWebhooks(came)
-    await settleWebhook('processed', 'processed', agoMs + HOUR_MS)
-    await settleWebhook('dismissed', 'failed', agoMs + HOUR_MS)
-    await settleWebhook('late', 'processed', nowMs - 2 * DAY_MS)
-    const dismissedAt = new Date(nowMs - DAY_MS).toISOString()
-    await test.sql`
-      update integration_webhooks set dismissed_at = ${dismissedAt}, updated_at = ${dismissedAt}
-      where delivery_id = 'dismissed'`
-    await rollUp()
-    const { points, pointSeconds, total } = await series('30d')
-    expect(total.webhooks).toEqual({ received: 4, processed: 2, failed: 1 })
-    const of = (atMs: number) =>
-      points.find(({ at }) => atMs >= at.getTime() && atMs < at.getTime() + pointSeconds * 1_000)?.webhooks
-    expect(of(agoMs)?.received).toBe(4)
-    expect(of(agoMs + HOUR_MS)).toMatchObject({ processed: 1, failed: 1 })
-    expect(of(nowMs - 2 * DAY_MS)?.processed).toBe(1)
-  })
-
   it('has percentiles within 7 % of the exact ones, over any union of buckets', async () => {
     const { id } = await makeIntegration(test, 'acme')
     let seed = 42
