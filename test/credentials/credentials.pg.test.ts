@@ -213,7 +213,12 @@ describe('credentials that do not fit', () => {
     }
     const integration = await makeIntegration(test, 'webhooks')
     for (const expires_at of ['3600', 1_767_225_600, 'soon']) {
-      const credentials = { webhook_secrets: [{ ...entry, expires_at: null }, { ...entry, expires_at }] }
+      const credentials = {
+        webhook_secrets: [
+          { ...entry, expires_at: null },
+          { ...entry, expires_at },
+        ],
+      }
       await expect(integration.updateCredentials(credentials)).rejects.toMatchObject(refused)
       await expect(makeIntegration(test, 'webhooks', { credentials })).rejects.toMatchObject(refused)
     }

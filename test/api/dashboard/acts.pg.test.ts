@@ -85,9 +85,10 @@ const audited = async () => {
 function fieldsIn(page: string, path: string): Record<string, string> {
   const [, form = ''] = page.split(`action="/operator${path}">`)
   return Object.fromEntries(
-    [...(form.split('</form>')[0] ?? '').matchAll(/name="(\w+)" value="([^"]*)"/g)].map(
-      ([, name = '', value = '']) => [name, value],
-    ),
+    [...(form.split('</form>')[0] ?? '').matchAll(/name="(\w+)" value="([^"]*)"/g)].map(([, name = '', value = '']) => [
+      name,
+      value,
+    ]),
   )
 }
 const formIdIn = (page: string): string => /name="form_id" value="([^"]+)"/.exec(page)?.[1] ?? ''

@@ -16,7 +16,7 @@ import { mappedTable, reportUnfitModels } from '../../../src/mappings/mapped-tab
 import { noteTokenRefreshed, noteTokenRefreshFailed } from '../../../src/oauth/keep-alive.ts'
 import { markReauthRequired } from '../../../src/oauth/reauth.ts'
 import { tokensOf } from '../../../src/oauth/rules.ts'
-import type { HasOAuth2, HasStreams, ReconcilesWebhooks } from '../../../src/providers/contracts.ts'
+import type { HasBackfill, HasOAuth2, HasStreams, ReconcilesWebhooks } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
 import { eraseIntegration } from '../../../src/retention/erasure.ts'
@@ -75,6 +75,8 @@ let temporal: {
 }
 let probes: DoctorProbes
 
+const withWindow: HasBackfill = { ...syncProvider(() => {}), syncWindow: async () => {} }
+
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
@@ -82,7 +84,7 @@ beforeAll(async () => {
     config: { operator: { tokens: [{ name: 'test', sha256: 'a'.repeat(64), scopes: ['read'] }] } },
     providers: {
       hooks: webhookProvider(),
-      things: { ...syncProvider(() => {}), syncWindow: async () => {} },
+      things: withWindow,
       crm,
       keyed,
       byhand: syncProvider(() => {}, { defaultSyncInterval: () => null }),
