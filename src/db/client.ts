@@ -1,3 +1,4 @@
+import { sql } from 'drizzle-orm'
 import type { PostgresJsDatabase } from 'drizzle-orm/postgres-js'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import type { Options, Sql } from 'postgres'
@@ -244,7 +245,7 @@ export async function despiteDeadlocks<T>(work: () => Promise<T>): Promise<T> {
 /** The database's clock, in milliseconds. */
 export async function databaseNowMs(db: Database): Promise<number> {
   const [row] = await db.execute<{ now: string }>(
-    'select floor(extract(epoch from clock_timestamp()) * 1000)::text as now',
+    sql`select floor(extract(epoch from clock_timestamp()) * 1000)::text as now`,
   )
   return Number(row?.now)
 }

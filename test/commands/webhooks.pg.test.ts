@@ -368,7 +368,7 @@ describe('replay-webhook of many', () => {
   })
 
   it.each([
-    ['an end before its beginning', ['--since', '2031-06-01T12:00:00Z', '--until', '2031-06-01T12:00:00Z'], 'usage'],
+    ['an end before its beginning', ['--since', '2031-06-01T12:00:00Z', '--until', '2031-06-01T11:59:59Z'], 'usage'],
     ['an integration that is not there', ['--integration', NEVER], 'integration_not_found'],
   ])('refuses %s', async (_, words, code) => {
     const ran = await run([...many('--yes', '--json'), ...words])
