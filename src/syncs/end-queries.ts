@@ -2,6 +2,7 @@
 import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
+import { unseenByPlanner } from '../db/integrations-of.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { Json } from '../framework/json.ts'
@@ -123,6 +124,7 @@ export async function isCursorHeld(
   { id: runLogId, integrationId, stream }: Pick<LogRow, 'id' | 'integrationId' | 'stream'>,
 ): Promise<boolean> {
   const isOf = isOfStream(sql`stream`, stream)
+  const itsId = unseenByPlanner(integrationId)
   // Without a log an item is of a run that was pruned since.
   const isOfEarlierRun = sql`
     ${isOf} and coalesce(sync_log_id, 0) < ${runLogId}
@@ -135,11 +137,11 @@ export async function isCursorHeld(
   // Null: an item without an external id, which no other item makes up for; or the cursor was set by hand since.
   const rows = await tx.execute<{ external_id: string | null }>(sql`
     select external_id from ${syncItems}
-    where integration_id = ${integrationId} and status in ('pending', 'processing') and ${isOfEarlierRun}
+    where integration_id = ${itsId} and status in ('pending', 'processing') and ${isOfEarlierRun}
     union
     select external_id from (
       select integration_id, external_id, event_class, max(id) as id from ${syncItems}
-      where integration_id = ${integrationId} and external_id is not null and ${failed}
+      where integration_id = ${itsId} and external_id is not null and ${failed}
       group by integration_id, external_id, event_class
     ) newest
     where (
@@ -150,7 +152,7 @@ export async function isCursorHeld(
     union
     select null where exists (
       select 1 from ${syncItems}
-      where integration_id = ${integrationId} and status = 'failed' and external_id is null and ${isOfEarlierRun}
+      where integration_id = ${itsId} and status = 'failed' and external_id is null and ${isOfEarlierRun}
     ) or exists (
       select 1 from ${logs} where integration_id = ${integrationId} and ${isOf} and operation = 'cursor' and id > ${runLogId})`)
   const ids = rows.flatMap((row) => row.external_id ?? [])
@@ -158,7 +160,7 @@ export async function isCursorHeld(
   for (let from = 0; from < ids.length; from += IDS_PAGE) {
     const unresolved = await tx.execute(sql`
       select 1 from ${syncItems}
-      where integration_id = ${integrationId} and external_id = any(${textArray(ids.slice(from, from + IDS_PAGE))})
+      where integration_id = ${itsId} and external_id = any(${textArray(ids.slice(from, from + IDS_PAGE))})
       group by event_class, external_id
       having max(id) filter (where ${undone}) > coalesce(max(id) filter (where status in ('success', 'skipped')), 0)
       limit 1`)

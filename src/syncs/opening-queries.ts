@@ -2,6 +2,7 @@
 import type { SQL } from 'drizzle-orm'
 import { and, eq, isNotNull, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
+import { unseenByPlanner } from '../db/integrations-of.ts'
 import { clockNow, jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Json } from '../framework/json.ts'
@@ -57,7 +58,7 @@ export async function readOpening(
       isDue: sql<boolean>`coalesce(${nextSyncAt} <= ${clockNow()}, true)`,
       isInWork: sql<boolean>`exists (
         select 1 from ${syncItems} i
-        where i.integration_id = ${integrationId} and i.status = 'processing' and ${isOfStream(sql`i.stream`, stream)})`,
+        where i.integration_id = ${unseenByPlanner(integrationId)} and i.status = 'processing' and ${isOfStream(sql`i.stream`, stream)})`,
     })
     .from(integrations)
     .leftJoin(streams, and(eq(streams.integrationId, integrations.id), sql`${streams.stream} = ${stream}`))

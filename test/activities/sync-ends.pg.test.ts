@@ -304,6 +304,24 @@ describe('an unfinished item of an earlier run', () => {
     expect(isHeld.plan).toContain('Index Only Scan using integration_sync_items_own_failed_idx')
   })
 
+  it('is not looked for among all items of a new integration, of which statistics know nothing', async () => {
+    await test.sql.unsafe('alter table integration_sync_items set (autovacuum_enabled = off)')
+    const items = (whose: number, run: number, stream: string, rows: number) => test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, stream, event_class, status, external_id)
+      select ${whose}, ${run}, ${stream} || n % 99, 'test.thing', 'success', 'x' || n from generate_series(1, ${rows}) n`
+    const old = await runOf(['success', 1])
+    await items(integration.id, old.id, 'stream', 1_000)
+    await test.sql.unsafe('analyze integration_sync_items')
+    integration = await makeIntegration(test, 'acme')
+    const run = await runOf(['success', 2])
+    await items(integration.id, run.id, 'large', 20_000)
+    const of = { ...run, stream: 'small' }
+    const { plan } = await planned(database.url, (db) => isCursorHeld(db as never, test.framework.tables, of))
+    const removed = [...plan.matchAll(/Rows Removed by Filter: (\d+)/g)].map(([, rows]) => Number(rows))
+    expect(Math.max(0, ...removed)).toBeLessThan(100)
+    await test.sql.unsafe('alter table integration_sync_items reset (autovacuum_enabled)')
+  })
+
   it('of a backfill does not hold it', async () => {
     const backfill = await makeRun(test, integration.id, {}, { operation: 'backfill' })
     await makeItem(test, backfill, { status: 'failed', externalId: 'x' })
