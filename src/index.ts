@@ -20,7 +20,7 @@ export { createIntegrations, type Integrations, type IntegrationsOptions } from 
 export type { KeyStatus, KeyUse } from './credentials/encryption-keys.ts'
 export type { KeyRotation, RotateOptions } from './credentials/key-rotation.ts'
 export type { Database, Transaction } from './db/client.ts'
-export type { IntegrationSelection } from './db/integrations-of.ts'
+export type { IntegrationLabels, IntegrationSelection } from './db/integrations-of.ts'
 export type { EgressPolicy } from './egress/guarded-fetch.ts'
 export { generateEncryptionKey } from './encryption.ts'
 export type {
