@@ -158,7 +158,13 @@ const ITEM_ACTS: Partial<Activities> = {
     waitSeconds: attempt === 1 ? 60 : null,
     isCounted: true,
   }),
-  skipFailedItem: async ({ itemId }) => ({ itemId, integrationId: 7, stream: null, cursorMoved: false, reducerThrew: null }),
+  skipFailedItem: async ({ itemId }) => ({
+    itemId,
+    integrationId: 7,
+    stream: null,
+    cursorMoved: false,
+    reducerThrew: null,
+  }),
 }
 
 async function recordSync(stage: Stage): Promise<void> {
