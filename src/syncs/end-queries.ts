@@ -7,7 +7,7 @@ import { jsonText } from '../db/schema/columns.ts'
 import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { Json } from '../framework/json.ts'
 import { remainingWaitSeconds } from './items/item-rules.ts'
-import { isOfStream } from './sync-rows.ts'
+import { isOfStream, itemsOf } from './sync-rows.ts'
 
 export type ItemCounts = Record<SyncItemRow['status'], number>
 
@@ -124,24 +124,25 @@ export async function isCursorHeld(
   { id: runLogId, integrationId, stream }: Pick<LogRow, 'id' | 'integrationId' | 'stream'>,
 ): Promise<boolean> {
   const isOf = isOfStream(sql`stream`, stream)
-  const itsId = unseenByPlanner(integrationId)
+  const itsOwn = itemsOf(sql`i`, { integrationId, stream })
   // Without a log an item is of a run that was pruned since.
   const isOfEarlierRun = sql`
-    ${isOf} and coalesce(sync_log_id, 0) < ${runLogId}
+    coalesce(sync_log_id, 0) < ${runLogId}
     and coalesce(sync_log_id, 0) not in (
       select id from ${logs} where integration_id = ${integrationId} and operation = 'backfill')`
-  const undone = sql`status in ('pending', 'processing', 'failed') and ${isOfEarlierRun}`
+  const undone = sql`status in ('pending', 'processing', 'failed') and ${isOf} and ${isOfEarlierRun}`
   // A record that fails in each run leaves a row in each. For the integration's own stream only their index is read:
   // ids of other streams, backfills and later runs are among them, and are sorted out below.
-  const failed = stream === null ? sql`status = 'failed'` : sql`status = 'failed' and ${isOfEarlierRun}`
+  const failed =
+    stream === null ? sql`integration_id = ${unseenByPlanner(integrationId)}` : sql`${itsOwn} and ${isOfEarlierRun}`
   // Null: an item without an external id, which no other item makes up for; or the cursor was set by hand since.
   const rows = await tx.execute<{ external_id: string | null }>(sql`
-    select external_id from ${syncItems}
-    where integration_id = ${itsId} and status in ('pending', 'processing') and ${isOfEarlierRun}
+    select external_id from ${syncItems} i
+    where ${itsOwn} and status in ('pending', 'processing') and ${isOfEarlierRun}
     union
     select external_id from (
-      select integration_id, external_id, event_class, max(id) as id from ${syncItems}
-      where integration_id = ${itsId} and external_id is not null and ${failed}
+      select integration_id, external_id, event_class, max(id) as id from ${syncItems} i
+      where ${failed} and external_id is not null and status = 'failed'
       group by integration_id, external_id, event_class
     ) newest
     where (
@@ -151,8 +152,7 @@ export async function isCursorHeld(
       order by done.id desc limit 1) is null
     union
     select null where exists (
-      select 1 from ${syncItems}
-      where integration_id = ${itsId} and status = 'failed' and external_id is null and ${isOfEarlierRun}
+      select 1 from ${syncItems} i where ${itsOwn} and status = 'failed' and external_id is null and ${isOfEarlierRun}
     ) or exists (
       select 1 from ${logs} where integration_id = ${integrationId} and ${isOf} and operation = 'cursor' and id > ${runLogId})`)
   const ids = rows.flatMap((row) => row.external_id ?? [])
@@ -160,7 +160,7 @@ export async function isCursorHeld(
   for (let from = 0; from < ids.length; from += IDS_PAGE) {
     const unresolved = await tx.execute(sql`
       select 1 from ${syncItems}
-      where integration_id = ${itsId} and external_id = any(${textArray(ids.slice(from, from + IDS_PAGE))})
+      where integration_id = ${unseenByPlanner(integrationId)} and external_id = any(${textArray(ids.slice(from, from + IDS_PAGE))})
       group by event_class, external_id
       having max(id) filter (where ${undone}) > coalesce(max(id) filter (where status in ('success', 'skipped')), 0)
       limit 1`)

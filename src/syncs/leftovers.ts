@@ -17,7 +17,7 @@ import { countItems, waitingItems } from './end-queries.ts'
 import { runLogger } from './run-logger.ts'
 import type { RunIds } from './run-rules.ts'
 import type { SyncOf } from './sync-jobs.ts'
-import { isOfStream } from './sync-rows.ts'
+import { itemsOf } from './sync-rows.ts'
 
 /** Beyond the last moment at which a retry may begin. */
 const BEYOND_RETRY_WINDOW_SECONDS = 3_600
@@ -148,7 +148,7 @@ async function itemsRetriedByHand(db: Database, { syncItems, logs }: Tables, of:
   const among =
     'syncLogId' in of
       ? sql`s.sync_log_id = ${of.syncLogId}`
-      : sql`s.integration_id = ${of.integrationId} and ${isOfStream(sql`s.stream`, of.stream)}
+      : sql`${itemsOf(sql`s`, of)}
         and exists (select 1 from ${logs} l where l.id = s.sync_log_id and l.operation = 'sync')`
   const rows = await db.execute<{ id: string }>(sql`
     select s.id from ${syncItems} s
@@ -203,7 +203,7 @@ interface InFlightItem {
 async function itemsInFlightSince(
   db: Database,
   { syncItems, logs }: Tables,
-  { integrationId, stream }: SyncOf,
+  of: SyncOf,
   seconds: number,
 ): Promise<InFlightItem[]> {
   return db
@@ -218,8 +218,7 @@ async function itemsInFlightSince(
     .leftJoin(logs, eq(logs.id, syncItems.syncLogId))
     .where(
       and(
-        eq(syncItems.integrationId, integrationId),
-        isOfStream(syncItems.stream, stream),
+        itemsOf(sql`${syncItems}`, of),
         eq(syncItems.status, 'processing'),
         sql`${syncItems.createdAt} < clock_timestamp() - make_interval(secs => ${seconds}::double precision)`,
         sql`${logs.operation} is distinct from 'backfill'`,

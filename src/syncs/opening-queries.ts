@@ -2,13 +2,12 @@
 import type { SQL } from 'drizzle-orm'
 import { and, eq, isNotNull, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
-import { unseenByPlanner } from '../db/integrations-of.ts'
 import { clockNow, jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Json } from '../framework/json.ts'
 import type { SyncOf } from './sync-jobs.ts'
 import type { SyncRow } from './sync-rows.ts'
-import { isOfStream, overlaid } from './sync-rows.ts'
+import { isOfStream, itemsOf, overlaid } from './sync-rows.ts'
 
 /** At most one run of a stream is open. It is among the newest: a run that adopts an older one opens none. */
 const RECENT_RUNS = 20
@@ -58,7 +57,7 @@ export async function readOpening(
       isDue: sql<boolean>`coalesce(${nextSyncAt} <= ${clockNow()}, true)`,
       isInWork: sql<boolean>`exists (
         select 1 from ${syncItems} i
-        where i.integration_id = ${unseenByPlanner(integrationId)} and i.status = 'processing' and ${isOfStream(sql`i.stream`, stream)})`,
+        where ${itemsOf(sql`i`, of)} and i.status = 'processing')`,
     })
     .from(integrations)
     .leftJoin(streams, and(eq(streams.integrationId, integrations.id), sql`${streams.stream} = ${stream}`))

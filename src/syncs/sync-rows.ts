@@ -6,6 +6,7 @@
 import type { AnyColumn, SQL } from 'drizzle-orm'
 import { and, eq, isNull, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
+import { unseenByPlanner } from '../db/integrations-of.ts'
 import { intervalOf } from '../db/schema/columns.ts'
 import type { IntegrationRow, StreamRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -23,6 +24,20 @@ export interface SyncRow extends IntegrationRow {
 /** The condition that a row is of this stream. */
 export function isOfStream(column: AnyColumn | SQL, stream: string | null | undefined): SQL {
   return stream == null ? isNull(column) : eq(column as AnyColumn, stream)
+}
+
+/**
+ * The items of a stream, of a named one by the text of its index.
+ *
+ * No other index can answer that: by statistics of before an integration came it has no items, and any index with its id would
+ * seem as good, also one that reads all of them.
+ *
+ * @param items the table, or its alias
+ */
+export function itemsOf(items: SQL, { integrationId, stream }: SyncOf): SQL {
+  return stream == null
+    ? sql`${items}.integration_id = ${unseenByPlanner(integrationId)} and ${items}.stream is null`
+    : sql`${items}.integration_id + 0 = ${integrationId} and ${items}.stream = ${stream}`
 }
 
 /** How tables whose key has the stream name the integration's own one: a key column can't be null. */

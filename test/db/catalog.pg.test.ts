@@ -345,7 +345,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   _idempotency_keys: ['created_at'],
   _sync_items: [
     "(sync_log_id + 0), id where status = 'pending'",
-    'integration_id, stream, status where stream is not null',
+    '(integration_id + 0), stream, status where stream is not null',
     'id where next_attempt_at is not null',
     "id where status = 'failed'",
     "integration_id, id, external_id, event_class where status = 'failed'",

@@ -57,9 +57,9 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       index(name('_sync_items_pending_idx'))
         .on(sql`(${column.syncLogId} + 0)`, column.id)
         .where(sql`${column.status} = 'pending'`),
-      // The same of one stream, beside others with many items.
+      // Items of a named stream, beside others with many. The sum: as above, asked by itemsOf() (syncs/sync-rows.ts).
       index(name('_sync_items_stream_idx'))
-        .on(column.integrationId, column.stream, column.status)
+        .on(sql`(${column.integrationId} + 0)`, column.stream, column.status)
         .where(sql`${column.stream} is not null`),
       // What an operator has to look at, of all integrations.
       index(name('_sync_items_failed_idx')).on(column.id).where(sql`${column.status} = 'failed'`),

@@ -16,6 +16,7 @@ import { REDACTED } from '../../framework/redaction.ts'
 import { redacted } from '../../framework/redaction-thread.ts'
 import { checkOwnerFilter } from '../../integrations/rules.ts'
 import type { FailedItem, ListFailedItemsInput } from '../sync-jobs.ts'
+import { itemsOf } from '../sync-rows.ts'
 import { madeUpForBy } from './item-queries.ts'
 import { SYNC_ITEM_STATUSES } from './item-rules.ts'
 
@@ -197,16 +198,21 @@ export function pageOfSyncItems(
     since,
     until,
   } = filter
+  const ofStream = stream === undefined ? undefined : eq(syncItems.stream, stream)
+  const ofIntegration = integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId)
+  const whose =
+    integrationId !== undefined && stream !== undefined
+      ? itemsOf(sql`${syncItems}`, { integrationId, stream })
+      : (ofIntegration ?? ofStream)
   return db
     .select({ ...columns, ...beside(tables) })
     .from(syncItems)
     .where(
       and(
-        integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId),
+        whose,
         belongsToThem(tables, sql`${syncItems.integrationId}`, { provider, owner }),
         syncLogId === undefined ? undefined : eq(syncItems.syncLogId, syncLogId),
         status === undefined ? undefined : eq(syncItems.status, status),
-        stream === undefined ? undefined : eq(syncItems.stream, stream),
         waiting === undefined
           ? undefined
           : waiting

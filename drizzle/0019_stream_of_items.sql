@@ -1,0 +1,2 @@
+DROP INDEX "__schema__"."__prefix___sync_items_stream_idx";--> statement-breakpoint
+CREATE INDEX "__prefix___sync_items_stream_idx" ON "__schema__"."__prefix___sync_items" USING btree (("integration_id" + 0),"stream","status") WHERE "__schema__"."__prefix___sync_items"."stream" is not null;
