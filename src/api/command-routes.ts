@@ -139,8 +139,8 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
     given[name] = fields[name]?.read(word)
   }
   const isQuery = isBodiless(operation)
-  // Such as the `force` of a revocation: in a body it would be passed over without a word.
-  if (operation.route.inQuery) refuseFields(objectIn(await bodyGiven(context)), elsewhere)
+  // Such as the `force` of a revocation or a deletion, which would be dropped in silence.
+  if (isQuery && operation.method !== 'get') refuseFields(objectIn(await bodyGiven(context)), elsewhere)
   const found = isQuery
     ? queryGiven(context)
     : objectIn(await (operation.route.needsBody ? jsonBody(context, z.unknown()) : bodyGiven(context)))

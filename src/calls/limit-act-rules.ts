@@ -1,4 +1,4 @@
-/** What the audit says of an override of a rate limit: by it the person who set the one in force is found. */
+/** Overrides of rate limits and breakers in words: what the audit says of one, which finds the person who set it, and one that is idle. */
 import type { Limit } from './admission/state-rules.ts'
 
 /** Of an override that is set. @param kind `shared`: of a budget of several integrations */
@@ -8,3 +8,7 @@ export function actOfOverride(
 ): string {
   return `rate-limit set ${limit} in ${seconds} s, ${kind}`
 }
+
+/** Of an override that is stored while its section ignores overrides. */
+export const idleOverride = (section: 'circuit_breaker' | 'rate_limiting'): string =>
+  `The override is stored, and nothing obeys it: ${section}.overrides_enabled is false.`

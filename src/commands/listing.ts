@@ -151,7 +151,7 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
   }
 }
 
-/** Equal ones are a period without a moment. @throws Refused where `until` is before `since` */
+/** Equal moments select nothing. @throws Refused where `until` is before `since` */
 export function inOrder(input: object): void {
   const { since, until } = input as { since?: Date; until?: Date }
   if (since !== undefined && until !== undefined && since > until)

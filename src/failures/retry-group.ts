@@ -195,11 +195,10 @@ async function disabledAmong(
   rows: readonly ChangedRow[],
 ): Promise<ReadonlySet<number>> {
   const ids = [...new Set(rows.map(({ integrationId }) => integrationId))]
-  const areDisabled = [eq(integrations.healthStatus, 'disabled'), sql`${integrations.id} = any(${bigints(ids)})`]
   const found = await db
     .select({ id: integrations.id })
     .from(integrations)
-    .where(and(...areDisabled))
+    .where(and(eq(integrations.healthStatus, 'disabled'), sql`${integrations.id} = any(${bigints(ids)})`))
   return new Set(found.map(({ id }) => id))
 }
 

@@ -26,7 +26,7 @@ export function checkChoice(name: string, value: string | undefined, choices: re
     throw new InvalidArgumentException(name, `${choices.join(', ')} are allowed, ${String(value)} was given`)
 }
 
-/** Equal ones are a period without a moment. @throws InvalidArgumentException unless they are moments in order */
+/** Equal moments select nothing. @throws InvalidArgumentException unless they are moments in order */
 export function checkPeriod(since: Date | undefined, until: Date | undefined): void {
   for (const [name, value] of Object.entries({ since, until }))
     if (value !== undefined && !isInstant(value))

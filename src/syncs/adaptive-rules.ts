@@ -163,7 +163,7 @@ function callsPerSecond(demands: readonly Demand[], price: number): number {
 /**
  * The interval of a stream, and what decides about it. Both prices bind it: it pays the higher one.
  *
- * @param prices `quota` null: its provider declares none: how many calls syncs may make is not known
+ * @param prices `quota` null: its provider declares none, so the number of calls that syncs may make is not known
  */
 export function adaptiveInterval(
   demand: Omit<Demand, 'streams'>,

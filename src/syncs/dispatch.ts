@@ -57,7 +57,7 @@ export async function startDueSyncs(
     if (answer === 'already running') counts.alreadyRunning += 1
     return answer !== 'already running'
   })
-  if (counts.started >= MAX_STARTS) await framework.cache.set(FULL_KEY, true, FULL_SECONDS)
+  if (counts.due - counts.alreadyRunning >= MAX_STARTS) await framework.cache.set(FULL_KEY, true, FULL_SECONDS)
   return counts
 }
 

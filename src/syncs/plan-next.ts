@@ -141,7 +141,7 @@ async function figuresAfter(
   return { ...observed(kept, run, bounds), observedAt: log.createdAt }
 }
 
-/** Of at most this many items of a run it is asked whether they had changed; the others count by their share. */
+/** At most this many items of a run are asked whether they had changed; the others count by their share. */
 const ITEMS_ASKED = 1_000
 
 /**

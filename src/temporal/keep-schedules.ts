@@ -12,7 +12,7 @@ const CATCH_UP_SECONDS = 60
 const PRUNE_CATCH_UP_SECONDS = 6 * 3_600
 const MINUTE_SECONDS = 60
 /**
- * Recovery ends all workflows that do not go on, but can't end itself. An early end does no harm: the next one takes
+ * A wedged recovery can't end itself, and holds up its Schedule. An early end does no harm: the next one takes
  * what is left. Rule: docs/behaviour/webhook-recovery.md, "Wedged workflows".
  */
 const RECOVERY_LIMIT_SECONDS = 30 * MINUTE_SECONDS

@@ -400,11 +400,22 @@ describe('starting', () => {
     await test.sql`
       insert into integrations (provider, name, credentials, next_sync_at)
       select 'acme', 'due', 'sealed', now() - interval '1 minute' from generate_series(1, 3100) n`
-    await test.framework.cache.delete('dispatch-full')
     expect(await startDue()).toMatchObject({ started: 2_500, alreadyRunning: 2 })
-    // The doctor takes none of the others for forgotten.
-    expect(await isDispatchFull(test.framework)).toBe(true)
     expect(new Set(test.starts.syncs.filter((id) => !running.includes(id))).size).toBe(2_500)
+  })
+
+  it('that has tried all 2,500, one of them in vain, is full: the doctor takes none of the others for forgotten', async () => {
+    const [refused] = await manyDue(1)
+    await test.sql`
+      insert into integrations (provider, name, credentials, next_sync_at)
+      select 'acme', 'due', 'sealed', now() - interval '1 minute' from generate_series(1, 2600) n`
+    await test.framework.cache.delete('dispatch-full')
+    const start = async (id: number) => {
+      if (id === refused) throw new Error('the task queue has a name that is too long')
+      return { runId: 'a-run' }
+    }
+    expect(await withStarts(start, () => startDue())).toMatchObject({ started: 2_499 })
+    expect(await isDispatchFull(test.framework)).toBe(true)
   })
 
   it('is given up after five minutes among those that have a run, and says so', async () => {

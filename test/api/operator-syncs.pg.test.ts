@@ -572,6 +572,7 @@ describe('the cursor', () => {
     expect((await send('PUT', path(), { cursor: 'a', force: true })).status).toBe(200)
     expect(test.starts.cancelled).toContain(id)
     test.starts.running.add(id)
+    expect((await send('DELETE', path(), { force: true })).status).toBe(422)
     expect((await send('DELETE', path('?force=true'))).status).toBe(200)
     expect((await test.integrations.get(id)).syncCursor).toBeNull()
   })

@@ -238,6 +238,7 @@ describe('a replay of many', () => {
     ['since, this moment included', { since: AT }, [1, 4]],
     ['until, this moment excluded', { until: AT }, [0]],
     ['between the two', { since: BEFORE, until: AT }, [0]],
+    ['none between equal moments', { since: AT, until: AT }, []],
     ['no more than the limit, the lowest ids', { limit: 2 }, [0, 1]],
     ['none', { event: 'constructor' }, []],
   ])('takes %s, as its preview says', async (_, filter, expected) => {

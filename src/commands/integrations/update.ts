@@ -13,7 +13,7 @@ export const minutes = whole("minutes from the end of a sync to the next; defaul
   allowed: 'whole minutes of at least 1 are allowed',
 })
 
-/** Of a body. */
+/** Over HTTP, where the body is the patch. */
 export const optionalColumns = {
   metadata: optional(record("what the provider's schema allows")),
   ownerType: optional(nullable(text("kind of the host's record that it belongs to; with owner_id"))),

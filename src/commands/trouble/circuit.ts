@@ -1,3 +1,4 @@
+import { idleOverride } from '../../calls/limit-act-rules.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command, route } from '../command.ts'
 import { choice, id, instant, optional } from '../fields.ts'
@@ -87,6 +88,6 @@ async function changed(context: CommandContext, id: number, act: Act, until?: Da
   await integration.overrideCircuit(OVERRIDES[act], until)
   await note(id, `circuit ${act}`)
   if (OVERRIDES[act] !== null && !integrations.config.circuit_breaker.overrides_enabled)
-    warn('The override is stored, and nothing obeys it: circuit_breaker.overrides_enabled is false.')
+    warn(idleOverride('circuit_breaker'))
   return shown(context, id)
 }

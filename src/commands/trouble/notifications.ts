@@ -130,7 +130,7 @@ async function retried({ integrations, note }: CommandContext, event: number | u
   return { retried, status }
 }
 
-function notRetried(status: z.infer<typeof Retried>['status']): string {
+export function notRetried(status: z.infer<typeof Retried>['status']): string {
   return status === null
     ? NOTHING_GIVEN_UP
     : `Nothing of this event, which is ${status}, is tried again: only what was given up within seven days is, unless a worker is delivering the event right now.`

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { actOfOverride } from '../../calls/limit-act-rules.ts'
+import { actOfOverride, idleOverride } from '../../calls/limit-act-rules.ts'
 import type { CommandContext } from '../command.ts'
 import { columns, command, route } from '../command.ts'
 import type { Field } from '../fields.ts'
@@ -133,7 +133,6 @@ async function overridden(
   else await integration.overrideRateLimit(override, until)
   const cleared = `rate-limit clear${isShared ? ' shared' : ''}`
   await note(id, override === null ? cleared : actOfOverride(override, isShared ? 'shared' : override.window))
-  if (override !== null && !integrations.config.rate_limiting.overrides_enabled)
-    warn('The override is stored, and nothing obeys it: rate_limiting.overrides_enabled is false.')
+  if (override !== null && !integrations.config.rate_limiting.overrides_enabled) warn(idleOverride('rate_limiting'))
   return shown(integrations, id)
 }

@@ -1,4 +1,4 @@
-/** What replaying and dismissing many webhooks have in common. */
+/** What acts on many webhooks have in common: replaying, dismissing, and `retry` of a group. */
 import { z } from 'zod'
 import type { CommandContext } from '../command.ts'
 import { kebab } from '../command.ts'
@@ -63,7 +63,7 @@ export async function notedCounts<Result>(
   }
 }
 
-/** What a health check has disabled is enabled by a person, and works off what waits then. */
+/** Says how many wait: a person enables what its health has disabled, and then the inbox takes them. */
 export const waits = ({ waiting }: { readonly waiting: number }): string =>
   waiting === 0 ? '' : ` ${waiting} of them will wait: their integration is disabled by its health until it is enabled.`
 

@@ -182,11 +182,11 @@ const temporalWedged: Check = {
     const wedged = await temporal.wedged()
     return capped(
       wedged.map(({ id, type, attempts, queue }) => {
-        // A recovery that does not go on holds up its own Schedule.
+        // A recovery of the Schedule that does not go on holds it up; the Schedule's ends one of a command.
         const recovery =
           type === 'backfillSync'
             ? 'it does not go on until a person ends it'
-            : type === 'recoverWebhooks'
+            : type === 'recoverWebhooks' && !id.endsWith(':recover-webhooks')
               ? 'it does not go on. Temporal ends it half an hour after its start, and its Schedule starts another one'
               : 'it does not go on. Recovery, which looks each five minutes, replaces it'
         return fault(

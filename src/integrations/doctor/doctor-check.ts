@@ -80,6 +80,9 @@ export function workerCommand(): string {
   return `node ${isSource ? '--conditions=durable-source --import tsx ' : ''}${shellWord(relative(process.cwd(), worker))}`
 }
 
+/** Lists the integrations of a provider that this process does not know. */
+export const listOfProvider = (provider: string): string => `integrations list --provider ${shellWord(provider)}`
+
 /** Runs SQL that names tables by `quotedName()`. */
 export function psqlCommand(sql: string): string {
   return `psql "$DATABASE_URL" -c ${shellWord(sql)}`

@@ -6,7 +6,6 @@ import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { ascendingPages } from '../../framework/list-filter.ts'
-import { shellWord } from '../../framework/shell-word.ts'
 import { modelProblems } from '../../mappings/mapped-table.ts'
 import { neededReauthMarks, needingAuthorization } from '../../oauth/authorization-status.ts'
 import { keepAliveStates } from '../../oauth/keep-alive.ts'
@@ -16,7 +15,7 @@ import { troubledSubscriptions } from '../../subscriptions/queries.ts'
 import { unlistedIntegrations } from '../../webhooks/listed-webhook.ts'
 import { acceptsWebhooks } from '../queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
+import { capped, counted, fault, listOfProvider, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
 
 const providersRegistered: Check = {
   name: 'providers.registered',
@@ -29,7 +28,7 @@ const providersRegistered: Check = {
       unknown.map(({ provider, integrations, firstId }) =>
         fault(
           `${counted(integrations, 'integration')} (the first is ${firstId}) of the provider "${provider}", which is not registered (registered: ${registered}): no webhook is taken, no run starts. Add it under \`providers\` of the host's module, or delete the integrations.`,
-          `integrations list --provider ${shellWord(provider)}`,
+          listOfProvider(provider),
         ),
       ),
       `Every provider in use is registered: ${used.map(({ provider }) => provider).join(', ') || 'none is in use'}.`,

@@ -1,13 +1,14 @@
 /** Syncs: runs, when they are due, and what holds their cursors. */
 import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, inArray, isNotNull, isNull, lt, sql } from 'drizzle-orm'
+import { OWN_WORKFLOW_CLAIM } from '../../claims/rules.ts'
 import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
 import { quotedName } from '../../db/sql-functions.ts'
 import type { Framework } from '../../framework/context.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
-import { shellWord } from '../../framework/shell-word.ts'
 import type { RunMetadata } from '../../observability/log-queries.ts'
+import type { HasScheduledSync } from '../../providers/contracts.ts'
 import { hasBackfill } from '../../providers/contracts.ts'
 import { syncSource } from '../../providers/streams.ts'
 import { isDispatchFull } from '../../syncs/dispatch.ts'
@@ -16,7 +17,18 @@ import { declaredStreams, dueRule, overdueIntegrations, overdueStreams } from '.
 import { streamOption, syncWords } from '../../syncs/stream-rules.ts'
 import type { SyncOf } from '../../syncs/sync-jobs.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
+import {
+  capped,
+  counted,
+  fault,
+  listOfProvider,
+  MAX_LOOKED_AT,
+  moment,
+  ok,
+  psqlCommand,
+  secondsAgo,
+  warning,
+} from './doctor-check.ts'
 
 /** A dispatch comes each minute and starts 2,500 runs: what waits for longer was left out, or has 12,000 before it. */
 const OVERDUE_SECONDS = 300
@@ -56,7 +68,7 @@ const syncStuck: Check = {
               found === 'nowhere' ? 'Its provider no longer has this stream' : 'The integration is switched off'
             return fault(`${told} ${why}, so no run goes on with it.`, closeRun(framework, logId), about)
           }
-          if (found === 'unknown') return fault(`${told} ${unknownHere(provider)}`, listOf(provider), about)
+          if (found === 'unknown') return fault(`${told} ${unknownHere(provider)}`, listOfProvider(provider), about)
           return fault(
             `${told} The next run goes on with its items if it had listed them all, and closes it if not.`,
             syncNow(of),
@@ -73,7 +85,7 @@ const backfillsStuck: Check = {
   name: 'sync.backfills',
   needs: ['database.migrations', 'temporal.reachable'],
   async look(framework) {
-    const { db, tables, workflows, providers } = framework
+    const { db, tables, workflows } = framework
     const dead: Awaited<ReturnType<typeof openRuns>> = []
     for (const slice of await openRuns(db, tables, 'backfill'))
       if (!(await workflows.isBackfillRunning(slice))) dead.push(slice)
@@ -86,22 +98,23 @@ const backfillsStuck: Check = {
         if (window === undefined) return []
         const { from, to, until = to } = window
         const of = { integrationId, stream }
-        const declares = providers.find(provider)
-        const source = declares === null ? null : syncSource(declares, stream)
-        const isGone = declares !== null && (source === null || !hasBackfill(source))
-        return warning(
-          `The backfill of ${syncWords(of)} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone: what it still had to list is left, from ${from} to ${until}, and the items of this slice stay as they are. ${
-            isGone
-              ? 'Its provider no longer has a backfill of it, so no other one ends the slice.'
-              : `Another backfill ends the slice${isActive ? '' : ', once the integration is switched on'}.`
-          }`,
-          isGone
-            ? closeSlice(framework, logId)
-            : isActive
-              ? `${syncNow(of)} --from ${from} --to ${until}`
-              : `integrations enable ${integrationId}`,
-          { ...of, since: startedAt },
-        )
+        const told = `The backfill of ${syncWords(of)} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone: what it still had to list is left, from ${from} to ${until}, and the items of this slice stay as they are.`
+        const about = { ...of, since: startedAt }
+        const found = whereDeclared(framework, provider, stream, hasBackfill)
+        if (found === 'nowhere')
+          return warning(
+            `${told} Its provider no longer has a backfill of it, so no other one ends the slice.`,
+            closeSlice(framework, logId),
+            about,
+          )
+        if (!isActive)
+          return warning(
+            `${told} Another backfill ends the slice, once the integration is switched on.`,
+            `integrations enable ${integrationId}`,
+            about,
+          )
+        if (found === 'unknown') return warning(`${told} ${unknownHere(provider)}`, listOfProvider(provider), about)
+        return warning(`${told} Another backfill ends the slice.`, `${syncNow(of)} --from ${from} --to ${until}`, about)
       }),
       'Every backfill that says processing lives.',
     )
@@ -204,17 +217,21 @@ const ofOverdue = ({ id, stream }: Overdue): SyncOf => ({ integrationId: id, str
 const syncNow = ({ integrationId, stream }: SyncOf): string =>
   `integrations sync --integration ${integrationId}${streamOption(stream)}`
 
-/** Whether a run of this stream may start: `unknown`: this process does not know the provider, another one may. */
-function whereDeclared({ providers }: Framework, provider: string, stream: string | null) {
+/** Where a run of this stream, or its backfill, may start. `unknown`: this process does not know the provider, another one may. */
+function whereDeclared(
+  { providers }: Framework,
+  provider: string,
+  stream: string | null,
+  can: (source: HasScheduledSync) => boolean = () => true,
+): 'here' | 'nowhere' | 'unknown' {
   const declares = providers.find(provider)
   if (declares === null) return 'unknown'
-  return syncSource(declares, stream) === null ? 'nowhere' : 'here'
+  const source = syncSource(declares, stream)
+  return source !== null && can(source) ? 'here' : 'nowhere'
 }
 
 const unknownHere = (provider: string): string =>
   `This process does not know its provider "${provider}", so it starts no run.`
-
-const listOf = (provider: string): string => `integrations list --provider ${shellWord(provider)}`
 
 const capitalised = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1)
 
@@ -237,7 +254,7 @@ const syncFailedItems: Check = {
           )
         const again =
           found === 'unknown'
-            ? warning(`${counted(named, 'item')} ${hold}. ${unknownHere(provider)}`, listOf(provider), about)
+            ? warning(`${counted(named, 'item')} ${hold}. ${unknownHere(provider)}`, listOfProvider(provider), about)
             : warning(
                 `${counted(named, 'item')} ${hold}. Mend what they failed of; another run takes them again.`,
                 syncNow(of),
@@ -264,11 +281,11 @@ function closeRun({ tables }: Framework, logId: number): string {
   )
 }
 
-/** As the next backfill would end it: items that had begun fail, too, but those that a retry by hand holds. */
+/** Ends a slice as the next backfill would: items that had begun fail, except those that a retry by hand holds. */
 function closeSlice({ tables }: Framework, logId: number): string {
   const items = quotedName(tables.syncItems)
   return psqlCommand(
-    `with run as (${closedLog(tables, logId)}), begun as (update ${items} i set status = $$failed$$, error = $$abandoned$$, claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp() from run where i.sync_log_id = run.id and i.status = $$processing$$ and (i.claim is null or i.claim not like $$retry-%$$)) delete from ${items} i using run where i.sync_log_id = run.id and i.status = $$pending$$`,
+    `with run as (${closedLog(tables, logId)}), begun as (update ${items} i set status = $$failed$$, error = $$abandoned$$, claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp() from run where i.sync_log_id = run.id and i.status = $$processing$$ and (i.claim is null or not starts_with(i.claim, $$${OWN_WORKFLOW_CLAIM}$$))) delete from ${items} i using run where i.sync_log_id = run.id and i.status = $$pending$$`,
   )
 }
 

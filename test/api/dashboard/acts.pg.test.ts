@@ -104,7 +104,7 @@ describe('each act of the API', () => {
 
   it.each([
     [{ outcome: 'started' }, 'A sync run is started.'],
-    [{ outcome: 'remembered' }, 'A run lives: one more follows it, where it is paused once it is resumed.'],
+    [{ outcome: 'remembered' }, 'A run is open: one more follows it. If the run is paused, resume it first.'],
     [
       {
         outcome: 'started',

@@ -796,12 +796,15 @@ describe('runs', () => {
     const { id } = await makeIntegration(test, 'things')
     const run = await makeRun(test, id, {}, { createdAt: ago(HOUR_MS) })
     await makeItem(test, run, { status: 'failed', externalId: 'a' })
+    const window = { from: '2031-01-02T00:00:00.000Z', to: '2031-01-03T00:00:00.000Z' }
+    await makeRun(test, id, { window }, { operation: 'backfill', createdAt: ago(HOUR_MS) })
     await setIntegration(test, id, { provider: 'gone' })
     const remedy = 'integrations list --provider gone'
     const message = expect.stringContaining('does not know its provider "gone"')
     expect(await wrong()).toMatchObject([
       { check: 'providers.registered', remedy },
       { check: 'sync.stuck', message, remedy },
+      { check: 'sync.backfills', message, remedy },
       { check: 'sync.failed_items', message, remedy },
     ])
   })

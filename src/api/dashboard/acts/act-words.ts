@@ -1,4 +1,6 @@
 /** How the dashboard speaks of each act: on its button, over its page, and when it is done. */
+import { idleOverride } from '../../../calls/limit-act-rules.ts'
+import { notRetried } from '../../../commands/trouble/notifications.ts'
 
 export interface ActWords {
   /** Over the page of the act. */
@@ -133,7 +135,8 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
   'put /integrations/:id/circuit-override': {
     title: 'Override the circuit breaker',
     label: 'Override breaker',
-    said: ({ override }) => (override === null ? idle('circuit_breaker') : `The breaker is overridden: ${override}.`),
+    said: ({ override }) =>
+      override === null ? idleOverride('circuit_breaker') : `The breaker is overridden: ${override}.`,
   },
   'delete /integrations/:id/circuit-override': {
     title: 'Give the breaker back to itself',
@@ -145,7 +148,7 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     title: 'Override the rate limit',
     label: 'Override limit',
     said: ({ source, limit, window_seconds: seconds }) =>
-      source === 'override' ? `The limit is ${limit} calls in ${seconds} s now.` : idle('rate_limiting'),
+      source === 'override' ? `The limit is ${limit} calls in ${seconds} s now.` : idleOverride('rate_limiting'),
   },
   'delete /integrations/:id/rate-limit-override': {
     title: "Go by the provider's own rate limit",
@@ -268,11 +271,9 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
     label: 'Try again',
     isOneClick: true,
     said: ({ retried, status }) =>
-      retried !== 0
-        ? `${n(retried, 'delivery', 'deliveries')} will be tried again by a worker.`
-        : status === null
-          ? 'Nothing was given up within seven days.'
-          : `Nothing of this event, which is ${status}, is tried again: only what was given up within seven days is, unless a worker is delivering the event right now.`,
+      retried === 0
+        ? notRetried(status as Parameters<typeof notRetried>[0])
+        : `${n(retried, 'delivery', 'deliveries')} will be tried again by a worker.`,
   },
   'post /tokens': { title: 'Make an operator token', label: 'New token', isShownHere: true },
   'delete /tokens/:id': {
@@ -286,13 +287,9 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
 function startSaid({ outcome, at }: Result): string {
   if (outcome === 'started') return 'A sync run is started.'
   if (outcome === 'later') return `A sync run begins at ${moment(at)}.`
-  // A pause may be what lives, and the answer does not say.
-  return 'A run lives: one more follows it, where it is paused once it is resumed.'
+  // The open run may be paused; the answer does not say.
+  return 'A run is open: one more follows it. If the run is paused, resume it first.'
 }
-
-/** The answer to an override shows none: it is stored, and not in force. */
-const idle = (section: string): string =>
-  `The override is stored, and nothing obeys it: ${section}.overrides_enabled is false.`
 
 function rowsIn(counts: unknown): string {
   const rows = Object.values(counts as Record<string, number>).reduce((sum, each) => sum + each, 0)
