@@ -1,6 +1,6 @@
 import { whileWaiting } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
-import { givingWay } from '../syncs/items/giving-way.ts'
+import { batchInTurn, givingWay } from '../syncs/items/giving-way.ts'
 import { itemResolved } from '../syncs/items/item-acts.ts'
 import { claimAndRecord } from '../syncs/items/item-failures.ts'
 import {
@@ -131,7 +131,8 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
      * the first one had put to wait without being able to say so is found by the finalisation, which names such rows.
      */
     async processSyncItems(batch: ItemBatch): Promise<ItemBatchResult> {
-      return runItemBatch(framework, batch, { cancelled: surroundings().cancellationSignal })
+      const { cancellationSignal: cancelled } = surroundings()
+      return batchInTurn(framework, () => runItemBatch(framework, batch, { cancelled }))
     },
 
     /**

@@ -95,6 +95,7 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
     async openSyncRun({ integrationId, stream, goesOnAs, ...run }: OpenInput): Promise<OpenedRun> {
       const of = { integrationId, stream: stream ?? null }
       const isBegun = runBegins(framework)
+      let isSmall = false
       try {
         const start = await startRun(framework, of, { ...run, lists: goesOnAs !== undefined })
         if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return start
@@ -106,9 +107,11 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
         // How long it listed is not known, either: the time until now may be that of a deployment without workers.
         if (start.listing === undefined) return { ...opened, first: { listing: { kind: 'worker lost', tookMs: 0 } } }
         const begun = { ...start.listing, claim: goesOnAs }
-        return { ...opened, first: await firstSteps(framework, begun, surroundings()) }
+        const first = await firstSteps(framework, begun, surroundings())
+        isSmall = first.end !== undefined
+        return { ...opened, first }
       } finally {
-        isBegun()
+        isBegun(isSmall)
       }
     },
 

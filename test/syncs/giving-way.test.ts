@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Framework } from '../../src/framework/context.ts'
-import { givingWay, MAX_HOLD_MS, runBegins } from '../../src/syncs/items/giving-way.ts'
+import { batchInTurn, CALM_AFTER_MS, givingWay, MAX_HOLD_MS, runBegins } from '../../src/syncs/items/giving-way.ts'
 
 let framework: Framework
 beforeEach(() => {
@@ -63,5 +63,60 @@ describe('giving way to runs that begin', () => {
   it('knows the runs of its own process alone', async () => {
     runBegins({} as Framework)
     expect(await heldFor(1)).toBe(0)
+  })
+})
+
+describe('batches in turn', () => {
+  const batches: string[] = []
+  beforeEach(() => batches.splice(0))
+
+  /** @param ms how long it works */
+  function begin(name: string, ms: number): Promise<void> {
+    return batchInTurn(framework, async () => {
+      batches.push(`${name} begins`)
+      await new Promise((resolve) => setTimeout(resolve, ms))
+      batches.push(`${name} ends`)
+    })
+  }
+
+  it('work beside each other where no small run was', async () => {
+    runBegins(framework)()
+    for (const name of ['a', 'b', 'c']) void begin(name, 5)
+    await vi.advanceTimersByTimeAsync(0)
+    expect(batches).toEqual(['a begins', 'b begins', 'c begins'])
+  })
+
+  it('work one at a time for a second after a small run, first come first served', async () => {
+    runBegins(framework)(true)
+    for (const name of ['a', 'b', 'c']) void begin(name, 5)
+    await vi.advanceTimersByTimeAsync(15)
+    expect(batches).toEqual(['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
+    await vi.advanceTimersByTimeAsync(CALM_AFTER_MS)
+    batches.splice(0)
+    for (const name of ['d', 'e']) void begin(name, 5)
+    await vi.advanceTimersByTimeAsync(0)
+    expect(batches).toEqual(['d begins', 'e begins'])
+  })
+
+  it('wait for a slow one no longer than for a run that begins', async () => {
+    runBegins(framework)(true)
+    for (const name of ['slow', 'b', 'c']) void begin(name, 10 * MAX_HOLD_MS)
+    await vi.advanceTimersByTimeAsync(MAX_HOLD_MS - 1)
+    expect(batches).toEqual(['slow begins'])
+    await vi.advanceTimersByTimeAsync(1)
+    expect(batches).toEqual(['slow begins', 'b begins', 'c begins'])
+  })
+
+  it('let the next one work after a failed one', async () => {
+    runBegins(framework)(true)
+    const failed = batchInTurn(framework, async () => {
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      throw new Error('of the batch')
+    })
+    const isRefused = expect(failed).rejects.toThrow('of the batch')
+    void begin('b', 5)
+    await vi.advanceTimersByTimeAsync(5)
+    await isRefused
+    expect(batches).toEqual(['b begins'])
   })
 })
