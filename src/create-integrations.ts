@@ -467,7 +467,7 @@ export interface Integrations {
     complete(callback: OAuthCallback): Promise<CompletedAuthorization>
     /** Revokes the tokens at the provider and deletes them. @throws OAuthFailure when the provider refuses, unless forced; LockTimeoutException */
     revoke(id: number, options?: { readonly force?: boolean }): Promise<Revocation>
-    /** How the authorization stands; asks no provider. @throws IntegrationNotFound, OAuthFailure */
+    /** How the authorization stands; asks no provider. @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, CredentialsUnreadable */
     status(id: number): Promise<OAuthStatus>
     /** Refreshes the tokens that are due, or those of one integration, on a worker, and waits for it. @throws BackendUnreachable */
     refresh(input?: RefreshTokensInput): Promise<RefreshTokensResult>

@@ -35,6 +35,8 @@ export type ListingFault =
       readonly type?: string
       readonly isFinal: boolean
       readonly tookMs?: number
+      /** As of a failed try. */
+      readonly minimumWaitSeconds?: number
     }
 
 /** How far the opening went on with its run. */
@@ -113,8 +115,7 @@ async function firstListing(
     const tried = await listBegun(framework, { ...begun, attempt: 1 }, signal)
     if (tried.kind !== 'failed') return tried
     const { message: reason, type } = failureOfTry(tried)
-    const { isFinal, tookMs = 0 } = tried
-    return { kind: 'own', reason, isFinal, ...(type == null ? {} : { type }), tookMs }
+    return { kind: 'own', reason, isFinal: tried.isFinal, ...(type == null ? {} : { type }), ...detailsOf(tried) }
   } catch (error) {
     if (cancelled.aborted) throw error
     if (!timeUp.signal.aborted) return { kind: 'own', reason: errorLine(error, 500), isFinal: false }
@@ -130,6 +131,14 @@ async function firstListing(
   }
 }
 
-export function failureOfTry({ error, secrets, isFinal, tookMs = 0 }: FailedTry): ApplicationFailure {
-  return asFailure(error, { secrets, nonRetryable: isFinal, details: [{ tookMs }] })
+export function failureOfTry(tried: FailedTry): ApplicationFailure {
+  const { error, secrets, isFinal } = tried
+  return asFailure(error, { secrets, nonRetryable: isFinal, details: [detailsOf(tried)] })
+}
+
+/** What a workflow learns of a failed try beside its error. */
+export type TryDetails = Pick<FailedTry, 'tookMs' | 'minimumWaitSeconds'>
+
+function detailsOf({ tookMs = 0, minimumWaitSeconds }: FailedTry): TryDetails {
+  return { tookMs, ...(minimumWaitSeconds === undefined ? {} : { minimumWaitSeconds }) }
 }

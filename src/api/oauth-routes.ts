@@ -41,10 +41,11 @@ export function oauthRoutes(integrations: Integrations): Hono {
   for (const path of [connectPath, authorizePath, revokePath])
     routes.use(path, forPeople(), ...middlewareOf(integrations, config.oauth.middleware))
   // Hono answers HEAD with the handler of GET. These handlers act: they create a state or use it up.
-  for (const path of [authorizePath, callbackPath])
+  const refuseHead = (path: string) =>
     routes.on(['GET'], path, async (context, next) =>
       context.req.raw.method === 'HEAD' ? notAllowed(context, 'GET') : next(),
     )
+  refuseHead(authorizePath)
   routes.get(connectPath, (context) => connect(integrations, context))
   routes.get(authorizePath, (context) => authorize(integrations, context))
   routes.get(revokePath, (context) => askToRevoke(integrations, context))
@@ -58,6 +59,7 @@ export function oauthRoutes(integrations: Integrations): Hono {
     (name) => name !== 'web' || Object.hasOwn(access.middleware, 'web'),
   )
   routes.use(callbackPath, forPeople(), ...middlewareOf(integrations, callbackMiddleware))
+  refuseHead(callbackPath)
   routes.get(callbackPath, (context) => callback(integrations, context))
   routes.all(callbackPath, (context) => notAllowed(context, 'GET'))
 
@@ -146,8 +148,9 @@ async function retryUrlOf(integrations: Integrations, context: Context, error: u
   try {
     return await integrations.oauth.link(id, { action: 'connect', expiresIn: RETRY_LINK_SECONDS, baseUrl })
   } catch (fault) {
-    // It was deleted meanwhile. Any other fault is a fault of ours, such as a lost database.
-    if (isIntegrationsError(fault, 'integration_not_found')) return null
+    // It was deleted meanwhile, or needs no authorization any more. Any other fault is ours, such as a lost database.
+    if (isIntegrationsError(fault, 'integration_not_found') || isIntegrationsError(fault, 'oauth_unsupported'))
+      return null
     throw fault
   }
 }

@@ -101,7 +101,7 @@ function circuitOf(
 
 /**
  * Forces the breaker, switches it off, or gives it back to itself; it is then closed and empty, also where an override ends by
- * itself. Calls under way no longer count.
+ * itself. Calls under way no longer count. Where overrides are switched off, it is stored and has no effect.
  *
  * @throws InvalidArgumentException, IntegrationNotFound; then nothing has changed
  */
@@ -119,22 +119,23 @@ export async function overrideCircuit(
     )
   const nowMs = await checkUntil(framework, integration, to, until)
   const { key } = callTarget(framework, integration)
+  const isObeyed = config.circuit_breaker.overrides_enabled
   const closed = await despiteDeadlocks(() =>
     db.transaction(async (tx) => {
       const state = await lockCallState(tx, tables, integration.id, key)
       const patch = { circuitOverride: to, circuitOverrideUntil: until ?? null }
       if (state === null || (await updateIntegration(tx, tables, integration.id, patch)) === null)
         throw new IntegrationNotFound(integration.id)
+      if (!isObeyed) return null
       await storeCallState(tx, tables, key, { ...state, breaker: resetBreaker(breakerOf(state)) })
-      if (config.circuit_breaker.overrides_enabled)
-        await recordEvents(framework, tx, integration.id, eventsOfOverride(to, nowMs))
+      await recordEvents(framework, tx, integration.id, eventsOfOverride(to, nowMs))
       // The breaker is closed now, and no override holds it: nothing else might ever close the incident that it had opened.
       return to === null ? await closeIncidents(framework, tx, [integration.id]) : null
     }),
   )
   endLease(framework, integration.id)
   await announceChanges(framework, integration, closed?.get(integration.id) ?? [])
-  if (!config.circuit_breaker.overrides_enabled) {
+  if (!isObeyed) {
     if (to !== null)
       integrationLogger(framework, integration).warn(
         { event: 'circuit.override_idle', override: to },

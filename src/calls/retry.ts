@@ -53,7 +53,8 @@ export function decideRetry(
     !callerAborted &&
     delayMs > Math.min(limits.max_wait_seconds * 1_000, longestWaitMs(sync))
   ) {
-    const seconds = Math.max(1, Math.ceil(delayMs / 1_000))
+    const askedMs = Math.max(delayMs, namedWaitMs(opinion, answer, retry.retry_after_max_seconds))
+    const seconds = Math.max(1, Math.ceil(askedMs / 1_000))
     return {
       kind: 'stop',
       error: new RateLimitExceededException(integration.toJSON(), seconds, null, { cause: error }),

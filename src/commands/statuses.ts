@@ -36,7 +36,6 @@ export const PROBLEMS = {
   reauth_required: 409,
   tokens_refused: 409,
   revoke_failed: 502,
-  revoke_superseded: 409,
   // A fault of the deployment, which an operator can mend.
   base_url_missing: 500,
   webhook_subscription_failed: 502,

@@ -40,7 +40,7 @@ export const OPTIONS = {
   ),
   'pool.max': option(
     int(1, MAX_CONNECTIONS),
-    'connections of each of our two large pools at most; the third, for joined statements, has 3, or this if it is less',
+    'connections of each of our two large pools at most; the three small ones have up to 9 in all',
     { fallback: '10' },
   ),
   'pool.idleSeconds': option(

@@ -89,7 +89,9 @@ export function holds(range: { readonly address: string; readonly prefixBits: nu
   const bits = isMappedRange ? range.prefixBits - 96 : range.prefixBits
   return formsOf(address).some((form) => {
     if (isIpv4(form)) return isIpv4(from) && form.match(from, bits)
-    return !isIpv4(from) && form.match(from, bits)
+    // What reaches an IPv4 address is one, whatever a wide IPv6 range holds.
+    const reachesIpv4 = form.match(MAPPED) || form.match(TRANSLATED)
+    return !isIpv4(from) && form.match(from, bits) && (!reachesIpv4 || bits >= 96)
   })
 }
 

@@ -95,7 +95,8 @@ export async function crossStreamEdge(
       join ${streamRows(declared)} on d.provider = i.provider and d.stream = s.stream
       cross join lateral (
         select ${longestSeconds} as interval,
-               coalesce(d."staleSeconds", ${longestSeconds} * ${staleAfterIntervals}::float8) as allowed,
+               case when ${longestSeconds} is not null
+                    then coalesce(d."staleSeconds", ${longestSeconds} * ${staleAfterIntervals}::float8) end as allowed,
                extract(epoch from clock_timestamp() - coalesce(s.last_synced_at, s.created_at))::float8 as seconds
       ) since
       where i.is_active and i.health_status <> 'disabled' and ${crosses[edge]}

@@ -12,9 +12,8 @@ import {
   sleep,
   TimeoutFailure,
 } from '@temporalio/workflow'
-import type { HeartbeatDetails } from '../activities/heartbeat.ts'
 import type { Activities } from '../activities/index.ts'
-import type { ListingFault } from '../activities/small-run.ts'
+import type { ListingFault, TryDetails } from '../activities/small-run.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
 import type { Listing } from '../syncs/listing/listing-try.ts'
 import type { RunSettings } from '../syncs/start.ts'
@@ -85,7 +84,7 @@ export interface ListingGate {
 }
 
 /**
- * Makes the whole listing, call after call. Three faults of its own (10 and 30 s apart), five lost workers or
+ * Makes the whole listing, call after call. Three faults of its own (10 and 30 s apart, or a breaker's cooldown), five lost workers or
  * `sync.lock_ttl` end it. A deferral by the provider counts as none of these while the listing makes progress.
  *
  * @param first the call that the run's opening made; null: it made no call
@@ -137,7 +136,8 @@ export async function listWhole(
     } else {
       state = { ...state, faults: state.faults + 1 }
       const isLast = result.isFinal || state.faults >= MAX_FAULTS
-      const waitMs = delayAfter(state.faults, FAULT_WAITS_SECONDS) * 1_000
+      const { minimumWaitSeconds = 0 } = result
+      const waitMs = Math.max(delayAfter(state.faults, FAULT_WAITS_SECONDS), minimumWaitSeconds) * 1_000
       failed(result.type || null, result.reason, isLast ? null : waitMs)
       if (isLast) return givenUp(result.reason, result.type, integrationId)
       await sleep(waitMs, { summary: `after fault ${state.faults} of ${MAX_FAULTS} of the listing` })
@@ -172,7 +172,7 @@ async function call(
 function faultOf({ cause }: ActivityFailure, settings: RunSettings, callMs: number): ListingFault {
   if (cause instanceof TimeoutFailure) {
     if (cause.timeoutType === 'HEARTBEAT')
-      return { kind: 'worker lost', tookMs: 0, ...tookOf(cause.lastHeartbeatDetails) }
+      return { kind: 'worker lost', tookMs: 0, ...detailsOf(cause.lastHeartbeatDetails) }
     if (cause.timeoutType === 'START_TO_CLOSE' && callMs === settings.listingTimeoutSeconds * 1_000)
       return {
         kind: 'own',
@@ -197,16 +197,19 @@ function faultOf({ cause }: ActivityFailure, settings: RunSettings, callMs: numb
       type: cause.type ?? '',
       isFinal,
       tookMs: 0,
-      ...tookOf(cause.details?.[0]),
+      ...detailsOf(cause.details?.[0]),
     }
   }
   return { kind: 'own', reason: cause?.message ?? 'an unknown fault', isFinal: false }
 }
 
 /** @param details of a failure, or of a heartbeat; undefined or null: it has none */
-function tookOf(details: unknown): Partial<HeartbeatDetails> {
-  const { tookMs } = (details ?? {}) as Partial<HeartbeatDetails>
-  return tookMs === undefined ? {} : { tookMs }
+function detailsOf(details: unknown): TryDetails {
+  const { tookMs, minimumWaitSeconds } = (details ?? {}) as TryDetails
+  return {
+    ...(tookMs === undefined ? {} : { tookMs }),
+    ...(minimumWaitSeconds === undefined ? {} : { minimumWaitSeconds }),
+  }
 }
 
 function givenUp(reason: string, type = '', integrationId?: number): ListingEnd {

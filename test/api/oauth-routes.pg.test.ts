@@ -732,6 +732,11 @@ describe('HEAD, as a program that looks at links sends it,', () => {
       const { cookie } = await signIn(test.integrations, OPERATE_TOKEN)
       const answer = await new Browser(test).open(path, { method: 'HEAD', headers: { cookie } })
       expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET'])
+      // The callback's address has the code and the state.
+      expect([answer.headers.get('cache-control'), answer.headers.get('referrer-policy')]).toEqual([
+        'no-store',
+        'no-referrer',
+      ])
     }
     const completed = await test.integrations.oauth.complete({
       query: new URLSearchParams({ state, code: 'a-code' }),

@@ -44,8 +44,9 @@ beforeAll(async () => {
   const headers = syncProvider(async (session) => {
     await ask(session)
   })
+  const { isRetryable: _, ...naming } = impatient
   const encryptionKeys = encryptionKey('test')
-  test = testIntegrations(database.url, { encryptionKeys, providers: { acme: provider, impatient, headers } })
+  test = testIntegrations(database.url, { encryptionKeys, providers: { acme: provider, impatient, naming, headers } })
   const config = {
     rate_limiting: { max_wait_seconds: 7_200 },
     sync: { item_timeout: 5, job_timeout: 5 },
@@ -112,19 +113,16 @@ it('a listing that meets a long throttle is put off by it at once, instead of sl
   expect(await runActivity(test.activities.listSyncItems, input)).toMatchObject(answer)
 })
 
-it.each<[string, number, string, object]>([
-  ['with no attempt left', 90, 'POST', { kind: 'deferred', retryAfterSeconds: 90, isBookmarked: false }],
-  [
-    'that the provider will not have slept',
-    7_200,
-    'GET',
-    { kind: 'deferred', retryAfterSeconds: 7_200, isBookmarked: false },
-  ],
-])('a long throttle %s puts a listing off for all of it', async (_, seconds, method, answer) => {
+it.each([
+  ['with no attempt left', 90, 'POST', 'impatient'],
+  ['that the provider will not have slept', 7_200, 'GET', 'impatient'],
+  ['that the provider names, and does not say whether to retry,', 7_200, 'GET', 'naming'],
+])('a long throttle %s puts a listing off for all of it', async (_, seconds, method, provider) => {
   ask = ({ integration }) => integration.request('things', method, limited(seconds))
-  const integration = await makeIntegration(test, 'impatient')
+  const integration = await makeIntegration(test, provider)
   const run = await makeRun(test, integration.id, { enumerated: false })
   const input = { integrationId: integration.id, syncLogId: run.id, attempt: 1 }
+  const answer = { kind: 'deferred', retryAfterSeconds: seconds, isBookmarked: false }
   expect(await runActivity(test.activities.listSyncItems, input)).toMatchObject(answer)
 })
 

@@ -281,6 +281,19 @@ describe('overrideCircuit()', () => {
     ])
     await off.close()
   })
+
+  it('leaves an open breaker open where overrides are switched off', async () => {
+    const { id } = await makeIntegration(test, 'plain')
+    await trip(await test.integrations.get(id))
+    const config = { circuit_breaker: { minimum_requests: 4, overrides_enabled: false } }
+    const off = testIntegrations(database.url, { ...options, config })
+    const integration = await off.integrations.get(id)
+    for (const to of ['forced_closed', 'disabled', 'forced_open', null] as const) {
+      await integration.overrideCircuit(to)
+      expect(await integration.circuit()).toMatchObject({ override: null, state: 'open' })
+    }
+    await off.close()
+  })
 })
 
 describe('rateLimit()', () => {

@@ -172,6 +172,14 @@ describe('an integration with a key', () => {
   })
 })
 
+it('an authorization that the person refuses says so where the integration has been given a key meanwhile', async () => {
+  const integration = await unkeyed()
+  const { state } = await test.integrations.oauth.start(integration.id)
+  await integration.updateCredentials(KEY)
+  const callback = `/integrations/oauth/callback?state=${encodeURIComponent(state)}&error=access_denied`
+  expect(await open(callback)).toEqual([400, expect.objectContaining({ error: 'authorization_denied' })])
+})
+
 it('an integration whose provider can not say, since its credentials are unreadable, needs an authorization', async () => {
   const integration = await keyedSince()
   await setIntegration(test, integration.id, { credentials: 'plain text' })

@@ -220,6 +220,15 @@ describe('the schedule', () => {
     expect(await test.sql`select closed_at is null as open from integration_incidents`).toEqual([{ open: false }])
   })
 
+  it('calls no stream stale that runs by hand alone', async () => {
+    const byHand = { contacts: stream('contacts', () => {}, { staleAfterSeconds: 60 }) }
+    const next = testIntegrations(database.url, { providers: { crm: { ...crm, streams: byHand } } })
+    await due()
+    await test.sql`update integration_streams set created_at = now() - interval '1 day' where stream = 'contacts'`
+    expect((await evaluateStaleSyncs(next.framework)).stale).toEqual([])
+    await next.close()
+  })
+
   const withContacts: HasStreams = { ...crm, streams: { contacts: stream('contacts', () => {}) } }
   it.each<[string, IntegrationProvider]>([
     ['one of two', withContacts],

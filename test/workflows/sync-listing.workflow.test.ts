@@ -93,6 +93,18 @@ describe('a listing’s own faults', () => {
     expect(played.sync.calls).toEqual(['fail'])
   })
 
+  it('come no sooner than a try asks for', async () => {
+    const played = await play((call) => {
+      if (call > 1) return listed
+      const details = [{ tookMs: 0, minimumWaitSeconds: 55 }]
+      throw ApplicationFailure.create({ type: 'circuit_open', message: 'the circuit is open', details })
+    })
+    expect(played.end).toMatchObject(FINALISED)
+    const [gap] = gapsOf(played)
+    expect(gap).toBeGreaterThanOrEqual(55)
+    expect(gap).toBeLessThan(85)
+  })
+
   it('are forgotten once a later call lists the rest', async () => {
     const played = await play((call) => {
       if (call < 3) throw new Error('not now')

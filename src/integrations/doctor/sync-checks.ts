@@ -289,8 +289,9 @@ function closeSlice({ tables }: Framework, logId: number): string {
   )
 }
 
+/** Its listing counts as incomplete, as where a run is given up: without the deleted items no cursor may come of it. */
 const closedLog = ({ logs }: Tables, id: number): string =>
-  `update ${quotedName(logs)} set status = $$failed$$, error = $$closed by an operator: its workflow was gone$$, updated_at = clock_timestamp() where id = ${id} and status = $$processing$$ returning id`
+  `update ${quotedName(logs)} set status = $$failed$$, error = $$closed by an operator: its workflow was gone$$, metadata = coalesce(metadata, jsonb_build_object()) || jsonb_build_object($$enumerated$$, false), updated_at = clock_timestamp() where id = ${id} and status = $$processing$$ returning id`
 
 /** Items of backfills hold no cursor. @param which SQL: only those of them */
 function skipFailed({ tables }: Framework, { integrationId, stream }: SyncOf, which = ''): string {

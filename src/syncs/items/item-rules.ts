@@ -9,6 +9,14 @@ export const SYNC_ITEM_STATUSES = ['pending', 'processing', 'success', 'failed',
 /** A year. A timer for longer than that is a mistake; some are no moment that a `Date` can hold. */
 export const LONGEST_DEFERRAL_SECONDS = 31_557_600
 
+/** What an error asks for in `retryAfterSeconds`. It is told apart by its code, so its type is not known. 0: it asks for nothing that can be used. */
+export function askedSeconds(error: object): number {
+  const seconds: unknown = Reflect.get(error, 'retryAfterSeconds')
+  return typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0
+    ? Math.min(seconds, LONGEST_DEFERRAL_SECONDS)
+    : 0
+}
+
 export type ItemOutcome =
   | { readonly kind: 'succeeded' }
   | {

@@ -19,7 +19,7 @@ import { withSyncItem } from '../../providers/sync-session.ts'
 import type { ItemChange } from '../record-queries.ts'
 import type { ItemRefusal, ItemSettlement } from './item-queries.ts'
 import type { ItemOutcome, ItemPolicy, ItemStep } from './item-rules.ts'
-import { boundedOutcome, isLikelyFinal, LONGEST_DEFERRAL_SECONDS, nextStep } from './item-rules.ts'
+import { askedSeconds, boundedOutcome, isLikelyFinal, nextStep } from './item-rules.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 /** With a shorter deferral, or an unusable one, the item would be tried again and again without a pause. */
@@ -261,7 +261,7 @@ function judged(error: unknown, message: string): ItemOutcome {
   const verdict = chain.find((link) => VERDICTS.some((code) => isIntegrationsError(link, code)))
   if (verdict !== undefined) {
     if (isIntegrationsError(verdict, 'non_retryable')) return { kind: 'failed', message, isFinal: true }
-    const retryAfterSeconds = Math.max(secondsOf(verdict), LEAST_DEFERRAL_SECONDS)
+    const retryAfterSeconds = Math.max(askedSeconds(verdict), LEAST_DEFERRAL_SECONDS)
     return { kind: isIntegrationsError(verdict, 'not_yet') ? 'not yet' : 'deferred', message, retryAfterSeconds }
   }
   if (error instanceof PayloadMismatch) return { kind: 'failed', message, isFinal: true }
@@ -269,13 +269,5 @@ function judged(error: unknown, message: string): ItemOutcome {
   if (isIntegrationsError(error, 'sync_listener_must_not_be_queued')) return { kind: 'refused', message }
   // Before the cooldown is over the same call would meet the same open circuit.
   const open = chain.find((link) => isIntegrationsError(link, 'circuit_open'))
-  return { kind: 'failed', message, ...(open === undefined ? {} : { minimumWaitSeconds: secondsOf(open) }) }
-}
-
-/** The error is told apart by its code, so the type does not know the field. 0: the time is not known. */
-function secondsOf(error: object): number {
-  const seconds: unknown = Reflect.get(error, 'retryAfterSeconds')
-  return typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0
-    ? Math.min(seconds, LONGEST_DEFERRAL_SECONDS)
-    : 0
+  return { kind: 'failed', message, ...(open === undefined ? {} : { minimumWaitSeconds: askedSeconds(open) }) }
 }

@@ -10,7 +10,6 @@ import { isFinalFault } from '../../calls/retry.ts'
 import { secretsIn } from '../../credentials/integration-secrets.ts'
 import type { LogRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
-import type { RateLimitExceededException } from '../../framework/errors.ts'
 import { isIntegrationsError, ListingSuperseded, UnsupportedByProvider } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
 import type { Clock, Logger } from '../../framework/logger.ts'
@@ -28,7 +27,7 @@ import type { SyncSession } from '../../providers/sync-session.ts'
 import { cursorBefore } from '../checkpoint-rules.ts'
 import { checkedCursor } from '../cursor.ts'
 import { deletePendingItems } from '../end-queries.ts'
-import { LONGEST_DEFERRAL_SECONDS } from '../items/item-rules.ts'
+import { askedSeconds } from '../items/item-rules.ts'
 import type { RunIds } from '../run-rules.ts'
 import type { SyncRow } from '../sync-rows.ts'
 import { findSyncRow } from '../sync-rows.ts'
@@ -70,6 +69,8 @@ export interface FailedTry {
   readonly isFinal: boolean
   /** Milliseconds. Absent: it has not asked the provider. */
   readonly tookMs?: number
+  /** Until the next try, at least. Absent: it may come as after any fault. */
+  readonly minimumWaitSeconds?: number
 }
 
 export interface ListingInput extends RunIds {
@@ -304,18 +305,23 @@ function endedBy(error: unknown, { session, provider, attempt, logger, elapsedMs
     { event: 'sync.listing_failed', attempt, error: redactedErrorLine(error, secrets, 500) },
     'a listing failed',
   )
-  return { kind: 'failed', error, secrets, isFinal: isFinalFault(error, provider), tookMs: Math.round(elapsedMs()) }
+  // Before the cooldown is over the next try would meet the same open circuit.
+  const open = errorChain(error).find((link) => isIntegrationsError(link, 'circuit_open'))
+  return {
+    kind: 'failed',
+    error,
+    secrets,
+    isFinal: isFinalFault(error, provider),
+    tookMs: Math.round(elapsedMs()),
+    ...(open === undefined ? {} : { minimumWaitSeconds: askedSeconds(open) }),
+  }
 }
 
 /** Null: the error is not a limit of the provider. */
 function deferralSeconds(error: unknown): number | null {
-  const limited = errorChain(error).find((link): link is RateLimitExceededException =>
-    isIntegrationsError(link, 'rate_limit_exceeded'),
-  )
-  if (limited === undefined) return null
-  const { retryAfterSeconds: asked } = limited
+  const limited = errorChain(error).find((link) => isIntegrationsError(link, 'rate_limit_exceeded'))
   // A wait of less, or none that can be used, would ask again and again without a pause.
-  return Number.isFinite(asked) ? Math.min(Math.max(asked, 1), LONGEST_DEFERRAL_SECONDS) : 1
+  return limited === undefined ? null : Math.max(askedSeconds(limited), 1)
 }
 
 const metadataOf = (log: LogRow) => log.metadata as RunMetadata

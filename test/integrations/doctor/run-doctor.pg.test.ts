@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -20,6 +21,7 @@ import type { HasBackfill, HasOAuth2, HasStreams, ReconcilesWebhooks } from '../
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
 import { eraseIntegration } from '../../../src/retention/erasure.ts'
+import { advanceCursor } from '../../../src/syncs/by-hand.ts'
 import type { SyncOf, SyncProgress } from '../../../src/syncs/sync-jobs.ts'
 import { temporalUnreachable } from '../../../src/temporal/connection.ts'
 import { temporalCommands } from '../../../src/temporal/inspection.ts'
@@ -158,6 +160,12 @@ async function wrong(): Promise<Finding[]> {
   return findings.filter(({ status }) => status === 'fault' || status === 'warning')
 }
 
+/** What its remedy does, which is a line with psql. */
+async function runInPsql(finding: Finding | undefined): Promise<void> {
+  const [, statement] = /^psql "\$DATABASE_URL" -c '(.*)'$/s.exec(finding?.remedy ?? '') ?? []
+  await test.sql.unsafe(statement as string)
+}
+
 const ago = (ms: number): Date => new Date(Date.now() - ms)
 
 it('finds nothing on healthy rows, and looks at everything', async () => {
@@ -171,6 +179,9 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
   expect(findings.length).toBe(38)
+  const page = await readFile(new URL('../../../docs/behaviour/doctor.md', import.meta.url), 'utf8')
+  const named = [...page.matchAll(/^\| `([a-z_]+\.[a-z_]+)`/gm)].map(([, name]) => name)
+  expect([...new Set(named)]).toEqual(findings.map(({ check }) => check))
 })
 
 describe('models of the host', () => {
@@ -594,9 +605,17 @@ describe('runs', () => {
 
   it('whose workflow is gone are closed by hand where the integration is switched off: no run goes on with them', async () => {
     const { id } = await makeIntegration(test, 'things')
-    await makeRun(test, id, {}, { createdAt: ago(HOUR_MS) })
+    const run = await makeRun(test, id, { enumerated: true }, { createdAt: ago(HOUR_MS) })
+    await makeItem(test, run, { status: 'success', checkpointValue: 9 })
+    await makeItem(test, run, { checkpointValue: 5 })
     await setIntegration(test, id, { isActive: false })
-    expect(await wrong()).toMatchObject([{ check: 'sync.stuck', remedy: expect.stringContaining('psql') }])
+    const [stuck] = await wrong()
+    expect(stuck).toMatchObject({ check: 'sync.stuck', remedy: expect.stringContaining('psql') })
+    await runInPsql(stuck)
+    // Its item of 5 is deleted, so no cursor may come of it.
+    await advanceCursor(test.framework, { integrationId: id })
+    const [row] = await test.sql`select sync_cursor from integrations where id = ${id}`
+    expect(row).toEqual({ sync_cursor: null })
   })
 
   it('are overdue five minutes after their time, unless one lives or nobody plans them', async () => {
@@ -873,10 +892,7 @@ describe('streams of one integration', () => {
       { stream: 'contacts', remedy: expect.stringContaining('psql') },
       { stream: 'gone', message: expect.stringContaining('no longer has a backfill of it') },
     ])
-    for (const { remedy } of found) {
-      const [, statement] = /^psql "\$DATABASE_URL" -c '(.*)'$/s.exec(remedy ?? '') ?? []
-      await test.sql.unsafe(statement as string)
-    }
+    for (const finding of found) await runInPsql(finding)
     expect(await about()).toEqual([])
     const items = await test.sql`
       select status, error, next_attempt_at from integration_sync_items where sync_log_id = ${run.id} order by id`

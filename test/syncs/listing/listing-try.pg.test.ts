@@ -3,7 +3,12 @@ import { CancelledFailure } from '@temporalio/activity'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Database } from '../../../src/db/client.ts'
 import type { LogRow } from '../../../src/db/schema/tables.ts'
-import { HttpError, InvalidArgumentException, RateLimitExceededException } from '../../../src/framework/errors.ts'
+import {
+  CircuitOpenException,
+  HttpError,
+  InvalidArgumentException,
+  RateLimitExceededException,
+} from '../../../src/framework/errors.ts'
 import type { Json } from '../../../src/framework/json.ts'
 import type { HasBackfill } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
@@ -153,6 +158,17 @@ describe('a listing', () => {
       throw error()
     }
     await expect(list(run, 7)).rejects.toMatchObject({ nonRetryable })
+  })
+
+  it.each([
+    ['the rest of its cooldown', 48, [{ tookMs: expect.any(Number), minimumWaitSeconds: 48 }]],
+    ['as after any fault where its end is not known', null, [{ tookMs: expect.any(Number), minimumWaitSeconds: 0 }]],
+  ])('that meets an open circuit is tried again after %s', async (_, retryAfterSeconds, details) => {
+    lists = (session) => {
+      const open = new CircuitOpenException(session.integration, new Date(), 60, retryAfterSeconds)
+      throw new Error('page 2', { cause: open })
+    }
+    await expect(list(await unlisted())).rejects.toMatchObject({ nonRetryable: false, details })
   })
 
   it('fails without a credential in the message, and without a stack', async () => {
