@@ -16,7 +16,8 @@ if (state !== null) Object.assign(process.env, state.environment)
 // Asked only by a command that needs the host: `make-provider`, `completion` or `--help` run where nothing else does.
 await runCommandLine(async () => {
   if (state !== null && Object.keys(state.environment).length > 0) return (await loadHost()).integrations
-  const where = relative('.', folder) || '.'
+  const inside = relative('.', folder) || '.'
+  const where = inside.startsWith('..') ? folder : inside
   throw new Refused(
     'not_loadable',
     state === null

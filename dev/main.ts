@@ -15,14 +15,14 @@ import { createChecklist, createNarrator } from './narrator.ts'
 import { removeDataFolder } from './postgres-folder.ts'
 import { createSupervisor, stopOnSignals } from './processes.ts'
 import type { Stack } from './stack.ts'
-import { startStack } from './stack.ts'
+import { PREFERRED_PORTS, startStack } from './stack.ts'
 import { readStartArguments, USAGE } from './start-arguments.ts'
 import { keepTrafficGoing } from './traffic.ts'
 
 /** How long Ctrl-C waits for the step of a start that is under way. */
 const LAST_STEP_MS = 3_000
 
-const given = readStartArguments(process.argv.slice(2))
+const given = readStartArguments(process.argv.slice(2), process.env)
 if (given.kind === 'help') {
   process.stdout.write(`${USAGE}\n`)
   process.exit(0)
@@ -107,6 +107,8 @@ async function main(): Promise<number> {
       for (const tell of early) tell()
       return await Promise.race([interrupted, finishDemo(stack)])
     }
+    if (new URL(stack.apiUrl).port !== String(PREFERRED_PORTS.api))
+      print(`Port ${PREFERRED_PORTS.api} is taken: where the docs name it, take the address of the API.`)
     print(`Ctrl-C stops it. Try \`kill -9 ${stack.worker.pid}\`, the worker: another is started, and nothing is lost.`)
     print('')
     isUp = true
@@ -143,7 +145,7 @@ function urlsOf(stack: Stack): Record<string, string> {
   return {
     Dashboard: `${stack.apiUrl}${devLogin(stack.integrations)}`,
     API: stack.apiUrl,
-    Commands: `${COMMANDS} list`,
+    Commands: `${COMMANDS} --help`,
     ...(stack.temporalUi === null ? {} : { 'Temporal UI': stack.temporalUi }),
     'Temporal server': stack.temporalAddress,
     ...(stack.temporalBinary === null

@@ -20,7 +20,11 @@ export type StartArguments =
   | { readonly kind: 'help' }
   | { readonly kind: 'refused'; readonly reason: string }
 
-export function readStartArguments(words: readonly string[]): StartArguments {
+/** @param env of npm: an option before its `--` is npm's own, and reaches us only there */
+export function readStartArguments(words: readonly string[], env: NodeJS.ProcessEnv = {}): StartArguments {
+  const taken = ['data', 'steady'].find((name) => env[`npm_config_${name}`] !== undefined)
+  if (taken !== undefined)
+    return { kind: 'refused', reason: `npm took '--${taken}' for itself: write npm start -- --${taken}. ${ALLOWED}` }
   let parsed: ReturnType<typeof parse>
   try {
     parsed = parse(words)

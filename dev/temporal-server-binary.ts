@@ -121,7 +121,12 @@ async function buildCli(
     const seconds = () => Math.round((performance.now() - startedAt) / 1000)
     let compiled = 0
     const progress = setInterval(
-      () => log(`still building the Temporal server: ${seconds()} s, ${compiled} of up to ${GO_PACKAGES} packages`),
+      () =>
+        log(
+          compiled === 0
+            ? `still fetching the sources of the Temporal server: ${seconds()} s`
+            : `still building the Temporal server: ${seconds()} s, ${compiled} of up to ${GO_PACKAGES} packages`,
+        ),
       progressMs,
     )
     try {

@@ -152,7 +152,10 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
   if (strange.length > 0)
     throw invalid(
       isQuery ? 'The query has parameters that do not fit.' : 'The body has fields that do not fit.',
-      strange.map((path) => ({ path, message: 'is not known here' })),
+      strange.map((path) => ({
+        path,
+        message: `is not known here; allowed: ${[...elsewhere.keys()].join(', ') || 'none'}`,
+      })),
     )
   for (const [column, value] of Object.entries(found)) {
     const name = elsewhere.get(column) as string

@@ -125,8 +125,8 @@ export class IntegrationBusy extends IntegrationsError {
   ) {
     super(
       busyWith === 'backfill'
-        ? `A backfill of integration ${integrationId} lives. Wait for its end, or use force: it ends the backfill first.`
-        : `A sync run of integration ${integrationId} lives, or a pause keeps one from starting. Wait for the run's end, or use force: it ends the run first, and a pause with it.`,
+        ? `A backfill of integration ${integrationId} lives. Wait for its end, or use \`force\` (\`--force\`): it ends the backfill first.`
+        : `A sync run of integration ${integrationId} lives, or a pause keeps one from starting. Wait for the run's end, or use \`force\` (\`--force\`): it ends the run first, and a pause with it.`,
     )
   }
 }

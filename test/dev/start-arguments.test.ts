@@ -14,6 +14,14 @@ describe('what npm start takes', () => {
     expect(readStartArguments(words)).toEqual(read)
   })
 
+  it('refuses an option that npm has taken for itself', () => {
+    expect(readStartArguments([], { npm_config_steady: 'true' })).toEqual({
+      kind: 'refused',
+      reason:
+        "npm took '--steady' for itself: write npm start -- --steady. Allowed: demo, --data <folder>, --steady, --help.",
+    })
+  })
+
   it.each([
     [['--stedy'], "Unknown option '--stedy'. "],
     [['--data'], "Option '--data <value>' argument missing. "],

@@ -182,7 +182,7 @@ function circuitPart({ act, acts }: Page, circuit: Circuit): Markup {
         ? undefined
         : html`${badge(circuit.override)} ${circuit.override_until === null ? 'for good' : html`until ${time(circuit.override_until)}`}`,
     Failures: circuit.failures,
-    'Failure rate': circuit.failure_rate === null ? undefined : `${circuit.failure_rate} %`,
+    'Failure rate': circuit.failure_rate === null ? undefined : `${Math.round(circuit.failure_rate * 10) / 10} %`,
     Opened: circuit.opened_at === null ? undefined : time(circuit.opened_at),
     'Next probe': circuit.retry_at === null ? undefined : time(circuit.retry_at),
   })
