@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { siteMenus } from '../../scripts/site/menu.ts'
 import { layOutPages } from '../../scripts/site/pages.ts'
@@ -44,6 +45,11 @@ function write(path: string, text: string): void {
 const page = (path: string): string => readFileSync(join(pages, path), 'utf8')
 
 describe('the pages', () => {
+  it('of this repository can be laid out: each link leads to what the site has', () => {
+    layOutPages(fileURLToPath(new URL('../..', import.meta.url)), pages)
+    expect(existsSync(join(pages, 'index.md'))).toBe(true)
+  })
+
   it('stand where they are in the repository; the README is the first', () => {
     layOutPages(root, pages)
     expect(page('docs/glossary.md')).toBe('# `Glossary`\n[back](../index.md), [home](https://example.com)\n')

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { connectTo } from '../../dev/local-process.ts'
 import type { ManagedProcess } from '../../dev/processes.ts'
 import { startProcess } from '../../dev/processes.ts'
+import { installPackages, isRootOnDebian } from '../../scripts/debian-packages.ts'
 import { freePort } from '../../src/bin/free-port.ts'
 
 /** What PgBouncer says when a client, or a server, sends what it does not expect. */
@@ -112,9 +113,16 @@ async function takesConnections(address: string): Promise<void> {
     }
 }
 
+/** Installs it where this is root on Debian. @throws Error where there is none */
 export function findPgbouncer(): string {
+  if (presentPgbouncer() === null && isRootOnDebian()) installPackages([{ name: 'pgbouncer' }], console.log)
+  const command = presentPgbouncer()
+  if (command === null) throw new Error('This test needs PgBouncer: `apt-get install pgbouncer` (it need not run).')
+  return command
+}
+
+function presentPgbouncer(): string | null {
   // Debian puts it where only root's PATH leads.
-  for (const command of ['pgbouncer', '/usr/sbin/pgbouncer'])
-    if (spawnSync(command, ['--version']).status === 0) return command
-  throw new Error('This test needs PgBouncer: `apt-get install pgbouncer` (it need not run).')
+  const isThere = (command: string) => spawnSync(command, ['--version']).status === 0
+  return ['pgbouncer', '/usr/sbin/pgbouncer'].find(isThere) ?? null
 }
