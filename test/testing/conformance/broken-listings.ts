@@ -83,6 +83,7 @@ const DEFERRED = 'is put off by a 429 in the middle, and loses no item by it'
 const RESUMED = 'loses no item by a 429 when the next try goes on, from its bookmark or, without one, anew'
 const FROM_CURSOR = "asks from the session's cursor, and lists something from there"
 
+const FULL = 'calls fullListing() from a cursor only where it lists everything'
 const TIMES = 'gives checkpoints that are times, or lists by them and says so'
 const CHANGED = 'leaves the cursor where its listing began, whatever changes behind the page'
 
@@ -180,6 +181,7 @@ const SYNCS = of(
     })),
     AGAIN,
     FROM_CURSOR,
+    FULL,
   ],
   [
     'asks on when nobody listens',
@@ -296,6 +298,20 @@ const SYNCS = of(
         ),
     })),
     FROM_CURSOR,
+  ],
+  [
+    'takes what changed for everything',
+    but((sound) => ({
+      syncIncremental: async (integration: Integration, session: SyncSession) => {
+        const since = session.cursor()
+        if (since === null) return sound.sync(integration, session)
+        session.fullListing()
+        const { tickets } = await sound.page(integration, { since: String(since), after: 'third' }, session.signal)
+        for (const ticket of tickets) await sound.dispatch(session, ticket)
+      },
+    })),
+    FULL,
+    /from the cursor '2026-02-01T10:00:00Z' lacks 4 of 5 items: .*t1/,
   ],
 )
 
@@ -518,6 +534,15 @@ export const ALLOWED: readonly Broken[] = [
         await new SoundProvider().dispatch(session, ticket)
         await new SoundProvider().dispatch(session, ticket)
       }),
+    ],
+    [
+      'lists everything from a cursor as well, and says so',
+      but((sound) => ({
+        syncIncremental: (integration: Integration, session: SyncSession) => {
+          session.fullListing()
+          return sound.list(integration, session, { since: String(session.cursor() ?? '') })
+        },
+      })),
     ],
     [
       'lists by checkpoints that are no times, and says so',
