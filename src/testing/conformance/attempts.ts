@@ -9,6 +9,8 @@ export interface Attempt {
   readonly idempotencyKey: string | null
   /** How often it called out. */
   calls: number
+  /** What the provider's code threw in it. An answer that it gave back, whatever its status, is none. */
+  thrown?: { readonly error: unknown }
 }
 
 type Fetch = typeof globalThis.fetch
@@ -43,7 +45,14 @@ export class Attempts {
           fetch: counting(fetch),
           fetchUpTo: (maxBytes: number) => counting(fetchUpTo(maxBytes)),
         }
-        return this.#current.run(attempt, () => call(given))
+        return this.#current.run(attempt, async () => {
+          try {
+            return await call(given)
+          } catch (error) {
+            attempt.thrown = { error }
+            throw error
+          }
+        })
       },
     }
   }

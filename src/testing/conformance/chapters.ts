@@ -20,7 +20,7 @@ import { declarationChapter, isWhole } from './declarations.ts'
 import type { SignedFixture } from './deliveries.ts'
 import { signedFixture } from './deliveries.ts'
 import { doorChapter } from './door-checks.ts'
-import { failureChapters } from './failure-checks.ts'
+import { failureChapters, recognitionChapter } from './failure-checks.ts'
 import { healthChapter } from './health-checks.ts'
 import { oauthChapter } from './oauth.ts'
 import { eventsChapter } from './part-checks.ts'
@@ -30,7 +30,7 @@ import { sharedLimitChapter } from './shared-limit-checks.ts'
 import { signatureChapter } from './signatures.ts'
 import { subscriptionChapter } from './subscription-checks.ts'
 import { syncChapter } from './sync-conformance.ts'
-import { traceChapter } from './traces.ts'
+import { traceChapter } from './traces/traces.ts'
 import { webhookChapter } from './webhook-conformance.ts'
 import { UNASKED_WRITES, writeChapter } from './write-checks.ts'
 
@@ -56,6 +56,7 @@ export function chapters(subject: Subject): Chapter[] {
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
     traceChapter(),
+    recognitionChapter(),
   ]
 }
 

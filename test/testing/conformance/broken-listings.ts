@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Integration, Json, ListedWebhook, MissedWebhook, SyncSession } from '../../../src/provider.ts'
 import { RateLimit, statusOf } from '../../../src/provider.ts'
 import type { Broken } from './broken.ts'
-import { but, of } from './broken.ts'
+import { but, hidingTheStatus, of } from './broken.ts'
 import type { Ticket } from './sound-provider.ts'
 import { NoteSynced, SoundProvider, TicketSynced } from './sound-provider.ts'
 
@@ -230,6 +230,18 @@ const SYNCS = of(
     RESUMED,
     /a run that was put off by a 429 must list what an undisturbed one lists; it lacks 1 of 5/,
     /a listing that does not throw a 429.* it lacks 1 of 5/,
+  ],
+  ['hides the status of what failed', hidingTheStatus, DEFERRED, /a 429 must put the listing off.*no luck/],
+  [
+    'takes a limit for a fault',
+    but((sound) => ({
+      list: (...given: Parameters<SoundProvider['list']>) =>
+        new SoundProvider().list.apply(sound, given).catch((error: unknown) => {
+          throw given[1].signal.aborted ? error : new Error('no luck')
+        }),
+    })),
+    DEFERRED,
+    /a 429 must put the listing off/,
   ],
   [
     'sets its bookmark before the items that it stands for',

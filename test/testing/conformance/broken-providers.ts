@@ -1,11 +1,24 @@
 /** Providers that break one rule each, and the checks that have to find it. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
-import type { Credentials, HandlesWebhooks, Integration, SyncSession, WebhookRequest } from '../../../src/provider.ts'
-import { activeWebhookSecrets, FailureClass, isTimely, RateLimit, statusOf } from '../../../src/provider.ts'
+import type {
+  Credentials,
+  HandlesWebhooks,
+  Integration,
+  SyncSession,
+  WebhookRequest,
+} from '../../../src/provider.ts'
+import {
+  activeWebhookSecrets,
+  FailureClass,
+  isTimely,
+  RateLimit,
+  ReauthRequiredException,
+  statusOf,
+} from '../../../src/provider.ts'
 import type { ProviderFixtures, WebhookFixture } from '../../../src/testing/index.ts'
 import type { Broken, Provider } from './broken.ts'
-import { but, of } from './broken.ts'
+import { but, hidingTheStatus, of } from './broken.ts'
 import type { Ticket } from './sound-provider.ts'
 import { SOUND_FIXTURES, SoundProvider, TicketSynced } from './sound-provider.ts'
 
@@ -195,7 +208,15 @@ const IDENTITY = of(
 const CLASSIFIES = 'classifyFailure() answers upstream, throttle, client, unknown or null, whatever was thrown'
 const RETRIES = 'isRetryable() answers true, false or null, whatever was thrown'
 const DELAYS = 'retryDelayMs() answers a number of 0 or more, or null, whatever was thrown'
+const RECOGNISED = 'can be recognised: a 429 as throttle, a 500 as upstream, or as classifyFailure() says'
 const FAILURES = [
+  ...of('failures of its calls', [
+    'hides the status of what failed',
+    hidingTheStatus,
+    RECOGNISED,
+    /after a 429 GET \/me threw Error: no luck, whose class is unknown/,
+    /after a 500 GET \/me threw Error: no luck, whose class is unknown/,
+  ]),
   ...of(
     'ClassifiesFailures',
     [
@@ -230,6 +251,7 @@ const SENDS_CODE = 'sends the code with its redirect URI, and with its verifier 
 const SENDS_REFRESH_TOKEN = 'sends the refresh token'
 const REFRESHES = 'refreshes to credentials that its schema takes'
 const REFUSED = 'fails loudly where a code, or a refresh, is refused'
+const SAYS_REFUSED = 'says by its error that a refresh was refused for good'
 const withoutParameter = (name: string) =>
   but(() => ({
     authorizationUrl: (...given: Parameters<SoundProvider['authorizationUrl']>) => {
@@ -315,6 +337,17 @@ const OAUTH = of(
         new SoundProvider().refreshToken(integration).catch(() => integration.credentialsArray()),
     })),
     REFUSED,
+  ],
+  [
+    'hides why a refresh was refused',
+    but(() => ({
+      refreshToken: (integration: Integration) =>
+        new SoundProvider().refreshToken(integration).catch(() => {
+          throw new Error('no new tokens')
+        }),
+    })),
+    SAYS_REFUSED,
+    /invalid_grant.* it threw Error: no new tokens/,
   ],
   [
     'can not revoke',
@@ -909,6 +942,37 @@ export const UNUSUAL: readonly Broken[] = [
   ...of('SharesRateLimit', [
     'shares a limit that is soon used up',
     but(() => ({ rateLimitScope: () => ({ key: 'app:1', limit: RateLimit.per(1, 3_600) }) })),
+  ]),
+  ...of(
+    'failures of its calls',
+    [
+      'throws errors of its own that say why',
+      but(() => ({
+        get: (integration: Integration, path: string) =>
+          integration.request(path, 'GET', async ({ fetch }) => {
+            const response = await fetch(`https://api.tickets.example${path}`)
+            if (!response.ok) throw new Error('no luck', { cause: { status: response.status } })
+            return response
+          }),
+      })),
+    ],
+    [
+      'has a class of its own for what it threw',
+      class extends hidingTheStatus {
+        override classifyFailure(): FailureClass {
+          return FailureClass.Unknown
+        }
+      },
+    ],
+  ),
+  ...of('HasOAuth2', [
+    'asks for an authorization itself',
+    but(() => ({
+      refreshToken: (integration: Integration) =>
+        new SoundProvider().refreshToken(integration).catch(() => {
+          throw new ReauthRequiredException(integration.id, 'it was revoked')
+        }),
+    })),
   ]),
   ...of('HasOAuth2', ['gives a Date for a time of expiry', refreshedTo({ token_expires_at: new Date(0) })]),
   ...of('HasOAuth2', [
