@@ -7,6 +7,7 @@ import {
   hasOAuth2,
   identifiesAuthenticatedUser,
   managesWebhooks,
+  recognisesEchoes,
   reconcilesWebhooks,
   sharesRateLimit,
 } from '../../providers/contracts.ts'
@@ -30,6 +31,7 @@ import { sharedLimitChapter } from './shared-limit-checks.ts'
 import { signatureChapter } from './signatures.ts'
 import { subscriptionChapter } from './subscription-checks.ts'
 import { syncChapter } from './sync-conformance.ts'
+import { echoChapters } from './told-checks.ts'
 import { traceChapter } from './traces/traces.ts'
 import { webhookChapter } from './webhook-conformance.ts'
 import { UNASKED_WRITES, writeChapter } from './write-checks.ts'
@@ -40,6 +42,7 @@ export function chapters(subject: Subject): Chapter[] {
   if (!isWhole(subject)) return [declared]
   const provider = subject.provider()
   const { webhook, write, metadata = {} } = subject.fixtures
+  const signed = handlesWebhooks(provider) && webhook !== undefined ? signedFixture(provider, webhook, metadata) : null
   return [
     declared,
     credentialsChapter(),
@@ -49,9 +52,8 @@ export function chapters(subject: Subject): Chapter[] {
     ...(sharesRateLimit(provider) ? [sharedLimitChapter()] : []),
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
     ...writeChapters(provider, write),
-    ...(handlesWebhooks(provider) && webhook !== undefined
-      ? webhookChapters(signedFixture(provider, webhook, metadata), provider)
-      : []),
+    ...(handlesWebhooks(provider) && signed !== null ? webhookChapters(signed, provider) : []),
+    ...(recognisesEchoes(provider) ? echoChapters(provider, signed) : []),
     ...(managesWebhooks(provider) ? [subscriptionChapter()] : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),

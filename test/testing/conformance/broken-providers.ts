@@ -6,6 +6,7 @@ import type {
   HandlesWebhooks,
   Integration,
   SyncSession,
+  Told,
   WebhookRequest,
 } from '../../../src/provider.ts'
 import {
@@ -19,8 +20,7 @@ import {
 import type { ProviderFixtures, WebhookFixture } from '../../../src/testing/index.ts'
 import type { Broken, Provider } from './broken.ts'
 import { but, hidingTheStatus, of } from './broken.ts'
-import type { Ticket } from './sound-provider.ts'
-import { SOUND_FIXTURES, SoundProvider, TicketSynced } from './sound-provider.ts'
+import { SOUND_FIXTURES, SoundProvider, Ticket, TicketSynced } from './sound-provider.ts'
 
 const REGISTERS = 'can be registered: its identifier is one, and it implements each contract wholly or not at all'
 const DECLARES = 'declares values of the right kind'
@@ -620,6 +620,9 @@ const DOORS = of(
   ],
 )
 
+const VERSIONS = 'have the same version each time where a staleGuard judges them, and none that throws'
+const guardedBy = (staleGuard: () => unknown) =>
+  but(() => ({ webhookHandlers: () => ({ 'ticket.closed': { handle: () => null, staleGuard } }) }))
 const part = (id: string | null) => ({ id, type: null, payload: {} })
 const EVENTS = of(
   'HandlesWebhooks: its events',
@@ -642,6 +645,84 @@ const EVENTS = of(
     'wants nothing',
     but(() => ({ acceptsWebhook: () => false })),
     'are wanted: acceptsWebhook() gives true for those of the fixtures',
+  ],
+  [
+    'has a guard that throws',
+    guardedBy(() => {
+      throw new Error('not built')
+    }),
+    VERSIONS,
+    /of the delivery of the fixtures it threw Error: not built/,
+  ],
+  [
+    'gives a Date for a version',
+    guardedBy(() => ({ key: 't1', version: new Date(0) })),
+    VERSIONS,
+    /a text or a finite/,
+  ],
+  [
+    'makes up versions',
+    guardedBy(() => ({ key: 't1', version: crypto.randomUUID() })),
+    VERSIONS,
+    /something else the second time/,
+  ],
+  [
+    'has one type for all, and guards what only some hold',
+    but(() => ({
+      resolveWebhookEvent: () => 'ticket.closed',
+      webhookHandlers: () => ({
+        'ticket.closed': {
+          handle: () => null,
+          staleGuard: (told: { type: string }) => ({ key: told.type.trim(), version: 1 }),
+        },
+      }),
+    })),
+    VERSIONS,
+    /of a delivery with the body '\{\}' it threw TypeError/,
+  ],
+)
+
+const OF_DELIVERIES =
+  'toldRecord() gives { key, content } or null of a delivery, whatever its body, and the same each time'
+const OF_ITEMS = 'toldRecord() gives { key, content } or null of each item, and the same each time'
+const telling = (toldRecord: (told: Told) => unknown) => but(() => ({ toldRecord }))
+const ECHOES = of(
+  'RecognisesEchoes',
+  [
+    'throws for what tells of no record',
+    telling(() => {
+      throw new Error('not built')
+    }),
+    OF_DELIVERIES,
+    OF_ITEMS,
+    /of tickets\.synced t1 it threw Error: not built/,
+  ],
+  [
+    'parses the body itself',
+    telling((told) =>
+      told.kind === 'delivery' ? { key: `ticket:${JSON.parse(told.request.text()).ticket}`, content: null } : null,
+    ),
+    OF_DELIVERIES,
+    /of a delivery with the body 'no JSON' it threw SyntaxError/,
+  ],
+  [
+    'tells when it came',
+    telling((told) =>
+      told.kind === 'delivery' ? { key: 't1', content: told.request.receivedAt.toISOString() } : null,
+    ),
+    OF_DELIVERIES,
+    /of the delivery of the fixtures it gave something else the second time/,
+  ],
+  [
+    'tells a Date',
+    telling((told) => (told.kind === 'item' ? { key: 't1', content: { seen: new Date(0) } } : null)),
+    OF_ITEMS,
+    /the content of toldRecord\(\) is JSON/,
+  ],
+  [
+    'knows items without a key',
+    telling((told) => (told.kind === 'item' ? { key: '', content: told.payload } : null)),
+    OF_ITEMS,
   ],
 )
 
@@ -928,6 +1009,7 @@ export const BROKEN: readonly Broken[] = [
   ...DELIVERIES,
   ...DOORS,
   ...EVENTS,
+  ...ECHOES,
   ...RENAMED,
   ...[...TRACES, ...SHORT_SECRETS].map((broken) => ({ ...broken, leavesOut: SECRETS })),
 ]
@@ -965,6 +1047,15 @@ export const UNUSUAL: readonly Broken[] = [
       },
     ],
   ),
+  ...of('RecognisesEchoes', [
+    'tells what it knows',
+    telling((told) => {
+      if (told.kind === 'answer') return null
+      const said = Ticket.safeParse(told.kind === 'item' ? told.payload : told.request.json()).data
+      return said === undefined ? null : { key: said.id, content: said.subject }
+    }),
+  ]),
+  ...of('HandlesWebhooks: its events', ['guards by versions', guardedBy(() => ({ key: 't1', version: 7 }))]),
   ...of('HasOAuth2', [
     'asks for an authorization itself',
     but(() => ({
