@@ -6,6 +6,7 @@ import type { OutboundCall } from '../../framework/context.ts'
 export interface Attempt {
   /** Method and endpoint, as the provider names them. */
   readonly what: string
+  readonly integrationId: number
   readonly idempotencyKey: string | null
   /** How often it called out. */
   calls: number
@@ -27,12 +28,13 @@ export class Attempts {
   }
 
   counted<T>(outbound: OutboundCall<T>): OutboundCall<T> {
-    const { method, endpoint, call } = outbound
+    const { method, endpoint, integration, call } = outbound
     return {
       ...outbound,
       call: (context) => {
         const { fetch, fetchUpTo, idempotencyKey } = context
-        const attempt: Attempt = { what: `${methodNamed(method)} ${endpoint}`, idempotencyKey, calls: 0 }
+        const what = `${methodNamed(method)} ${endpoint}`
+        const attempt: Attempt = { what, integrationId: integration.id, idempotencyKey, calls: 0 }
         this.all.push(attempt)
         const counting =
           (fetch: Fetch): Fetch =>

@@ -57,7 +57,7 @@ export function chapters(subject: Subject): Chapter[] {
     ...(managesWebhooks(provider) ? [subscriptionChapter()] : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
-    traceChapter(),
+    traceChapter(subject),
     recognitionChapter(),
   ]
 }

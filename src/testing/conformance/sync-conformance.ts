@@ -5,15 +5,26 @@ import type { HasScheduledSync, IntegrationProvider } from '../../providers/cont
 import { hasIncrementalSync } from '../../providers/contracts.ts'
 import { cursorNotAfter } from '../../syncs/checkpoint-rules.ts'
 import type { FakeSyncSession } from '../fake-sync-session.ts'
+import type { PlayedApi } from '../played-transport.ts'
 import { changeChecks, latestCursorOf } from './changes.ts'
 import type { Chapter, Check } from './conformance-check.ts'
 import { itemChecks } from './items.ts'
 import { listingFaultChecks, pagedListing } from './listing-faults.ts'
-import { cleanRun, keysOf, listingFrom, lostOf, typeOf } from './listings.ts'
+import {
+  cleanRun,
+  expectAll,
+  keysOf,
+  listed,
+  listingFrom,
+  lostOf,
+  sessionOf,
+  typeOf,
+  wholeListing,
+} from './listings.ts'
 import { outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 
 export function syncChapter(provider: IntegrationProvider, cursor: Json): Chapter {
-  const checks = [WHOLE, ...itemChecks, CURSOR, AGAIN, ...listingFaultChecks]
+  const checks = [WHOLE, ...itemChecks, CURSOR, AGAIN, AT_ONCE, ...listingFaultChecks]
   if (hasIncrementalSync(provider)) checks.push(...changeChecks)
   if (hasIncrementalSync(provider) && cursor !== null) checks.push(incremental(cursor), fullFrom(cursor))
   return { contract: 'HasScheduledSync: a run', checks }
@@ -60,6 +71,48 @@ const AGAIN: Check = {
       'gave',
       `a run from the cursor ${shown(result.cursor)} must end well; it ${wordsFor(outcome)}`,
     )
+  },
+}
+
+/** For a provider that makes the second listing wait for the first: then the first must not wait for the second. */
+const LONGEST_HOLD_MS = 1_000
+
+const AT_ONCE: Check = {
+  name: 'lists everything where another integration is listed meanwhile',
+  async run(bench) {
+    const { session: whole } = await wholeListing(bench)
+    const [first, second] = [await bench.create(), await bench.create()]
+    const sessions = [sessionOf(bench, first), sessionOf(bench, second)] as const
+    const { api } = bench.subject.fixtures
+    let release = (): void => {}
+    const released = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    let hasAsked = (): void => {}
+    const asked = new Promise<void>((resolve) => {
+      hasAsked = resolve
+    })
+    const holding: PlayedApi = async (request) => {
+      if (bench.attempts.current?.integrationId === first.id) {
+        hasAsked()
+        await released
+      }
+      return api(request)
+    }
+    await bench.answeredBy(holding, async () => {
+      const under = outcomeOf(() => listed(bench, sessions[0])).finally(hasAsked)
+      await asked
+      const timer = setTimeout(release, LONGEST_HOLD_MS)
+      const meanwhile = await outcomeOf(() => listed(bench, sessions[1])).finally(release)
+      clearTimeout(timer)
+      for (const [at, outcome] of [await under, meanwhile].entries()) {
+        assert(
+          outcome.kind === 'gave',
+          `one object lists for all integrations at once, so it must keep nothing of a listing; with two it ${wordsFor(outcome)}`,
+        )
+        expectAll(keysOf(sessions[at as 0 | 1]), keysOf(whole), 'a listing beside that of another integration')
+      }
+    })
   },
 }
 

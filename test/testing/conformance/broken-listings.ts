@@ -77,6 +77,7 @@ const PAYLOADS = 'hands in payloads that come back from JSON, and from their sch
 const CHECKPOINTS = 'gives items checkpoints that are JSON, as a sync from a cursor needs them'
 const CURSOR = 'ends at the cursor that its checkpoints reduce to'
 const AGAIN = 'runs again from the cursor of the run before'
+const AT_ONCE = 'lists everything where another integration is listed meanwhile'
 const ABORTED = 'stops asking at once when its session is aborted'
 const FAULTS = 'throws what goes wrong in the middle: a listing that breaks off must not look whole'
 const DEFERRED = 'is put off by a 429 in the middle, and loses no item by it'
@@ -310,6 +311,23 @@ const SYNCS = of(
         ),
     })),
     FROM_CURSOR,
+  ],
+  [
+    'counts its pages for all integrations',
+    but((sound) => {
+      let page = 0
+      return {
+        list: async (integration: Integration, session: SyncSession, query: Record<string, string>) => {
+          for (page = 0; page < 3; page += 1) {
+            const after = ['', 'second', 'third'][page] ?? ''
+            const { tickets } = await sound.page(integration, { ...query, after }, session.signal)
+            for (const ticket of tickets) await sound.dispatch(session, ticket)
+          }
+        },
+      }
+    }),
+    AT_ONCE,
+    /a listing beside that of another integration must list .* it lacks 3 of 5/,
   ],
   [
     'takes what changed for everything',

@@ -844,6 +844,64 @@ const TRACES = of(
   ],
 )
 
+const APART = 'sends no credential of one integration for another, in turn and at once'
+/** Its first integration's, for all. */
+const keepingTheToken = but(() => {
+  let kept: unknown
+  return {
+    get: (integration: Integration, path: string) => {
+      kept ??= integration.credentialsArray().access_token
+      const headers = { authorization: `Bearer ${kept}` }
+      return integration.request(path, 'GET', ({ fetch }) => fetch(`https://api.tickets.example${path}`, { headers }))
+    },
+  }
+})
+const SHARED = of(
+  'what it leaves behind',
+  ['keeps the first token that it sees', keepingTheToken, APART, /credentials\.access_token in GET .*\/me/],
+  [
+    'keeps the token of the call under way',
+    but(() => {
+      let current: unknown
+      return {
+        get: async (integration: Integration, path: string) => {
+          current = integration.credentialsArray().access_token
+          return integration.request(path, 'GET', async ({ fetch }) => {
+            await Promise.resolve()
+            return fetch(`https://api.tickets.example${path}`, {
+              headers: { authorization: `Basic ${btoa(`x:${current}`)}` },
+            })
+          })
+        },
+      }
+    }),
+    APART,
+  ],
+)
+const OTHER_TOKEN = 'another-token-of-a-test'
+/** The schema takes two tokens only: the other one is a fixture. */
+const SHARED_BY_TWO: readonly Broken[] = of('what it leaves behind', [
+  'keeps one of the two tokens that it takes',
+  class extends keepingTheToken {
+    override readonly credentialsSchema = ofTokens('a-token-of-a-test', OTHER_TOKEN)
+  },
+  APART,
+]).map((broken) => ({
+  ...broken,
+  fixtures: {
+    ...SOUND_FIXTURES,
+    otherCredentials: { ...SOUND_FIXTURES.credentials, access_token: OTHER_TOKEN },
+  },
+}))
+
+export function ofTokens(...tokens: readonly string[]): z.ZodType {
+  return z.looseObject({
+    access_token: z.enum(tokens),
+    refresh_token: z.literal('a-refresh-token-of-a-test'),
+    client_id: z.literal('a-client-of-a-test'),
+  })
+}
+
 type Listed = z.output<typeof Ticket>
 
 const SHORT_SECRETS: readonly Broken[] = [
@@ -1011,7 +1069,7 @@ export const BROKEN: readonly Broken[] = [
   ...EVENTS,
   ...ECHOES,
   ...RENAMED,
-  ...[...TRACES, ...SHORT_SECRETS].map((broken) => ({ ...broken, leavesOut: SECRETS })),
+  ...[...TRACES, ...SHARED, ...SHARED_BY_TWO, ...SHORT_SECRETS].map((broken) => ({ ...broken, leavesOut: SECRETS })),
 ]
 
 const without = (...keys: readonly string[]): ProviderFixtures => ({
@@ -1094,6 +1152,48 @@ export const UNUSUAL: readonly Broken[] = [
     'has its id in a header that is not signed, and says so',
     verifyingTheBody({ deliveryIdSigned: false }),
   ]).map((unusual) => ({ ...unusual, fixtures: { ...SOUND_FIXTURES, webhook: UNSIGNED_ID } })),
+  ...of('what it leaves behind', [
+    'is given the same token for all',
+    but((sound) => ({
+      get: async (integration: Integration, path: string) => {
+        const { access_token: token } = await sound.tokens(integration, { grant_type: 'client_credentials' })
+        const headers = { authorization: `Bearer ${String(token)}` }
+        return integration.request(path, 'GET', ({ fetch }) => fetch(`https://api.tickets.example${path}`, { headers }))
+      },
+    })),
+  ]).map((unusual) => ({
+    ...unusual,
+    fixtures: {
+      ...SOUND_FIXTURES,
+      api: (request: Request) =>
+        new URL(request.url).pathname === '/token'
+          ? Response.json({
+              access_token: 'a-token-of-a-test',
+              refresh_token: 'a-newer-refresh-token',
+              expires_in: 60,
+            })
+          : SOUND_FIXTURES.api(request),
+    },
+    leavesOut: SECRETS,
+  })),
+  ...of('what it leaves behind', [
+    'asks for the account that its metadata has as well',
+    but(() => ({
+      get: (integration: Integration, path: string) => {
+        const url = `https://api.tickets.example${path}`
+        const headers = { 'x-account': String(integration.metadata.account) }
+        return integration.request(path, 'GET', ({ fetch }) => fetch(url, { headers }))
+      },
+    })),
+  ]).map((unusual) => ({
+    ...unusual,
+    fixtures: {
+      ...SOUND_FIXTURES,
+      credentials: { ...SOUND_FIXTURES.credentials, account: 'account-of-a-test' },
+      metadata: { team: 'blue', account: 'account-of-a-test' },
+    },
+    leavesOut: SECRETS,
+  })),
   ...of('what it leaves behind', [
     'has one of two words among its credentials',
     but(() => ({ credentialsSchema: z.looseObject({ mode: z.enum(['live', 'test']) }) })),
