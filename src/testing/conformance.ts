@@ -68,6 +68,11 @@ export type KeyedWrite = (integration: Integration, idempotencyKey: string) => P
 export interface ProviderFixtures extends ListingFixtures {
   /** Made up: nothing of them may turn up in a row, a log line or an error. */
   readonly credentials: Credentials
+  /**
+   * Of another account: the suite looks for what is sent of one integration's credentials for the other one. Default: `credentials`
+   * with another end of each text that `credentialsSchema` takes so.
+   */
+  readonly otherCredentials?: Credentials
   /** What else must not turn up, such as a client's secret, and the tokens that `api` gives out. */
   readonly secrets?: readonly string[]
   readonly metadata?: Readonly<Record<string, Json>>

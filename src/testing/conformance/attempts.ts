@@ -6,9 +6,12 @@ import type { OutboundCall } from '../../framework/context.ts'
 export interface Attempt {
   /** Method and endpoint, as the provider names them. */
   readonly what: string
+  readonly integrationId: number
   readonly idempotencyKey: string | null
   /** How often it called out. */
   calls: number
+  /** What the provider's code threw in it. An answer that it gave back, whatever its status, is none. */
+  thrown?: { readonly error: unknown }
 }
 
 type Fetch = typeof globalThis.fetch
@@ -25,12 +28,13 @@ export class Attempts {
   }
 
   counted<T>(outbound: OutboundCall<T>): OutboundCall<T> {
-    const { method, endpoint, call } = outbound
+    const { method, endpoint, integration, call } = outbound
     return {
       ...outbound,
       call: (context) => {
         const { fetch, fetchUpTo, idempotencyKey } = context
-        const attempt: Attempt = { what: `${methodNamed(method)} ${endpoint}`, idempotencyKey, calls: 0 }
+        const what = `${methodNamed(method)} ${endpoint}`
+        const attempt: Attempt = { what, integrationId: integration.id, idempotencyKey, calls: 0 }
         this.all.push(attempt)
         const counting =
           (fetch: Fetch): Fetch =>
@@ -43,7 +47,14 @@ export class Attempts {
           fetch: counting(fetch),
           fetchUpTo: (maxBytes: number) => counting(fetchUpTo(maxBytes)),
         }
-        return this.#current.run(attempt, () => call(given))
+        return this.#current.run(attempt, async () => {
+          try {
+            return await call(given)
+          } catch (error) {
+            attempt.thrown = { error }
+            throw error
+          }
+        })
       },
     }
   }

@@ -7,6 +7,7 @@ import {
   hasOAuth2,
   identifiesAuthenticatedUser,
   managesWebhooks,
+  recognisesEchoes,
   reconcilesWebhooks,
   sharesRateLimit,
 } from '../../providers/contracts.ts'
@@ -20,7 +21,7 @@ import { declarationChapter, isWhole } from './declarations.ts'
 import type { SignedFixture } from './deliveries.ts'
 import { signedFixture } from './deliveries.ts'
 import { doorChapter } from './door-checks.ts'
-import { failureChapters } from './failure-checks.ts'
+import { failureChapters, recognitionChapter } from './failure-checks.ts'
 import { healthChapter } from './health-checks.ts'
 import { oauthChapter } from './oauth.ts'
 import { eventsChapter } from './part-checks.ts'
@@ -30,7 +31,8 @@ import { sharedLimitChapter } from './shared-limit-checks.ts'
 import { signatureChapter } from './signatures.ts'
 import { subscriptionChapter } from './subscription-checks.ts'
 import { syncChapter } from './sync-conformance.ts'
-import { traceChapter } from './traces.ts'
+import { echoChapters } from './told-checks.ts'
+import { traceChapter } from './traces/traces.ts'
 import { webhookChapter } from './webhook-conformance.ts'
 import { UNASKED_WRITES, writeChapter } from './write-checks.ts'
 
@@ -40,6 +42,7 @@ export function chapters(subject: Subject): Chapter[] {
   if (!isWhole(subject)) return [declared]
   const provider = subject.provider()
   const { webhook, write, metadata = {} } = subject.fixtures
+  const signed = handlesWebhooks(provider) && webhook !== undefined ? signedFixture(provider, webhook, metadata) : null
   return [
     declared,
     credentialsChapter(),
@@ -49,13 +52,13 @@ export function chapters(subject: Subject): Chapter[] {
     ...(sharesRateLimit(provider) ? [sharedLimitChapter()] : []),
     ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
     ...writeChapters(provider, write),
-    ...(handlesWebhooks(provider) && webhook !== undefined
-      ? webhookChapters(signedFixture(provider, webhook, metadata), provider)
-      : []),
+    ...(handlesWebhooks(provider) && signed !== null ? webhookChapters(signed, provider) : []),
+    ...(recognisesEchoes(provider) ? echoChapters(provider, signed) : []),
     ...(managesWebhooks(provider) ? [subscriptionChapter()] : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...streamsOf(provider).flatMap((stream) => listingChapters(subject, stream)),
-    traceChapter(),
+    traceChapter(subject),
+    recognitionChapter(),
   ]
 }
 

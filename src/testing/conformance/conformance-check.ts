@@ -31,6 +31,6 @@ export interface Check {
 export interface Chapter {
   readonly contract: string
   readonly checks: readonly Check[]
-  /** Why there are no checks, in words that the test runner shows. */
+  /** What is not checked, and why, in words that the test runner shows. */
   readonly todo?: string
 }

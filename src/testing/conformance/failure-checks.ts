@@ -1,10 +1,14 @@
-/** `classifyFailure()`, `isRetryable()`, `retryDelayMs()`. Rule: docs/behaviour/requests.md, "Failure classes" and "Retries". */
+/** Failures of calls, `classifyFailure()`, `isRetryable()`, `retryDelayMs()`. Rule: docs/behaviour/requests.md, "Failure classes" and "Retries". */
 import assert from 'node:assert/strict'
-import { FailureClass } from '../../calls/failure-class-rules.ts'
+import { verdictOf } from '../../calls/attempt.ts'
+import { classifyFailure, FailureClass } from '../../calls/failure-class-rules.ts'
 import type { ClassifiesFailures, CustomizesRetry, IntegrationProvider } from '../../providers/contracts.ts'
 import { classifiesFailures, customizesRetry } from '../../providers/contracts.ts'
+import type { Bench } from './bench.ts'
 import type { Chapter, Check } from './conformance-check.ts'
 import { given, wordsFor } from './outcome-checks.ts'
+import { answering } from './played-faults.ts'
+import { round } from './traces/round.ts'
 
 const CLASSES: readonly unknown[] = [...Object.values(FailureClass), null]
 const NOW = new Date('2026-01-31T12:00:00Z')
@@ -20,6 +24,46 @@ export function failureChapters(provider: IntegrationProvider): Chapter[] {
     chapters.push({ contract: 'CustomizesRetry', checks })
   }
   return chapters
+}
+
+/** Those on which something depends: the other classes are neither retried nor counted. */
+const ANSWERED = [
+  [429, FailureClass.Throttle],
+  [500, FailureClass.Upstream],
+] as const
+
+/** Behind the chapters that need a good day: what could not be fetched in it, such as public keys, may not be asked for again soon. */
+export const recognitionChapter = (): Chapter => ({ contract: 'failures of its calls', checks: [RECOGNISED] })
+
+/** What is answered by the call itself keeps its status: only code that throws in its place can hide it. */
+const RECOGNISED: Check = {
+  name: 'can be recognised: a 429 as throttle, a 500 as upstream, or as classifyFailure() says',
+  async run(bench) {
+    const wrong: string[] = []
+    for (const [status, expected] of ANSWERED)
+      for (const { what, error } of await thrownAfter(bench, status)) {
+        const providerVerdict = verdictOf(bench.provider, error)
+        const found = classifyFailure({ error, callerAborted: false, providerVerdict })
+        if (providerVerdict === null && found !== expected)
+          wrong.push(`after a ${status} ${what} ${wordsFor({ kind: 'threw', error })}, whose class is ${found}`)
+      }
+    const told = [...new Set(wrong)]
+    assert.deepEqual(
+      told,
+      [],
+      `what a call throws must have the status that was answered, or nothing waits for a limit, is tried again, or counts for health and circuit breaker; ${told.join('; ')}. Give the response back, or throw an error with its \`status\`, or with the one that has it as its \`cause\`.`,
+    )
+  },
+}
+
+/** What the provider's calls threw in all that it does, while each request was answered so. */
+async function thrownAfter(bench: Bench, status: number): Promise<readonly { what: string; error: unknown }[]> {
+  const before = bench.attempts.all.length
+  const integration = await bench.create()
+  await bench.answeredBy(answering(status), () => bench.withoutRetries(() => round(bench, integration)))
+  return bench.attempts.all
+    .slice(before)
+    .flatMap(({ what, calls, thrown }) => (calls > 0 && thrown !== undefined ? [{ what, error: thrown.error }] : []))
 }
 
 const CLASSIFICATION = judged(

@@ -55,8 +55,14 @@ const DEFERRED: Check = {
   async run(bench) {
     const whole = await pagedListing(bench)
     const integration = await bench.create()
+    const before = bench.kit.logs.length
     const outcome = await bench.answeredBy(atTheLast(bench, whole, THROTTLED), () =>
       outcomeOf(() => bench.inTime('the run', () => bench.sync(integration))),
+    )
+    const failed = bench.kit.logs.slice(before).find(({ fields }) => fields.event === 'sync.listing_failed')
+    assert(
+      failed === undefined,
+      `a 429 must put the listing off. Here it counted as a fault, and a run is given up after three: ${shown(failed?.fields.error)}. Throw what integration.request() throws, or an error that has it as its \`cause\`.`,
     )
     assert(
       outcome.kind === 'gave',

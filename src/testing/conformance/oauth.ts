@@ -1,8 +1,12 @@
 /** OAuth 2.0. Rule: docs/behaviour/oauth.md. */
 import assert from 'node:assert/strict'
+import { isIntegrationsError } from '../../framework/errors.ts'
 import { secretsOf } from '../../framework/redaction.ts'
+import { isRefusal } from '../../oauth/refused-tokens.ts'
+import { isInvalidGrant } from '../../oauth/rules.ts'
 import type { HasOAuth2 } from '../../providers/contracts.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
+import type { PlayedApi } from '../played-transport.ts'
 import type { SentRequest } from '../transport.ts'
 import type { Bench } from './bench.ts'
 import type { Chapter, Check, Subject } from './conformance-check.ts'
@@ -15,6 +19,9 @@ const STATE = 'state-of-the-conformance-suite'
 /** Of RFC 7636, appendix B. */
 const CHALLENGE = 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'
 const VERIFIER = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk'
+
+/** RFC 6749, section 5.2. */
+const REFUSED = answering(400, '{"error":"invalid_grant"}')
 
 /** As the framework reads times of expiry; `Date.parse` alone takes `3600`, and many a token, for a time. */
 export const isIsoTime = (text: string): boolean => /^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(Date.parse(text))
@@ -87,7 +94,6 @@ export function oauthChapter(subject: Subject): Chapter {
         async run(bench) {
           const provider = bench.provider as HasOAuth2
           const integration = await bench.create()
-          const refused = answering(400, '{"error":"invalid_grant"}')
           const refresh = ['refreshToken()', () => provider.refreshToken(integration)] as const
           for (const [what, work] of [
             ...(obtains(bench, integration)
@@ -95,7 +101,7 @@ export function oauthChapter(subject: Subject): Chapter {
               : [['exchangeCode()', () => exchanged(bench, integration)] as const]),
             ...(hasRefreshToken(bench.subject) ? [refresh] : []),
           ]) {
-            const outcome = await bench.answeredBy(refused, () => bench.withoutRetries(() => outcomeOf(work)))
+            const outcome = await bench.answeredBy(REFUSED, () => bench.withoutRetries(() => outcomeOf(work)))
             assert.equal(
               outcome.kind,
               'threw',
@@ -104,6 +110,7 @@ export function oauthChapter(subject: Subject): Chapter {
           }
         },
       },
+      SAYS_REFUSED,
       {
         name: 'revokes without a fault',
         async run(bench) {
@@ -119,6 +126,30 @@ export function oauthChapter(subject: Subject): Chapter {
       },
     ],
   }
+}
+
+/** Otherwise a person is asked to authorize again after days of failures only. */
+const SAYS_REFUSED: Check = {
+  name: 'says by its error that a refresh was refused for good',
+  async run(bench) {
+    const provider = bench.provider as HasOAuth2
+    const integration = await bench.create()
+    const isObtained = obtains(bench, integration)
+    if (!isObtained && !hasRefreshToken(bench.subject)) return
+    const { api } = bench.subject.fixtures
+    // A GET asks for something else, such as the server's metadata: RFC 6749, section 3.2.
+    const refusing: PlayedApi = (request) => (request.method === 'GET' ? api(request) : REFUSED(request))
+    const outcome = await bench.answeredBy(refusing, () =>
+      bench.withoutRetries(() => outcomeOf(() => provider.refreshToken(integration))),
+    )
+    // That it throws is another check's.
+    if (outcome.kind === 'gave') return
+    const { error } = outcome
+    assert(
+      isObtained ? isRefusal(error) : isIntegrationsError(error, 'reauth_required') || isInvalidGrant(error),
+      `refreshToken() must throw what tells that the server answered 400 with invalid_grant: the error of the call, one that has it as its \`cause\`, or a ReauthRequiredException; it ${wordsFor(outcome)}`,
+    )
+  },
 }
 
 const OBTAINS: Check = {

@@ -1,22 +1,25 @@
-/** Events of a delivery, their order, and which are wanted. Rules: docs/behaviour/webhook-parts.md, docs/behaviour/webhook-order.md. */
+/** Events of a delivery, their order and versions, and which are wanted. Rules: webhook-parts.md, webhook-order.md in docs/behaviour/. */
 import assert from 'node:assert/strict'
+import { isDeepStrictEqual } from 'node:util'
 import type { HandlesWebhooks } from '../../providers/contracts.ts'
 import type { WebhookRequest } from '../../providers/webhook-request.ts'
 import { deliveryIdOf } from '../../providers/webhook-request.ts'
 import { orderingOf } from '../../webhooks/order.ts'
 import type { NewPart } from '../../webhooks/parts.ts'
 import { partRequest, partsOf } from '../../webhooks/parts.ts'
+import { judged, staleGuardOf } from '../../webhooks/stale-guard.ts'
 import type { Bench } from './bench.ts'
 import type { Chapter, Check } from './conformance-check.ts'
 import type { SignedFixture } from './deliveries.ts'
-import { delivery, received } from './deliveries.ts'
-import { outcomeOf, shown, wordsFor } from './outcome-checks.ts'
+import { delivery, received, withBody } from './deliveries.ts'
+import { given, outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 
 export function eventsChapter(fixture: SignedFixture, provider: HandlesWebhooks): Chapter {
   const checks = [
     ...(provider.splitWebhook === undefined ? [] : [parts(fixture)]),
     ...(provider.orderingKey === undefined ? [] : [order(fixture)]),
     ...(provider.acceptsWebhook === undefined ? [] : [wanted(fixture)]),
+    ...(provider.webhookHandlers === undefined ? [] : [versions(fixture)]),
   ]
   return { contract: 'HandlesWebhooks: its events', checks }
 }
@@ -45,7 +48,7 @@ const order = (fixture: SignedFixture): Check => ({
   name: 'have the same ordering key each time, or none',
   async run(bench) {
     const wrong: string[] = []
-    for (const [first, again] of await requestPairs(bench, fixture)) {
+    for (const { first, again } of await requestPairs(bench, fixture)) {
       const provider = bench.provider as HandlesWebhooks
       const outcome = await outcomeOf(() => provider.orderingKey?.(first) ?? null)
       if (outcome.kind === 'threw') wrong.push(`it ${wordsFor(outcome)}`)
@@ -66,11 +69,39 @@ const wanted = (fixture: SignedFixture): Check => ({
   async run(bench) {
     const integration = await bench.create()
     const wrong: string[] = []
-    for (const [request] of await requestPairs(bench, fixture)) {
+    for (const { first: request } of await requestPairs(bench, fixture)) {
       const outcome = await outcomeOf(() => (bench.provider as HandlesWebhooks).acceptsWebhook?.(integration, request))
       if (outcome.kind === 'threw' || outcome.value !== true) wrong.push(`it ${wordsFor(outcome)}`)
     }
     assert.deepEqual(wrong, [], `acceptsWebhook() must give true for the delivery of the fixtures: ${wrong.join('; ')}`)
+  },
+})
+
+const versions = (fixture: SignedFixture): Check => ({
+  name: 'have the same version each time where a staleGuard judges them, and none that throws',
+  async run(bench) {
+    const provider = bench.provider as HandlesWebhooks
+    const wrong: string[] = []
+    const version = (type: string | null, request: WebhookRequest) =>
+      given(() => judged(staleGuardOf(provider, type), 0, () => request.json()))
+    for (const { first, again, type } of await requestPairs(bench, fixture)) {
+      const outcome = version(type, first)
+      if (outcome.kind === 'threw') wrong.push(`of the delivery of the fixtures it ${wordsFor(outcome)}`)
+      else if (!isDeepStrictEqual(version(type, again), outcome))
+        wrong.push('of the delivery of the fixtures it gave something else the second time')
+    }
+    for (const { body, request } of await oddRequests(bench, fixture)) {
+      // That this does not throw is another check's.
+      const type = given(() => provider.resolveWebhookEvent?.(request) ?? null)
+      const outcome = type.kind === 'gave' ? version(type.value, request) : type
+      if (type.kind === 'gave' && outcome.kind === 'threw')
+        wrong.push(`of a delivery with the body ${shown(body)} it ${wordsFor(outcome)}`)
+    }
+    assert.deepEqual(
+      wrong,
+      [],
+      `a staleGuard gives { key, version }, a text and a text or number, or null. What it throws fails the webhook, each time; ${wrong.join('; ')}`,
+    )
   },
 })
 
@@ -88,12 +119,52 @@ async function split(bench: Bench, fixture: SignedFixture, laterMs: number): Pro
   return (outcome.kind === 'gave' ? outcome.value : null) ?? []
 }
 
-/** Each event of the delivery, and of the same sent again. */
-async function requestPairs(bench: Bench, fixture: SignedFixture): Promise<[WebhookRequest, WebhookRequest][]> {
+/** An event, and the same where the delivery is sent again. */
+interface RequestPair {
+  readonly first: WebhookRequest
+  readonly again: WebhookRequest
+  readonly type: string | null
+}
+
+export async function requestPairs(bench: Bench, fixture: SignedFixture): Promise<RequestPair[]> {
+  const provider = bench.provider as HandlesWebhooks
   const [first, again] = [await requestAt(bench, fixture, 0), await requestAt(bench, fixture, 60_000)]
-  if ((bench.provider as HandlesWebhooks).splitWebhook === undefined) return [[first, again]]
+  if (provider.splitWebhook === undefined)
+    return [{ first, again, type: provider.resolveWebhookEvent?.(first) ?? null }]
   const [now, later] = [await split(bench, fixture, 0), await split(bench, fixture, 60_000)]
-  return now.map((part, at) => [partRequest(first, part), partRequest(again, later[at] ?? part)])
+  return now.map((part, at) => ({
+    first: partRequest(first, part),
+    again: partRequest(again, later[at] ?? part),
+    type: part.eventType,
+  }))
+}
+
+/** Bodies that a provider may meet: its signature says who sent it, not what it holds. */
+const ODD_BODIES = [
+  '',
+  'no JSON',
+  'null',
+  '7',
+  '"text"',
+  '[]',
+  '{}',
+  '{"id":7,"type":{},"event":[]}',
+  '\ufeff{}',
+  '\u0000',
+]
+
+/** The delivery of the fixtures with each of these bodies. */
+export function oddRequests(
+  bench: Bench,
+  fixture: SignedFixture,
+): Promise<{ readonly body: string; readonly request: WebhookRequest }[]> {
+  const at = bench.kit.clock.now()
+  return Promise.all(
+    ODD_BODIES.map(async (body) => {
+      const odd = await withBody(delivery(fixture, { at }), () => Buffer.from(body))
+      return { body, request: await received(fixture, odd, at) }
+    }),
+  )
 }
 
 function requestAt(bench: Bench, fixture: SignedFixture, laterMs: number): Promise<WebhookRequest> {

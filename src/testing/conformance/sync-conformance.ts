@@ -4,17 +4,29 @@ import type { Json } from '../../framework/json.ts'
 import type { HasScheduledSync, IntegrationProvider } from '../../providers/contracts.ts'
 import { hasIncrementalSync } from '../../providers/contracts.ts'
 import { cursorNotAfter } from '../../syncs/checkpoint-rules.ts'
+import type { FakeSyncSession } from '../fake-sync-session.ts'
+import type { PlayedApi } from '../played-transport.ts'
 import { changeChecks, latestCursorOf } from './changes.ts'
 import type { Chapter, Check } from './conformance-check.ts'
 import { itemChecks } from './items.ts'
 import { listingFaultChecks, pagedListing } from './listing-faults.ts'
-import { cleanRun, listingFrom } from './listings.ts'
+import {
+  cleanRun,
+  expectAll,
+  keysOf,
+  listed,
+  listingFrom,
+  lostOf,
+  sessionOf,
+  typeOf,
+  wholeListing,
+} from './listings.ts'
 import { outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 
 export function syncChapter(provider: IntegrationProvider, cursor: Json): Chapter {
-  const checks = [WHOLE, ...itemChecks, CURSOR, AGAIN, ...listingFaultChecks]
+  const checks = [WHOLE, ...itemChecks, CURSOR, AGAIN, AT_ONCE, ...listingFaultChecks]
   if (hasIncrementalSync(provider)) checks.push(...changeChecks)
-  if (hasIncrementalSync(provider) && cursor !== null) checks.push(incremental(cursor))
+  if (hasIncrementalSync(provider) && cursor !== null) checks.push(incremental(cursor), fullFrom(cursor))
   return { contract: 'HasScheduledSync: a run', checks }
 }
 
@@ -62,6 +74,48 @@ const AGAIN: Check = {
   },
 }
 
+/** For a provider that makes the second listing wait for the first: then the first must not wait for the second. */
+const LONGEST_HOLD_MS = 1_000
+
+const AT_ONCE: Check = {
+  name: 'lists everything where another integration is listed meanwhile',
+  async run(bench) {
+    const { session: whole } = await wholeListing(bench)
+    const [first, second] = [await bench.create(), await bench.create()]
+    const sessions = [sessionOf(bench, first), sessionOf(bench, second)] as const
+    const { api } = bench.subject.fixtures
+    let release = (): void => {}
+    const released = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    let hasAsked = (): void => {}
+    const asked = new Promise<void>((resolve) => {
+      hasAsked = resolve
+    })
+    const holding: PlayedApi = async (request) => {
+      if (bench.attempts.current?.integrationId === first.id) {
+        hasAsked()
+        await released
+      }
+      return api(request)
+    }
+    await bench.answeredBy(holding, async () => {
+      const under = outcomeOf(() => listed(bench, sessions[0])).finally(hasAsked)
+      await asked
+      const timer = setTimeout(release, LONGEST_HOLD_MS)
+      const meanwhile = await outcomeOf(() => listed(bench, sessions[1])).finally(release)
+      clearTimeout(timer)
+      for (const [at, outcome] of [await under, meanwhile].entries()) {
+        assert(
+          outcome.kind === 'gave',
+          `one object lists for all integrations at once, so it must keep nothing of a listing; with two it ${wordsFor(outcome)}`,
+        )
+        expectAll(keysOf(sessions[at as 0 | 1]), keysOf(whole), 'a listing beside that of another integration')
+      }
+    })
+  },
+}
+
 /** What is asked must come of the cursor that the session has: the integration's is another one after a reset. */
 function incremental(cursor: Json): Check {
   return {
@@ -79,6 +133,31 @@ function incremental(cursor: Json): Check {
         asked,
         askedForAll,
         `syncIncremental() must ask for what changed since session.cursor(), here ${shown(cursor)}; it made the requests of a listing from the beginning. (integration.syncCursor is another one after a reset.)`,
+      )
+    },
+  }
+}
+
+/** A listing may name everything now and then. After one that names a part, the rest would count as gone. */
+function fullFrom(cursor: Json): Check {
+  return {
+    name: 'calls fullListing() from a cursor only where it lists everything',
+    async run(bench) {
+      const { session } = await listingFrom(bench, cursor)
+      const full = session.fullListingOf
+      if (full === null) return
+      const whole = (await listingFrom(bench, null)).session
+      const lost = lostOf(keysOf(session), keysOf(whole))
+      const types = [...new Set(whole.items.map(({ event }) => typeOf(event)))]
+      const keysOfType = ({ items }: FakeSyncSession, type: string) =>
+        keysOf({ items: items.filter(({ event }) => typeOf(event) === type) })
+      // Which class holds the items of a model is not known: those of other models may be listed in part.
+      const isOfModel = full.internalType !== null
+      const isPart = (type: string) => lostOf(keysOfType(session, type), keysOfType(whole, type)).length > 0
+      // Which class holds the items of a model is not known: those of other models may be listed in part.
+      assert(
+        lost.length === 0 || (isOfModel && !types.every(isPart)),
+        `a listing that calls fullListing() must name everything: what it does not name counts as gone. The one from the cursor ${shown(cursor)} lacks ${lost.length} of ${whole.items.length} items: ${shown(lost)}`,
       )
     },
   }

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Integration, Json, ListedWebhook, MissedWebhook, SyncSession } from '../../../src/provider.ts'
 import { RateLimit, statusOf } from '../../../src/provider.ts'
 import type { Broken } from './broken.ts'
-import { but, of } from './broken.ts'
+import { but, hidingTheStatus, of } from './broken.ts'
 import type { Ticket } from './sound-provider.ts'
 import { NoteSynced, SoundProvider, TicketSynced } from './sound-provider.ts'
 
@@ -77,12 +77,14 @@ const PAYLOADS = 'hands in payloads that come back from JSON, and from their sch
 const CHECKPOINTS = 'gives items checkpoints that are JSON, as a sync from a cursor needs them'
 const CURSOR = 'ends at the cursor that its checkpoints reduce to'
 const AGAIN = 'runs again from the cursor of the run before'
+const AT_ONCE = 'lists everything where another integration is listed meanwhile'
 const ABORTED = 'stops asking at once when its session is aborted'
 const FAULTS = 'throws what goes wrong in the middle: a listing that breaks off must not look whole'
 const DEFERRED = 'is put off by a 429 in the middle, and loses no item by it'
 const RESUMED = 'loses no item by a 429 when the next try goes on, from its bookmark or, without one, anew'
 const FROM_CURSOR = "asks from the session's cursor, and lists something from there"
 
+const FULL = 'calls fullListing() from a cursor only where it lists everything'
 const TIMES = 'gives checkpoints that are times, or lists by them and says so'
 const CHANGED = 'leaves the cursor where its listing began, whatever changes behind the page'
 
@@ -180,6 +182,7 @@ const SYNCS = of(
     })),
     AGAIN,
     FROM_CURSOR,
+    FULL,
   ],
   [
     'asks on when nobody listens',
@@ -228,6 +231,18 @@ const SYNCS = of(
     RESUMED,
     /a run that was put off by a 429 must list what an undisturbed one lists; it lacks 1 of 5/,
     /a listing that does not throw a 429.* it lacks 1 of 5/,
+  ],
+  ['hides the status of what failed', hidingTheStatus, DEFERRED, /a 429 must put the listing off.*no luck/],
+  [
+    'takes a limit for a fault',
+    but((sound) => ({
+      list: (...given: Parameters<SoundProvider['list']>) =>
+        new SoundProvider().list.apply(sound, given).catch((error: unknown) => {
+          throw given[1].signal.aborted ? error : new Error('no luck')
+        }),
+    })),
+    DEFERRED,
+    /a 429 must put the listing off/,
   ],
   [
     'sets its bookmark before the items that it stands for',
@@ -296,6 +311,37 @@ const SYNCS = of(
         ),
     })),
     FROM_CURSOR,
+  ],
+  [
+    'counts its pages for all integrations',
+    but((sound) => {
+      let page = 0
+      return {
+        list: async (integration: Integration, session: SyncSession, query: Record<string, string>) => {
+          for (page = 0; page < 3; page += 1) {
+            const after = ['', 'second', 'third'][page] ?? ''
+            const { tickets } = await sound.page(integration, { ...query, after }, session.signal)
+            for (const ticket of tickets) await sound.dispatch(session, ticket)
+          }
+        },
+      }
+    }),
+    AT_ONCE,
+    /a listing beside that of another integration must list .* it lacks 3 of 5/,
+  ],
+  [
+    'takes what changed for everything',
+    but((sound) => ({
+      syncIncremental: async (integration: Integration, session: SyncSession) => {
+        const since = session.cursor()
+        if (since === null) return sound.sync(integration, session)
+        session.fullListing()
+        const { tickets } = await sound.page(integration, { since: String(since), after: 'third' }, session.signal)
+        for (const ticket of tickets) await sound.dispatch(session, ticket)
+      },
+    })),
+    FULL,
+    /from the cursor '2026-02-01T10:00:00Z' lacks 4 of 5 items: .*t1/,
   ],
 )
 
@@ -518,6 +564,15 @@ export const ALLOWED: readonly Broken[] = [
         await new SoundProvider().dispatch(session, ticket)
         await new SoundProvider().dispatch(session, ticket)
       }),
+    ],
+    [
+      'lists everything from a cursor as well, and says so',
+      but((sound) => ({
+        syncIncremental: (integration: Integration, session: SyncSession) => {
+          session.fullListing()
+          return sound.list(integration, session, { since: String(session.cursor() ?? '') })
+        },
+      })),
     ],
     [
       'lists by checkpoints that are no times, and says so',

@@ -1,13 +1,26 @@
 /** Providers that break one rule each, and the checks that have to find it. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
-import type { Credentials, HandlesWebhooks, Integration, SyncSession, WebhookRequest } from '../../../src/provider.ts'
-import { activeWebhookSecrets, FailureClass, isTimely, RateLimit, statusOf } from '../../../src/provider.ts'
+import type {
+  Credentials,
+  HandlesWebhooks,
+  Integration,
+  SyncSession,
+  Told,
+  WebhookRequest,
+} from '../../../src/provider.ts'
+import {
+  activeWebhookSecrets,
+  FailureClass,
+  isTimely,
+  RateLimit,
+  ReauthRequiredException,
+  statusOf,
+} from '../../../src/provider.ts'
 import type { ProviderFixtures, WebhookFixture } from '../../../src/testing/index.ts'
 import type { Broken, Provider } from './broken.ts'
-import { but, of } from './broken.ts'
-import type { Ticket } from './sound-provider.ts'
-import { SOUND_FIXTURES, SoundProvider, TicketSynced } from './sound-provider.ts'
+import { but, hidingTheStatus, of } from './broken.ts'
+import { SOUND_FIXTURES, SoundProvider, Ticket, TicketSynced } from './sound-provider.ts'
 
 const REGISTERS = 'can be registered: its identifier is one, and it implements each contract wholly or not at all'
 const DECLARES = 'declares values of the right kind'
@@ -195,7 +208,15 @@ const IDENTITY = of(
 const CLASSIFIES = 'classifyFailure() answers upstream, throttle, client, unknown or null, whatever was thrown'
 const RETRIES = 'isRetryable() answers true, false or null, whatever was thrown'
 const DELAYS = 'retryDelayMs() answers a number of 0 or more, or null, whatever was thrown'
+const RECOGNISED = 'can be recognised: a 429 as throttle, a 500 as upstream, or as classifyFailure() says'
 const FAILURES = [
+  ...of('failures of its calls', [
+    'hides the status of what failed',
+    hidingTheStatus,
+    RECOGNISED,
+    /after a 429 GET \/me threw Error: no luck, whose class is unknown/,
+    /after a 500 GET \/me threw Error: no luck, whose class is unknown/,
+  ]),
   ...of(
     'ClassifiesFailures',
     [
@@ -230,6 +251,7 @@ const SENDS_CODE = 'sends the code with its redirect URI, and with its verifier 
 const SENDS_REFRESH_TOKEN = 'sends the refresh token'
 const REFRESHES = 'refreshes to credentials that its schema takes'
 const REFUSED = 'fails loudly where a code, or a refresh, is refused'
+const SAYS_REFUSED = 'says by its error that a refresh was refused for good'
 const withoutParameter = (name: string) =>
   but(() => ({
     authorizationUrl: (...given: Parameters<SoundProvider['authorizationUrl']>) => {
@@ -315,6 +337,17 @@ const OAUTH = of(
         new SoundProvider().refreshToken(integration).catch(() => integration.credentialsArray()),
     })),
     REFUSED,
+  ],
+  [
+    'hides why a refresh was refused',
+    but(() => ({
+      refreshToken: (integration: Integration) =>
+        new SoundProvider().refreshToken(integration).catch(() => {
+          throw new Error('no new tokens')
+        }),
+    })),
+    SAYS_REFUSED,
+    /invalid_grant.* it threw Error: no new tokens/,
   ],
   [
     'can not revoke',
@@ -587,6 +620,9 @@ const DOORS = of(
   ],
 )
 
+const VERSIONS = 'have the same version each time where a staleGuard judges them, and none that throws'
+const guardedBy = (staleGuard: () => unknown) =>
+  but(() => ({ webhookHandlers: () => ({ 'ticket.closed': { handle: () => null, staleGuard } }) }))
 const part = (id: string | null) => ({ id, type: null, payload: {} })
 const EVENTS = of(
   'HandlesWebhooks: its events',
@@ -609,6 +645,84 @@ const EVENTS = of(
     'wants nothing',
     but(() => ({ acceptsWebhook: () => false })),
     'are wanted: acceptsWebhook() gives true for those of the fixtures',
+  ],
+  [
+    'has a guard that throws',
+    guardedBy(() => {
+      throw new Error('not built')
+    }),
+    VERSIONS,
+    /of the delivery of the fixtures it threw Error: not built/,
+  ],
+  [
+    'gives a Date for a version',
+    guardedBy(() => ({ key: 't1', version: new Date(0) })),
+    VERSIONS,
+    /a text or a finite/,
+  ],
+  [
+    'makes up versions',
+    guardedBy(() => ({ key: 't1', version: crypto.randomUUID() })),
+    VERSIONS,
+    /something else the second time/,
+  ],
+  [
+    'has one type for all, and guards what only some hold',
+    but(() => ({
+      resolveWebhookEvent: () => 'ticket.closed',
+      webhookHandlers: () => ({
+        'ticket.closed': {
+          handle: () => null,
+          staleGuard: (told: { type: string }) => ({ key: told.type.trim(), version: 1 }),
+        },
+      }),
+    })),
+    VERSIONS,
+    /of a delivery with the body '\{\}' it threw TypeError/,
+  ],
+)
+
+const OF_DELIVERIES =
+  'toldRecord() gives { key, content } or null of a delivery, whatever its body, and the same each time'
+const OF_ITEMS = 'toldRecord() gives { key, content } or null of each item, and the same each time'
+const telling = (toldRecord: (told: Told) => unknown) => but(() => ({ toldRecord }))
+const ECHOES = of(
+  'RecognisesEchoes',
+  [
+    'throws for what tells of no record',
+    telling(() => {
+      throw new Error('not built')
+    }),
+    OF_DELIVERIES,
+    OF_ITEMS,
+    /of tickets\.synced t1 it threw Error: not built/,
+  ],
+  [
+    'parses the body itself',
+    telling((told) =>
+      told.kind === 'delivery' ? { key: `ticket:${JSON.parse(told.request.text()).ticket}`, content: null } : null,
+    ),
+    OF_DELIVERIES,
+    /of a delivery with the body 'no JSON' it threw SyntaxError/,
+  ],
+  [
+    'tells when it came',
+    telling((told) =>
+      told.kind === 'delivery' ? { key: 't1', content: told.request.receivedAt.toISOString() } : null,
+    ),
+    OF_DELIVERIES,
+    /of the delivery of the fixtures it gave something else the second time/,
+  ],
+  [
+    'tells a Date',
+    telling((told) => (told.kind === 'item' ? { key: 't1', content: { seen: new Date(0) } } : null)),
+    OF_ITEMS,
+    /the content of toldRecord\(\) is JSON/,
+  ],
+  [
+    'knows items without a key',
+    telling((told) => (told.kind === 'item' ? { key: '', content: told.payload } : null)),
+    OF_ITEMS,
   ],
 )
 
@@ -729,6 +843,64 @@ const TRACES = of(
     OUTWARD,
   ],
 )
+
+const APART = 'sends no credential of one integration for another, in turn and at once'
+/** Its first integration's, for all. */
+const keepingTheToken = but(() => {
+  let kept: unknown
+  return {
+    get: (integration: Integration, path: string) => {
+      kept ??= integration.credentialsArray().access_token
+      const headers = { authorization: `Bearer ${kept}` }
+      return integration.request(path, 'GET', ({ fetch }) => fetch(`https://api.tickets.example${path}`, { headers }))
+    },
+  }
+})
+const SHARED = of(
+  'what it leaves behind',
+  ['keeps the first token that it sees', keepingTheToken, APART, /credentials\.access_token in GET .*\/me/],
+  [
+    'keeps the token of the call under way',
+    but(() => {
+      let current: unknown
+      return {
+        get: async (integration: Integration, path: string) => {
+          current = integration.credentialsArray().access_token
+          return integration.request(path, 'GET', async ({ fetch }) => {
+            await Promise.resolve()
+            return fetch(`https://api.tickets.example${path}`, {
+              headers: { authorization: `Basic ${btoa(`x:${current}`)}` },
+            })
+          })
+        },
+      }
+    }),
+    APART,
+  ],
+)
+const OTHER_TOKEN = 'another-token-of-a-test'
+/** The schema takes two tokens only: the other one is a fixture. */
+const SHARED_BY_TWO: readonly Broken[] = of('what it leaves behind', [
+  'keeps one of the two tokens that it takes',
+  class extends keepingTheToken {
+    override readonly credentialsSchema = ofTokens('a-token-of-a-test', OTHER_TOKEN)
+  },
+  APART,
+]).map((broken) => ({
+  ...broken,
+  fixtures: {
+    ...SOUND_FIXTURES,
+    otherCredentials: { ...SOUND_FIXTURES.credentials, access_token: OTHER_TOKEN },
+  },
+}))
+
+export function ofTokens(...tokens: readonly string[]): z.ZodType {
+  return z.looseObject({
+    access_token: z.enum(tokens),
+    refresh_token: z.literal('a-refresh-token-of-a-test'),
+    client_id: z.literal('a-client-of-a-test'),
+  })
+}
 
 type Listed = z.output<typeof Ticket>
 
@@ -895,8 +1067,9 @@ export const BROKEN: readonly Broken[] = [
   ...DELIVERIES,
   ...DOORS,
   ...EVENTS,
+  ...ECHOES,
   ...RENAMED,
-  ...[...TRACES, ...SHORT_SECRETS].map((broken) => ({ ...broken, leavesOut: SECRETS })),
+  ...[...TRACES, ...SHARED, ...SHARED_BY_TWO, ...SHORT_SECRETS].map((broken) => ({ ...broken, leavesOut: SECRETS })),
 ]
 
 const without = (...keys: readonly string[]): ProviderFixtures => ({
@@ -909,6 +1082,46 @@ export const UNUSUAL: readonly Broken[] = [
   ...of('SharesRateLimit', [
     'shares a limit that is soon used up',
     but(() => ({ rateLimitScope: () => ({ key: 'app:1', limit: RateLimit.per(1, 3_600) }) })),
+  ]),
+  ...of(
+    'failures of its calls',
+    [
+      'throws errors of its own that say why',
+      but(() => ({
+        get: (integration: Integration, path: string) =>
+          integration.request(path, 'GET', async ({ fetch }) => {
+            const response = await fetch(`https://api.tickets.example${path}`)
+            if (!response.ok) throw new Error('no luck', { cause: { status: response.status } })
+            return response
+          }),
+      })),
+    ],
+    [
+      'has a class of its own for what it threw',
+      class extends hidingTheStatus {
+        override classifyFailure(): FailureClass {
+          return FailureClass.Unknown
+        }
+      },
+    ],
+  ),
+  ...of('RecognisesEchoes', [
+    'tells what it knows',
+    telling((told) => {
+      if (told.kind === 'answer') return null
+      const said = Ticket.safeParse(told.kind === 'item' ? told.payload : told.request.json()).data
+      return said === undefined ? null : { key: said.id, content: said.subject }
+    }),
+  ]),
+  ...of('HandlesWebhooks: its events', ['guards by versions', guardedBy(() => ({ key: 't1', version: 7 }))]),
+  ...of('HasOAuth2', [
+    'asks for an authorization itself',
+    but(() => ({
+      refreshToken: (integration: Integration) =>
+        new SoundProvider().refreshToken(integration).catch(() => {
+          throw new ReauthRequiredException(integration.id, 'it was revoked')
+        }),
+    })),
   ]),
   ...of('HasOAuth2', ['gives a Date for a time of expiry', refreshedTo({ token_expires_at: new Date(0) })]),
   ...of('HasOAuth2', [
@@ -939,6 +1152,48 @@ export const UNUSUAL: readonly Broken[] = [
     'has its id in a header that is not signed, and says so',
     verifyingTheBody({ deliveryIdSigned: false }),
   ]).map((unusual) => ({ ...unusual, fixtures: { ...SOUND_FIXTURES, webhook: UNSIGNED_ID } })),
+  ...of('what it leaves behind', [
+    'is given the same token for all',
+    but((sound) => ({
+      get: async (integration: Integration, path: string) => {
+        const { access_token: token } = await sound.tokens(integration, { grant_type: 'client_credentials' })
+        const headers = { authorization: `Bearer ${String(token)}` }
+        return integration.request(path, 'GET', ({ fetch }) => fetch(`https://api.tickets.example${path}`, { headers }))
+      },
+    })),
+  ]).map((unusual) => ({
+    ...unusual,
+    fixtures: {
+      ...SOUND_FIXTURES,
+      api: (request: Request) =>
+        new URL(request.url).pathname === '/token'
+          ? Response.json({
+              access_token: 'a-token-of-a-test',
+              refresh_token: 'a-newer-refresh-token',
+              expires_in: 60,
+            })
+          : SOUND_FIXTURES.api(request),
+    },
+    leavesOut: SECRETS,
+  })),
+  ...of('what it leaves behind', [
+    'asks for the account that its metadata has as well',
+    but(() => ({
+      get: (integration: Integration, path: string) => {
+        const url = `https://api.tickets.example${path}`
+        const headers = { 'x-account': String(integration.metadata.account) }
+        return integration.request(path, 'GET', ({ fetch }) => fetch(url, { headers }))
+      },
+    })),
+  ]).map((unusual) => ({
+    ...unusual,
+    fixtures: {
+      ...SOUND_FIXTURES,
+      credentials: { ...SOUND_FIXTURES.credentials, account: 'account-of-a-test' },
+      metadata: { team: 'blue', account: 'account-of-a-test' },
+    },
+    leavesOut: SECRETS,
+  })),
   ...of('what it leaves behind', [
     'has one of two words among its credentials',
     but(() => ({ credentialsSchema: z.looseObject({ mode: z.enum(['live', 'test']) }) })),

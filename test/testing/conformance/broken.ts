@@ -1,4 +1,5 @@
 /** How a provider that breaks one rule is written down. */
+import type { Integration } from '../../../src/provider.ts'
 import type { ProviderFixtures } from '../../../src/testing/index.ts'
 import { SoundProvider } from './sound-provider.ts'
 
@@ -41,3 +42,19 @@ export function of(
     says: found.filter((each) => each instanceof RegExp),
   }))
 }
+
+/** Gets by calls that throw an error of their own where the answer is none. */
+export const hidingTheStatus = but(() => ({
+  get: (integration: Integration, path: string, signal?: AbortSignal) =>
+    integration.request(
+      path,
+      'GET',
+      async ({ fetch }) => {
+        const headers = { authorization: `Bearer ${integration.credentialsArray().access_token}` }
+        const response = await fetch(`https://api.tickets.example${path}`, { headers })
+        if (!response.ok) throw new Error('no luck')
+        return response
+      },
+      signal === undefined ? {} : { signal },
+    ),
+}))

@@ -2,17 +2,18 @@
 import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
 import { count } from 'drizzle-orm'
-import { partsOf } from '../../create-integrations.ts'
-import { MIN_SECRET_LENGTH, secretsOf } from '../../framework/redaction.ts'
-import type { Integration } from '../../providers/integration.ts'
-import type { PlayedApi } from '../played-transport.ts'
-import type { Attempt } from './attempts.ts'
-import type { Bench } from './bench.ts'
-import type { Chapter, Check } from './conformance-check.ts'
-import { CODE, isIsoTime } from './oauth.ts'
-import { answering, cut, cutInBody, HTML, interrupted } from './played-faults.ts'
+import { partsOf } from '../../../create-integrations.ts'
+import { MIN_SECRET_LENGTH, secretsOf } from '../../../framework/redaction.ts'
+import type { Integration } from '../../../providers/integration.ts'
+import type { PlayedApi } from '../../played-transport.ts'
+import type { Attempt } from '../attempts.ts'
+import type { Bench } from '../bench.ts'
+import type { Chapter, Check, Subject } from '../conformance-check.ts'
+import { CODE, isIsoTime } from '../oauth.ts'
+import { answering, cut, cutInBody, HTML, interrupted } from '../played-faults.ts'
 import type { Thrown } from './round.ts'
 import { round } from './round.ts'
+import { apartChecks } from './two-integrations.ts'
 
 /** @param api of the fixtures, which plays on a good day */
 type Day = readonly [when: string, play: (api: PlayedApi) => PlayedApi]
@@ -28,10 +29,14 @@ const BAD_DAYS: readonly Day[] = [
   ['where the second answer is a 500', (api) => interrupted(api, 2, answering(500))],
 ]
 
-export const traceChapter = (): Chapter => ({
-  contract: 'what it leaves behind',
-  checks: [ROWS, OUTFLOW, LENGTHS, ON_GOOD_DAYS, ...BAD_DAYS.map(onBadDay)],
-})
+export function traceChapter(subject: Subject): Chapter {
+  const { checks, ...rest } = apartChecks(subject)
+  return {
+    contract: 'what it leaves behind',
+    checks: [ROWS, OUTFLOW, LENGTHS, ...checks, ON_GOOD_DAYS, ...BAD_DAYS.map(onBadDay)],
+    ...rest,
+  }
+}
 
 /** What one round on a good day left: it is made once, and judged by several checks. */
 interface Trace {

@@ -1,6 +1,6 @@
 /** All that a provider does, once: what the checks of its traces are made on. */
 import { randomUUID } from 'node:crypto'
-import type { HasOAuth2 } from '../../providers/contracts.ts'
+import type { HasOAuth2 } from '../../../providers/contracts.ts'
 import {
   handlesWebhooks,
   hasBackfill,
@@ -8,17 +8,17 @@ import {
   hasOAuth2,
   identifiesAuthenticatedUser,
   reconcilesWebhooks,
-} from '../../providers/contracts.ts'
-import type { Integration } from '../../providers/integration.ts'
-import { streamsOf } from '../../providers/streams.ts'
-import { windowed } from './backfill-checks.ts'
-import type { Bench } from './bench.ts'
-import { delivery, signedFixture } from './deliveries.ts'
-import { listed, sessionOf } from './listings.ts'
-import { exchanged, hasRefreshToken } from './oauth.ts'
-import { outcomeOf } from './outcome-checks.ts'
-import { missed } from './reconciliation-checks.ts'
-import { answerTo } from './webhook-conformance.ts'
+} from '../../../providers/contracts.ts'
+import type { Integration } from '../../../providers/integration.ts'
+import { streamsOf } from '../../../providers/streams.ts'
+import { windowed } from '../backfill-checks.ts'
+import type { Bench } from '../bench.ts'
+import { delivery, signedFixture } from '../deliveries.ts'
+import { listed, sessionOf } from '../listings.ts'
+import { exchanged, hasRefreshToken } from '../oauth.ts'
+import { outcomeOf } from '../outcome-checks.ts'
+import { missed } from '../reconciliation-checks.ts'
+import { answerTo } from '../webhook-conformance.ts'
 
 export interface Thrown {
   readonly by: string
