@@ -178,4 +178,6 @@ function rowOf(word: string, { about, choices }: Field): string[] {
 }
 
 /** A `|` would end the cell. */
-const cell = (text: string): string => text.replaceAll('|', '\\|')
+/** Outside of code a `<` would begin an element. */
+const cell = (text: string): string =>
+  text.replaceAll('|', '\\|').replace(/(`[^`]*`)|</g, (_, code: string | undefined) => code ?? '\\<')

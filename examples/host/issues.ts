@@ -13,8 +13,8 @@ export async function storeIssue(
 ): Promise<void> {
   await integration.upsertByExternalId(issue.number, model, (existing) => {
     const updatedAt = new Date(issue.updated_at)
-    // Runs overlap by an hour on purpose, so an older copy may come after a newer one.
-    if (existing !== null && existing.updatedAt > updatedAt) return { number: existing.number }
+    // Runs overlap by an hour on purpose, so an older copy may come after a newer one. An empty object changes nothing.
+    if (existing !== null && existing.updatedAt > updatedAt) return {}
     return {
       number: issue.number,
       title: issue.title,

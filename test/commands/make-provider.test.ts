@@ -220,9 +220,31 @@ describe('the calls of what is written', () => {
     'with %s go below the path that the address of the API has',
     async (parts) => {
       await make('acme', '--with', parts)
-      expect(await read('acme.ts')).toMatch(/new URL\(`\$\{API_URL\}\$\{path\}`\)/)
+      expect(await read('acme.ts')).toMatch(/new URL\(`\$\{this\.#api\}\$\{path\}`\)/)
     },
   )
+
+  it.each(PARTS.filter((part) => part !== 'webhooks'))(
+    'with %s go to the address that the constructor is given, for tests and for a sandbox',
+    async (part) => {
+      await make('acme', '--with', part)
+      const text = await read('acme.ts')
+      expect(text).toMatch(/constructor\((client: OAuth2Client, )?api = API_URL\)/)
+      expect(text.match(/API_URL/g), 'its declaration, and the default').toHaveLength(2)
+    },
+  )
+
+  it('have no address where there are none', async () => {
+    await make('acme', '--with', 'webhooks')
+    expect(await read('acme.ts')).not.toMatch(/API_URL|#api/)
+  })
+
+  it('say that a server may not decode what Basic encodes', async () => {
+    await make('acme', '--with', 'oauth')
+    expect(await read('acme.ts')).toMatch(
+      /TODO: clientAuthentication\. .*\n.*clientAuthentication = 'client_secret_post'/,
+    )
+  })
 
   it('are named by their path: what is asked for is in the query, and beside the path in the row', async () => {
     await make('acme', '--with', 'sync')

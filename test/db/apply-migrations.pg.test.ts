@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join, relative } from 'node:path'
 import { promisify } from 'node:util'
@@ -224,6 +224,45 @@ describe('starting', () => {
     await connection.sql`insert into integration_migrations (name) values ('9999_of_tomorrow')`
     await expect(assertMigrated(target)).resolves.toBeUndefined()
     expect(await migrate(target)).toEqual({ applied: [] })
+  })
+})
+
+describe("a host's drizzle-kit, as docs/using-it.md has it", () => {
+  const HOST_TABLES = `import { integer, pgTable } from 'drizzle-orm/pg-core'
+export const issues = pgTable('issues', { id: integer().primaryKey().generatedAlwaysAsIdentity() })
+`
+
+  /** In a folder below this one, where Node finds `drizzle-orm`. @returns what it said */
+  async function drizzleKit(...commands: readonly (readonly string[])[]): Promise<string> {
+    await mkdir(join(ROOT, '.data'), { recursive: true })
+    const cwd = await mkdtemp(join(ROOT, '.data', 'drizzle-kit-'))
+    onTestFinished(() => rm(cwd, { recursive: true }))
+    const config = { dialect: 'postgresql', schema: './tables.ts', dbCredentials: { url: database } }
+    await writeFile(join(cwd, 'tables.ts'), HOST_TABLES)
+    await writeFile(join(cwd, 'drizzle.config.ts'), `export default ${JSON.stringify(config)}`)
+    let said = ''
+    for (const command of commands) {
+      const { stdout, stderr } = await promisify(execFile)(join(ROOT, 'node_modules/.bin/drizzle-kit'), command, {
+        cwd,
+      })
+      said += stdout + stderr
+    }
+    return said
+  }
+
+  it('leaves our tables alone where it generates migrations and applies them', async () => {
+    await migrate({ sql: connection.sql, tablePrefix: 'integration' })
+    const ours = await tablesOf('public')
+    await drizzleKit(['generate'], ['migrate'])
+    expect(await tablesOf('public')).toEqual([...ours, 'issues'].sort())
+  })
+
+  it('leaves them alone where it pushes, if they have a schema of their own', async () => {
+    await migrate({ sql: connection.sql, tablePrefix: 'integration', schema: 'integrations' })
+    const ours = await tablesOf('integrations')
+    expect(await drizzleKit(['push', '--force', '--verbose'])).not.toMatch(/\b(drop|alter)\b/i)
+    expect(await tablesOf('integrations')).toEqual(ours)
+    expect(await tablesOf('public')).toEqual(['issues'])
   })
 })
 

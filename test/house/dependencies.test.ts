@@ -23,6 +23,14 @@ describe('docs/dependencies.md', () => {
     )
   })
 
+  // Two copies of drizzle-orm have types that do not fit.
+  it('has docs/using-it.md name the versions of Drizzle and postgres.js that this package has', () => {
+    const usingIt = readFileSync(new URL('../../docs/using-it.md', import.meta.url), 'utf8')
+    const ranges: Record<string, string> = { ...packageJson.dependencies, ...packageJson.devDependencies }
+    for (const name of ['drizzle-orm', 'postgres', 'drizzle-kit'])
+      expect(usingIt).toContain(` ${name}@${/^\^(0\.\d+|\d+)/.exec(String(ranges[name]))?.[1]}`)
+  })
+
   // With the next major of a peer npm would end with ERESOLVE.
   it('has each page that installs a peer name the version that its range begins with', () => {
     const root = new URL('../../', import.meta.url)

@@ -53,6 +53,17 @@ it(`no cell of a table has more than ${MAX_CELL_WORDS} words, as they are read: 
   expect(long).toEqual([])
 })
 
+it('a word in angle brackets is code, or is escaped: the site would take it for an element', () => {
+  const elements = pages.flatMap((page) => {
+    const text = linesOf(page)
+      .map(({ line }) => line)
+      .join('\n')
+      .replace(/(`+)[^`]+\1/g, '')
+    return [...text.matchAll(/(?<!\\)<(?!https?:)[a-z][^>\n]*>?/gi)].map(([element]) => `${page}: ${element}`)
+  })
+  expect(elements).toEqual([])
+})
+
 it('a page of behaviour has its table, if it has one, ahead of the rest: right after what it is about', () => {
   const late = pages
     .filter((page) => page.startsWith('docs/behaviour/'))

@@ -7,7 +7,7 @@ import { blocks, classHead, importStatement, lines } from './source-text.ts'
 
 export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, door: WebhookDoor): string {
   const members = parts.has('webhooks') ? doorMembers(door) : ''
-  const reads = parts.has('sync') || parts.has('health') || parts.has('identity')
+  const reads = readsApi(parts)
   return `${blocks(
     lines(
       `/**
@@ -17,7 +17,7 @@ export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, doo
  */`,
       ...imports(parts, reads, members),
     ),
-    constants(names, parts, reads),
+    constants(names, parts),
     credentials(parts, door),
     (parts.has('health') || parts.has('identity')) && account(parts),
     parts.has('sync') && items(names),
@@ -25,16 +25,23 @@ export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, doo
     parts.has('webhooks') && webhookEvent(names),
     providerClass(names, parts, members),
     parts.has('sync') && READING,
-    reads && read(parts),
     parts.has('webhooks') && readers(members),
   )}\n`
+}
+
+function readsApi(parts: ReadonlySet<Part>): boolean {
+  return parts.has('sync') || parts.has('health') || parts.has('identity')
+}
+
+function callsApi(parts: ReadonlySet<Part>): boolean {
+  return readsApi(parts) || parts.has('writes')
 }
 
 /** @param members of the class, about webhooks */
 function imports(parts: ReadonlySet<Part>, reads: boolean, members: string): (string | false)[] {
   const sync = parts.has('sync')
   const webhooks = parts.has('webhooks')
-  const calls = reads || parts.has('writes')
+  const calls = callsApi(parts)
   const named = (...names: readonly string[]) => names.filter((name) => members.includes(name))
   const types = [
     ...(calls || webhooks ? ['Integration'] : []),
@@ -44,7 +51,7 @@ function imports(parts: ReadonlySet<Part>, reads: boolean, members: string): (st
     ...(webhooks ? ['HandlesWebhooks', 'Json', 'SignatureScheme', 'WebhookContext', 'WebhookRequest'] : []),
     ...named('WebhookDoor', 'WebhookPart'),
     ...(parts.has('writes') ? ['SupportsIdempotency'] : []),
-    ...(parts.has('oauth') ? ['OAuth2Client'] : []),
+    ...(parts.has('oauth') ? ['OAuth2Client', 'OAuth2Endpoints'] : []),
     ...(parts.has('identity') ? ['AuthenticatedUser', 'IdentifiesAuthenticatedUser'] : []),
     ...(isBare(parts) ? ['IntegrationProvider'] : []),
   ]
@@ -76,8 +83,8 @@ function contractsOf(parts: ReadonlySet<Part>): string[] {
   ]
 }
 
-function constants({ dashed }: ProviderNames, parts: ReadonlySet<Part>, reads: boolean): string | false {
-  const needsUrl = reads || parts.has('writes') || parts.has('oauth')
+function constants({ dashed }: ProviderNames, parts: ReadonlySet<Part>): string | false {
+  const needsUrl = callsApi(parts) || parts.has('oauth')
   const found = lines(
     needsUrl && `// TODO: where the API is.\nconst API_URL = 'https://api.${dashed}.example'`,
     parts.has('health') && 'const HEALTH_TIMEOUT_MS = 10_000',
@@ -155,39 +162,62 @@ function providerClass(names: ProviderNames, parts: ReadonlySet<Part>, members: 
 ${blocks(
   `  readonly label = '${names.label}'
   readonly credentialsSchema = Credentials`,
-  parts.has('oauth') && OAUTH,
+  parts.has('oauth') ? oauth(parts) : callsApi(parts) && ADDRESS,
   parts.has('health') && HEALTH,
   parts.has('identity') && IDENTITY,
   parts.has('sync') && sync(names),
   parts.has('writes') && writes(parts),
   parts.has('webhooks') && webhooks(names, members),
+  readsApi(parts) && read(parts),
 )}
 }`
 }
 
-const OAUTH = `  // TODO: where people authorize, tokens are given out and taken back, and what is asked for.
-  protected override readonly endpoints = {
-    authorization: \`\${API_URL}/oauth/authorize\`,
-    token: \`\${API_URL}/oauth/token\`,
-    revocation: \`\${API_URL}/oauth/revoke\`,
-  }
-  protected override readonly scopes = ['read']
-  readonly #client: OAuth2Client
+const ADDRESS = `  readonly #api: string
 
-  /** @param client what you are known by there, and the secret that proves it */
-  constructor(client: OAuth2Client) {
+  /** @param api another address of the API, such as that of its sandbox */
+  constructor(api = API_URL) {
+    this.#api = api
+  }`
+
+/** A field can't have an address that the constructor is given: the endpoints are put in there. */
+function oauth(parts: ReadonlySet<Part>): string {
+  const calls = callsApi(parts)
+  return lines(
+    `  protected override readonly endpoints: OAuth2Endpoints
+  // TODO: what is asked for.
+  protected override readonly scopes = ['read']
+  // TODO: clientAuthentication. Basic percent-encodes id and secret (RFC 6749, 2.3.1), \`-\` as \`%2D\`. If the server does
+  // not decode them, it answers \`invalid_client\`: protected override readonly clientAuthentication = 'client_secret_post'
+  readonly #client: OAuth2Client`,
+    calls && '  readonly #api: string',
+    `
+  /**
+   * @param client what you are known by there, and the secret that proves it
+   * @param api another address of the API, such as that of its sandbox
+   */
+  constructor(client: OAuth2Client, api = API_URL) {
     super()
-    this.#client = client
+    this.#client = client`,
+    calls && '    this.#api = api',
+    `    // TODO: where people authorize, tokens are given out and taken back.
+    this.endpoints = {
+      authorization: \`\${api}/oauth/authorize\`,
+      token: \`\${api}/oauth/token\`,
+      revocation: \`\${api}/oauth/revoke\`,
+    }
   }
 
   protected override client(): OAuth2Client {
     return this.#client
-  }`
+  }`,
+  )
+}
 
 const HEALTH = `  /** Why it is not well is in the request's row. */
   async healthCheck(integration: Integration): Promise<boolean> {
     try {
-      await read(integration, '/v1/account', Account, { attempts: 1, timeoutMs: HEALTH_TIMEOUT_MS })
+      await this.#read(integration, '/v1/account', Account, { attempts: 1, timeoutMs: HEALTH_TIMEOUT_MS })
       return true
     } catch {
       return false
@@ -195,7 +225,7 @@ const HEALTH = `  /** Why it is not well is in the request's row. */
   }`
 
 const IDENTITY = `  async authenticatedUser(integration: Integration): Promise<AuthenticatedUser> {
-    const { id, name, email } = await read(integration, '/v1/account', Account)
+    const { id, name, email } = await this.#read(integration, '/v1/account', Account)
     return { id, name, email, username: null }
   }`
 
@@ -228,7 +258,7 @@ const sync = ({ prefix }: ProviderNames): string => `  readonly reduceCheckpoint
       first: null,
       page: (after) => {
         const data = { ...filter, ...(after === null ? {} : { after }), limit: String(PAGE_SIZE) }
-        return read(integration, '/v1/items', ItemPage, { data, signal: session.signal })
+        return this.#read(integration, '/v1/items', ItemPage, { data, signal: session.signal })
       },
       next: nextByCursor('next'),
       items: ({ items }) => items,
@@ -238,7 +268,7 @@ const sync = ({ prefix }: ProviderNames): string => `  readonly reduceCheckpoint
     })
   }`
 
-/** The address is put together as {@link read} does it. */
+/** The address is put together as the text of {@link read} does it. */
 const writes = (
   parts: ReadonlySet<Part>,
 ): string => `  // TODO: how long it knows a key. If it knows none, leave out these three and the header: the key is then kept here alone.
@@ -249,10 +279,10 @@ const writes = (
   /** One key adds one item, however often it is tried and whatever fails in between. */
   async addItem(integration: Integration, item: { name: string }, idempotencyKey: string): Promise<string> {
     const call = async (context: RequestContext): Promise<Response> => {
-      ${tokenText(parts, '      ')}
+      ${tokenText(parts)}
       const headers = new Headers({ Authorization: \`Bearer \${token}\`, 'Content-Type': 'application/json' })
       if (context.idempotencyKey !== null) headers.set(this.idempotencyHeader, context.idempotencyKey)
-      return context.fetch(\`\${API_URL}/v1/items\`, { method: 'POST', headers, body: JSON.stringify(item) })
+      return context.fetch(\`\${this.#api}/v1/items\`, { method: 'POST', headers, body: JSON.stringify(item) })
     }
     const options = { data: item, idempotencyKey }
     const { id } = await integration.requestAs(Added, '/v1/items', 'POST', call, options)
@@ -282,27 +312,27 @@ const READING = `interface Reading extends RequestOptions {
 /** The path is appended to the API's address: by `new URL(path, address)` it would take the place of the address's own. */
 function read(parts: ReadonlySet<Part>): string {
   const sync = parts.has('sync')
-  return `/** Every call goes out by \`integration.request()\`: it has a row, keeps the rate limit, and is tried again. */
-function read<S extends z.ZodType>(
-  integration: Integration,
-  path: string,
-  schema: S,
-  ${sync ? 'options: Reading = {}' : 'options?: RequestOptions'},
-): Promise<z.output<S>> {
-  const url = new URL(\`\${API_URL}\${path}\`)${sync ? WITH_QUERY : ''}
-  const call = async ({ fetch }: RequestContext): Promise<Response> => {
-    ${tokenText(parts, '    ')}
-    return fetch(url, { headers: { Authorization: \`Bearer \${token}\` } })
-  }
-  return integration.requestAs(schema, path, 'GET', call, options)
-}`
+  return `  /** Every call goes out by \`integration.request()\`: it has a row, keeps the rate limit, and is tried again. */
+  #read<S extends z.ZodType>(
+    integration: Integration,
+    path: string,
+    schema: S,
+    ${sync ? 'options: Reading = {}' : 'options?: RequestOptions'},
+  ): Promise<z.output<S>> {
+    const url = new URL(\`\${this.#api}\${path}\`)${sync ? WITH_QUERY : ''}
+    const call = async ({ fetch }: RequestContext): Promise<Response> => {
+      ${tokenText(parts)}
+      return fetch(url, { headers: { Authorization: \`Bearer \${token}\` } })
+    }
+    return integration.requestAs(schema, path, 'GET', call, options)
+  }`
 }
 
-const WITH_QUERY = '\n  url.search = new URLSearchParams(options.data).toString()'
+const WITH_QUERY = '\n    url.search = new URLSearchParams(options.data).toString()'
 
-/** @param indent of the lines after the first */
-function tokenText(parts: ReadonlySet<Part>, indent: string): string {
+/** Of a call within a method of the class. */
+function tokenText(parts: ReadonlySet<Part>): string {
   if (!parts.has('oauth')) return 'const { token } = Credentials.parse(integration.credentialsArray())'
   return `const token = await integration.getAccessToken()
-${indent}if (token === null) throw new ReauthRequiredException(integration.id, 'there is no access token')`
+      if (token === null) throw new ReauthRequiredException(integration.id, 'there is no access token')`
 }

@@ -1,5 +1,8 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { parseEnv, promisify } from 'node:util'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { askAside } from '../../../src/db/client.ts'
@@ -1280,6 +1283,21 @@ describe('this process', () => {
     const message = (word: string) => expect.stringMatching(new RegExp(`clock is ([3-5]\\d|60) s ${word} Postgres'`))
     expect(await status(60_000)).toMatchObject({ status: 'warning', message: message('ahead of') })
     expect(await status(-60_000)).toMatchObject({ status: 'warning', message: message('behind') })
+  })
+
+  it('that has no operator token, with the command of docs/behaviour/access.md, which prints the variable', async () => {
+    const without = testIntegrations(database.url, { encryptionKeys: KEY, config: {} })
+    const findings = await runDoctor({ ...test.framework, config: without.framework.config }, probes)
+    await without.close()
+    const { status, remedy } = findings.find(({ check }) => check === 'access.tokens') ?? {}
+    expect(status).toBe('warning')
+    const page = await readFile(new URL('../../../docs/behaviour/access.md', import.meta.url), 'utf8')
+    expect(page).toContain(`\n${remedy}\n`)
+    const { stdout } = await promisify(execFile)('/bin/sh', ['-c', String(remedy)])
+    const [, token, variable] = /^# token: (\S+)\nexport (.*)\n$/.exec(stdout) ?? []
+    const { config } = loadConfig({ environment: parseEnv(String(variable)) })
+    const sha256 = createHash('sha256').update(String(token)).digest('hex')
+    expect(config.operator.tokens).toEqual([{ name: 'me', sha256, scopes: ['operate'] }])
   })
 
   it('that has an OAuth provider and no base URL', async () => {
