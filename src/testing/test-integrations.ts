@@ -152,10 +152,15 @@ export interface KitPlace {
   readonly clock: ManualClock
   /** A connection to the database, for the framework or for the host's own tables. */
   connect(whose: 'framework' | 'host'): Promise<unknown>
+  /** One that outlives this process. Default: its own. */
+  readonly cache?: CacheStore
 }
 
 /** The framework of one process over a database that others have started, and that `close()` leaves open. */
-export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrationsOptions, 'now'>): TestIntegrations {
+export function kitOver(
+  { clock, connect, cache = memoryCache(clock) }: KitPlace,
+  options: Omit<TestIntegrationsOptions, 'now'>,
+): TestIntegrations {
   const { transport, allowRequests = false, ...rest } = options
   transport?.useClock(clock)
   const logs: LogLine[] = []
@@ -181,7 +186,7 @@ export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrat
   const real = framework.request
   const wire = transport ?? (allowRequests ? null : NO_WIRE)
   Object.assign(framework, {
-    cache: withCallState(memoryCache(clock), framework.cache),
+    cache: withCallState(cache, framework.cache),
     workflows: recordingStarters(starts, jobsInProcess(framework), (input) => retryItem(framework, clock, input)),
     temporal: NO_TEMPORAL,
     egress:

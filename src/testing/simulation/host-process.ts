@@ -9,6 +9,7 @@ import type { Exchanges } from '../postgres/shared-session.ts'
 import type { InProcessPostgres } from '../postgres/wire-postgres.ts'
 import type { TestIntegrations, TestIntegrationsOptions } from '../test-integrations.ts'
 import { kitOver } from '../test-integrations.ts'
+import type { LastingCache } from './lasting-cache.ts'
 
 export const DIED = Symbol('the process died')
 
@@ -36,11 +37,12 @@ export class HostProcess {
   constructor(
     database: Pick<InProcessPostgres, 'connect'>,
     clock: ManualClock,
+    cache: LastingCache,
     options: Omit<TestIntegrationsOptions, 'now'>,
   ) {
     const connect = async (whose: 'framework' | 'host') =>
       database.connect((session) => this.#watched(session, whose === 'host'))
-    this.kit = kitOver({ clock, connect }, options)
+    this.kit = kitOver({ clock, connect, cache: cache.of(this) }, options)
     this.framework = partsOf(this.kit.integrations).framework
   }
 

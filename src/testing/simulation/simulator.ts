@@ -11,6 +11,7 @@ import type { InProcessPostgres } from '../postgres/wire-postgres.ts'
 import { clientOf, startMigrated } from '../test-integrations.ts'
 import { tableEmptier } from './empty-tables.ts'
 import { HostProcess } from './host-process.ts'
+import { LastingCache } from './lasting-cache.ts'
 import type { Material, Plan } from './plan.ts'
 import { FAULT_KINDS } from './plan.ts'
 import type { Played } from './plan-player.ts'
@@ -29,10 +30,12 @@ export class Simulator<Model extends Outside> {
     const clock = new SimulatedClock(scenario.now ?? BEGINNING)
     const key = `simulation:${randomBytes(32).toString('base64')}`
     let database: InProcessPostgres | undefined
-    const first = new HostProcess({ connect: (through) => (database as InProcessPostgres).connect(through) }, clock, {
-      ...withDefaults(scenario.host()),
-      encryptionKeys: key,
-    })
+    const first = new HostProcess(
+      { connect: (through) => (database as InProcessPostgres).connect(through) },
+      clock,
+      new LastingCache(clock),
+      { ...withDefaults(scenario.host()), encryptionKeys: key },
+    )
     const { framework } = first
     const place = { prefix: framework.config.table_prefix, schema: 'public', around: inRealTime }
     database = await inMachineTime(() => startMigrated(clock, place))
@@ -91,6 +94,7 @@ export class Simulator<Model extends Outside> {
   play(plan: Plan, patienceMs = PATIENCE_MS): Promise<Played> {
     const clock = this.#clock
     clock.set(this.#scenario.now ?? BEGINNING)
+    const cache = new LastingCache(clock)
     return inVirtualTime(clock, new Random(0), async (time) => {
       await this.#clean()
       const play = new Play(this.#scenario, plan, {
@@ -102,7 +106,7 @@ export class Simulator<Model extends Outside> {
           // Those of a process before it would be in the way: the database has one session.
           await this.#sql`deallocate all`.simple()
           const options = { ...withDefaults(this.#scenario.host()), encryptionKeys: this.#key, transport }
-          return new HostProcess(this.#database, clock, options)
+          return new HostProcess(this.#database, clock, cache, options)
         },
       })
       return play.run(patienceMs)

@@ -1,7 +1,7 @@
 /** The simulator itself. */
 import { describe, expect, it } from 'vitest'
 import type { Played } from '../../../src/testing/index.ts'
-import { simulate } from '../../../src/testing/index.ts'
+import { replay, simulate } from '../../../src/testing/index.ts'
 import { FAULT_KINDS, planOf } from '../../../src/testing/simulation/plan.ts'
 import { planText, testFileText } from '../../../src/testing/simulation/plan-text.ts'
 import { Random } from '../../../src/testing/simulation/random.ts'
@@ -9,6 +9,7 @@ import { shrunk } from '../../../src/testing/simulation/shrink.ts'
 import { Simulator } from '../../../src/testing/simulation/simulator.ts'
 import { chargingHost } from './charging-host.ts'
 import { deliveredMirror, syncedMirror } from './mirror-host.ts'
+import { guardedProvider } from './shop-provider.ts'
 
 const material = { changes: ['place', 'remove'], runs: ['sync', 'webhooks'], faults: FAULT_KINDS }
 const PLAYED: Played = { broken: [], story: [], hash: '' }
@@ -79,6 +80,36 @@ it('a job that stands still ends the simulation, also after the process has died
     story: [expect.stringContaining('the host dies'), expect.stringContaining('the host starts again')],
   })
   await simulator.close()
+})
+
+describe('the cache', () => {
+  const guarded = {
+    ...deliveredMirror('older overwrites newer'),
+    host: () => ({ providers: { shop: guardedProvider() } }),
+  }
+  const older = { change: 'place', seed: 1, delivery: { lateSeconds: 600 } }
+  const newer = { change: 'rename', seed: 3 }
+
+  it('outlives the process, as the table does: an older delivery is stale after a crash, too', async () => {
+    const dies = { run: 'webhooks', faults: [{ crashAfterStatement: 1 }] }
+    const { broken, story } = await replay(guarded, {
+      steps: [older, newer, { run: 'webhooks' }, dies, { afterSeconds: 700, run: 'webhooks' }],
+    })
+    expect(broken).toEqual([])
+    expect(story.filter((line) => /host dies|webhook/.test(line))).toHaveLength(3)
+  })
+
+  it('keeps the lock of a dead process: another one waits for it by the clock, and fails as in production', async () => {
+    const dies = { run: 'webhooks', faults: [{ crashAfter: 1 }] }
+    const soon = { ...older, delivery: { lateSeconds: 5 } }
+    const plan = { steps: [soon, newer, dies, { afterSeconds: 6, run: 'webhooks' }] }
+    const startedAt = performance.now()
+    const [{ story, broken }, again] = [await replay(guarded, plan), await replay(guarded, plan)]
+    expect(broken).toEqual([])
+    expect(story).toContainEqual('03-01 12:00:36  webhook 2: failed')
+    expect(again.story).toEqual(story)
+    expect(performance.now() - startedAt).toBeLessThan(30_000)
+  })
 })
 
 describe('shrinking', () => {
