@@ -10,6 +10,7 @@ import type { InProcessPostgres } from '../postgres/wire-postgres.ts'
 import type { TestIntegrations, TestIntegrationsOptions } from '../test-integrations.ts'
 import { kitOver } from '../test-integrations.ts'
 import type { LastingCache } from './lasting-cache.ts'
+import type { SimulatedHost } from './scenario.ts'
 
 export const DIED = Symbol('the process died')
 
@@ -44,6 +45,12 @@ export class HostProcess {
       database.connect((session) => this.#watched(session, whose === 'host'))
     this.kit = kitOver({ clock, connect, cache: cache.of(this) }, options)
     this.framework = partsOf(this.kit.integrations).framework
+  }
+
+  /** As the scenario sees it. */
+  get host(): SimulatedHost {
+    const { integrations, sql, db } = this.kit
+    return { integrations, sql, db }
   }
 
   get isDead(): boolean {

@@ -4,12 +4,13 @@ import type { Perform } from '../sync-in-process.ts'
 import { playSync, syncWork, WorkerLost } from '../sync-in-process.ts'
 import { SimulationStuck, SyncDidNotEnd } from '../testing-errors.ts'
 import type { Transport } from '../transport.ts'
+import { deliverNextEvent, rescueEvents } from './events-in-turn.ts'
 import type { HostProcess } from './host-process.ts'
 import { DIED } from './host-process.ts'
 import type { Plan, RunStep } from './plan.ts'
-import type { Outside, Scenario, SimulatedHost } from './scenario.ts'
+import type { Outside, Scenario } from './scenario.ts'
 import { Story } from './story.ts'
-import { openWebhooks, unfinishedWork, waitingEvents } from './unfinished-work.ts'
+import { openWebhooks, unfinishedWork } from './unfinished-work.ts'
 import type { SimulatedClock, VirtualTime } from './virtual-time.ts'
 import { inRealTime } from './virtual-time.ts'
 import { Wire } from './wire.ts'
@@ -38,7 +39,7 @@ interface Stage {
 }
 
 /** What must hold of any host, unless its scenario says `mayFail`. */
-const NOTHING_FAILED = 'no webhook, item or sync is left undone'
+const NOTHING_FAILED = 'no webhook, item, event or sync is left undone'
 /** Passes before each round without faults. */
 const CALM_SECONDS = 3_600
 /** Each does all the work that is left. */
@@ -111,7 +112,7 @@ export class Play<Model extends Outside> {
     const transport = this.#wire.transportOf(() => process as unknown as HostProcess)
     process = await this.#stage.start(transport)
     this.#process = process
-    this.#scenario.register?.(hostOf(process))
+    this.#scenario.register?.(process.host)
     return process
   }
 
@@ -144,6 +145,7 @@ export class Play<Model extends Outside> {
   async #do(run: string, newestFirst = false): Promise<void> {
     if (run === 'webhooks') await this.#handleWebhooks(newestFirst)
     else if (run === 'sync') for (const stream of this.#stage.streams) await this.#sync(stream)
+    else if (run === 'events') await this.#deliverEvents()
     else await this.#runJob(run)
   }
 
@@ -187,6 +189,16 @@ export class Play<Model extends Outside> {
     }
   }
 
+  /** One at a time. A listener that fails is told again after its wait. */
+  async #deliverEvents(): Promise<void> {
+    if ((await this.#inProcess(({ framework }) => rescueEvents(framework))) === DIED) return
+    for (;;) {
+      const told = await this.#inProcess(({ framework }) => deliverNextEvent(framework))
+      if (told === null || told === DIED) return
+      this.#story.add(told)
+    }
+  }
+
   async #sync(stream: string | null): Promise<void> {
     const of = { integrationId: this.#integrationId, ...(stream === null ? {} : { stream }) }
     const name = stream === null ? 'sync' : `sync of ${stream}`
@@ -221,7 +233,7 @@ export class Play<Model extends Outside> {
     const job = this.#scenario.jobs?.[name]
     if (job === undefined) throw new Error(`the plan runs "${name}", and the scenario has no such job`)
     try {
-      const result = await this.#inProcess(async (process) => job(hostOf(process), await this.#integration(process)))
+      const result = await this.#inProcess(async (process) => job(process.host, await this.#integration(process)))
       if (result !== DIED) this.#story.add(`job ${name}: done`)
     } catch {
       this.#story.add(`job ${name}: failed`)
@@ -240,9 +252,12 @@ export class Play<Model extends Outside> {
       const { kit } = process
       if (!(await this.#integration(process)).isActive) await kit.integrations.enable(this.#integrationId)
       // As an operator does who has seen that they failed.
-      if (round > 1) await kit.integrations.webhooks.replayMany({ status: 'failed' })
-      for (const run of this.#stage.runs) await this.#do(run)
-      if (await waitingEvents((await this.#living()).framework)) await (await this.#living()).kit.deliverEvents()
+      if (round > 1) {
+        await kit.integrations.webhooks.replayMany({ status: 'failed' })
+        await kit.integrations.admin.notifications.retry()
+      }
+      for (const run of this.#stage.runs) if (run !== 'events') await this.#do(run)
+      await this.#deliverEvents()
       this.#throwMistake()
       undone = await this.#undone()
       if (this.#wire.isQuiet && undone.length === 0) break
@@ -256,7 +271,7 @@ export class Play<Model extends Outside> {
     if (undone.length > 0)
       broken.push({ name: NOTHING_FAILED, message: undone.join('\n'), error: new Error(undone.join('\n')) })
     const end = {
-      ...hostOf(process),
+      ...process.host,
       outside: this.#wire.outside as Model,
       integration: await this.#integration(process),
     }
@@ -270,7 +285,7 @@ export class Play<Model extends Outside> {
     return broken
   }
 
-  /** Webhooks and items that are not done, with the reason. */
+  /** Webhooks, items, events and syncs that are not done, with the reason. */
   async #undone(): Promise<string[]> {
     const syncs = [...this.#unendedSyncs].map(([name, reason]) => `the last ${name} did not end: ${reason}`)
     return [...syncs, ...(await unfinishedWork((await this.#living()).framework))]
@@ -286,8 +301,4 @@ class ActivityFailed extends Error {
   constructor(override readonly cause: unknown) {
     super(`failed: ${(cause as Error)?.message ?? String(cause)}`)
   }
-}
-
-function hostOf({ kit: { integrations, sql, db } }: HostProcess): SimulatedHost {
-  return { integrations, sql, db }
 }

@@ -53,7 +53,7 @@ export interface Passing {
 export type ChangeStep = Passing & Change
 
 export interface RunStep extends Passing {
-  /** `webhooks`, `sync`, or the name of a job of the scenario's. */
+  /** `webhooks`, `sync`, `events` for queued listeners, or the name of a job of the scenario's. */
   readonly run: string
   /** Webhooks that wait run from the newest to the oldest: several run at once in production. */
   readonly newestFirst?: true
@@ -71,7 +71,7 @@ export interface Plan {
 /** What a plan can be made of. */
 export interface Material {
   readonly changes: readonly string[]
-  /** `webhooks`, `sync` and jobs. */
+  /** `webhooks`, `sync`, `events` and jobs. */
   readonly runs: readonly string[]
   readonly faults: readonly FaultKind[]
 }

@@ -5,6 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Sql } from 'postgres'
+import { DURABLE_EVENTS } from '../../events/durable-event-rules.ts'
 import { handlesWebhooks } from '../../providers/contracts.ts'
 import { streamsOf } from '../../providers/streams.ts'
 import type { InProcessPostgres } from '../postgres/wire-postgres.ts'
@@ -41,19 +42,22 @@ export class Simulator<Model extends Outside> {
     database = await inMachineTime(() => startMigrated(clock, place))
     const provider = framework.providers.get(scenario.integration.provider)
     const streams = streamsOf(provider)
+    const open = database
+    const sql = clientOf(async () => open.connect())
+    if (scenario.tables !== undefined) await sql.unsafe(scenario.tables)
+    scenario.register?.(first.host)
+    const hasDurable = DURABLE_EVENTS.some((name) => framework.listeners.isDurable(name))
     const material: Material = {
       changes: Object.keys(scenario.outside({ now: () => clock.now(), deliver: () => {} }).changes),
       runs: [
         ...(handlesWebhooks(provider) ? ['webhooks'] : []),
         ...(streams.length > 0 ? ['sync'] : []),
+        ...(hasDurable ? ['events'] : []),
         ...Object.keys(scenario.jobs ?? {}),
       ],
       faults: scenario.faults ?? FAULT_KINDS,
     }
     await first.close()
-    const open = database
-    const sql = clientOf(async () => open.connect())
-    if (scenario.tables !== undefined) await sql.unsafe(scenario.tables)
     const clean = await tableEmptier(sql, `${framework.config.table_prefix}migrations`)
     return new Simulator(scenario, { clock, key, database, sql, streams, material, clean })
   }

@@ -2,6 +2,7 @@
 import type { Plan, Scenario } from 'durable-integrations/testing'
 import { chargingHost } from './charging-host.ts'
 import { deliveredMirror, syncedMirror } from './mirror-host.ts'
+import { queuedHost } from './queued-host.ts'
 import type { Shop } from './shop.ts'
 
 interface PlantedBug {
@@ -34,6 +35,13 @@ const delivered = (name: Parameters<typeof deliveredMirror>[0] & string, plan: P
 const charging = (name: Parameters<typeof chargingHost>[0] & string, invariant: string, plan: Plan): PlantedBug => ({
   name,
   host: chargingHost(name),
+  invariant,
+  plan,
+})
+
+const queued = (name: Parameters<typeof queuedHost>[0] & string, invariant: string, plan: Plan): PlantedBug => ({
+  name,
+  host: queuedHost(name),
   invariant,
   plan,
 })
@@ -71,4 +79,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   charging('mapped after the call', 'each customer is there once', {
     steps: [place, { ...webhooks, faults: [{ call: 2, gets: 'an error after it worked' }] }],
   }),
+  queued('counts twice in a queued listener', 'each delivery is counted once', {
+    steps: [place, { run: 'events', faults: [{ crashAfter: 1 }] }],
+  }),
+  queued('a queued listener that always throws', 'no webhook, item, event or sync is left undone', { steps: [place] }),
 ]

@@ -9,6 +9,7 @@ import { shrunk } from '../../../src/testing/simulation/shrink.ts'
 import { Simulator } from '../../../src/testing/simulation/simulator.ts'
 import { chargingHost } from './charging-host.ts'
 import { deliveredMirror, syncedMirror } from './mirror-host.ts'
+import { queuedHost } from './queued-host.ts'
 import { guardedProvider } from './shop-provider.ts'
 
 const material = { changes: ['place', 'remove'], runs: ['sync', 'webhooks'], faults: FAULT_KINDS }
@@ -40,6 +41,7 @@ describe('a seed', () => {
     ['synced', syncedMirror()],
     ['delivered', deliveredMirror()],
     ['charging', chargingHost()],
+    ['queued', queuedHost()],
   ] as const)('breaks nothing of the %s host: 20 seeds', async (_, host) => {
     const hashes: string[] = []
     const { seeds, failure } = await simulate(host, { seeds: 20, onSeed: (_seed, { hash }) => hashes.push(hash) })
