@@ -7,7 +7,7 @@ import type { Transport } from '../transport.ts'
 import { deliverNextEvent, rescueEvents } from './events-in-turn.ts'
 import type { HostProcess } from './host-process.ts'
 import { DIED } from './host-process.ts'
-import type { Plan, RunStep } from './plan.ts'
+import type { Fault, Plan, RunStep } from './plan.ts'
 import type { Outside, Scenario } from './scenario.ts'
 import { Story } from './story.ts'
 import { openWebhooks, unfinishedWork } from './unfinished-work.ts'
@@ -58,6 +58,9 @@ export class Play<Model extends Outside> {
   readonly #wire: Wire
   #process: HostProcess | null = null
   #integrationId = 0
+  /** Of the step that is played. */
+  #faults: readonly Fault[] = []
+  #activities = 0
   /** Why a stream's last run did not end, by the run's name. */
   readonly #unendedSyncs = new Map<string, string>()
 
@@ -133,12 +136,15 @@ export class Play<Model extends Outside> {
   async #runStep({ run, newestFirst, faults = [] }: RunStep): Promise<void> {
     const process = await this.#living()
     this.#wire.meet(faults)
+    this.#faults = faults
+    this.#activities = 0
     for (const fault of faults) {
       if ('crashAfter' in fault) process.diesAfter({ host: fault.crashAfter })
       if ('crashAfterStatement' in fault) process.diesAfter({ statements: fault.crashAfterStatement })
     }
     await this.#do(run, newestFirst === true)
     this.#wire.meet([])
+    this.#faults = []
     if (this.#process === process) process.diesAfter({})
   }
 
@@ -219,7 +225,10 @@ export class Play<Model extends Outside> {
     for (let attempt = 1; ; attempt += 1)
       try {
         const result = await this.#inProcess(({ framework }) => work(syncWork(framework)))
-        if (result !== DIED) return result
+        if (result !== DIED) {
+          await this.#betweenActivities()
+          return result
+        }
         if (once) throw new WorkerLost()
       } catch (error) {
         if (once) throw error
@@ -227,6 +236,15 @@ export class Play<Model extends Outside> {
           throw new ActivityFailed(error)
         this.#stage.clock.advance(ACTIVITY_WAIT_SECONDS * attempt)
       }
+  }
+
+  /** What the inbox does while a sync runs. */
+  async #betweenActivities(): Promise<void> {
+    this.#activities += 1
+    const isNow = (fault: Fault): boolean => 'afterActivity' in fault && fault.afterActivity === this.#activities
+    if (!this.#faults.some(isNow)) return
+    await this.#arrivals()
+    await this.#handleWebhooks(false)
   }
 
   async #runJob(name: string): Promise<void> {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { search } from '../../../src/testing/simulation/seed-search.ts'
 import { chargingHost } from './charging-host.ts'
-import { deliveredMirror, syncedMirror } from './mirror-host.ts'
+import { deliveredMirror, mirrored, syncedMirror } from './mirror-host.ts'
 import { PLANTED_BUGS } from './planted-bugs.ts'
 import { queuedHost } from './queued-host.ts'
 
@@ -28,6 +28,7 @@ describe('the mended hosts', () => {
   it.each([
     ['synced mirror', syncedMirror()],
     ['delivered mirror', deliveredMirror()],
+    ['mirror by both', mirrored()],
     ['charging host', chargingHost()],
     ['queued host', queuedHost()],
   ] as const)('%s survives 1,000 seeds', async (name, host) => {

@@ -1,7 +1,7 @@
 /** Bugs of the kind that integrations have, each in a little host, and a small plan that brings it out. */
 import type { Plan, Scenario } from 'durable-integrations/testing'
 import { chargingHost } from './charging-host.ts'
-import { deliveredMirror, syncedMirror } from './mirror-host.ts'
+import { deliveredMirror, mirrored, syncedMirror } from './mirror-host.ts'
 import { queuedHost } from './queued-host.ts'
 import type { Shop } from './shop.ts'
 
@@ -29,6 +29,12 @@ const synced = (name: Parameters<typeof syncedMirror>[0] & string, plan: Plan): 
 const delivered = (name: Parameters<typeof deliveredMirror>[0] & string, plan: Plan): PlantedBug => ({
   name,
   host: deliveredMirror(name),
+  invariant: MIRROR,
+  plan,
+})
+const mirroring = (name: Parameters<typeof mirrored>[0] & string, plan: Plan): PlantedBug => ({
+  name,
+  host: mirrored(name),
   invariant: MIRROR,
   plan,
 })
@@ -64,6 +70,18 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   delivered('older overwrites newer', { steps: [{ ...place, delivery: { lateSeconds: 60 } }, rename] }),
   delivered('a deletion is forgotten', { steps: [place, { ...rename, delivery: { lateSeconds: 60 } }, remove] }),
   delivered('changed before placed', { steps: [{ ...place, delivery: { lateSeconds: 60 } }, rename, webhooks] }),
+  mirroring('an item brings back the deleted', {
+    steps: [
+      place,
+      {
+        ...sync,
+        faults: [
+          { afterCall: 1, ...remove },
+          { afterActivity: 2, run: 'webhooks' },
+        ],
+      },
+    ],
+  }),
   charging('write without a key', 'each order is charged once', {
     steps: [place, { ...webhooks, faults: [{ call: 1, gets: 'an error after it worked' }] }],
   }),

@@ -134,6 +134,11 @@ export function deliveringProvider() {
   })
 }
 
+/** It lists and delivers. */
+export function mirroredProvider() {
+  return { ...listingProvider(), ...webhooks }
+}
+
 /** It delivers, and an older delivery than the last handled one of its order is not handled. */
 export function guardedProvider() {
   const guarded: WebhookHandler = {

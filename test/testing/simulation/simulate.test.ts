@@ -8,7 +8,7 @@ import { Random } from '../../../src/testing/simulation/random.ts'
 import { shrunk } from '../../../src/testing/simulation/shrink.ts'
 import { Simulator } from '../../../src/testing/simulation/simulator.ts'
 import { chargingHost } from './charging-host.ts'
-import { deliveredMirror, syncedMirror } from './mirror-host.ts'
+import { deliveredMirror, mirrored, syncedMirror } from './mirror-host.ts'
 import { queuedHost } from './queued-host.ts'
 import { guardedProvider } from './shop-provider.ts'
 
@@ -33,6 +33,7 @@ describe('a seed', () => {
       'newestFirst',
       'skewSeconds',
       'afterCall',
+      'afterActivity',
     ])
       expect(plans).toContain(`"${word}"`)
   })
@@ -40,6 +41,7 @@ describe('a seed', () => {
   it.each([
     ['synced', syncedMirror()],
     ['delivered', deliveredMirror()],
+    ['mirrored', mirrored()],
     ['charging', chargingHost()],
     ['queued', queuedHost()],
   ] as const)('breaks nothing of the %s host: 20 seeds', async (_, host) => {
