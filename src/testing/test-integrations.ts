@@ -33,7 +33,8 @@ import type { FakeSyncSessionOptions } from './fake-sync-session.ts'
 import { FakeSyncSession } from './fake-sync-session.ts'
 import type { DeliveredEvents, ProcessedWebhooks } from './jobs-in-process.ts'
 import { deliverDueEvents, jobsInProcess, processPending, retryItem } from './jobs-in-process.ts'
-import { ManualClock } from './manual-clock.ts'
+import type { ManualClock } from './manual-clock.ts'
+import { MovingClock } from './manual-clock.ts'
 import { memoryCache } from './memory-cache.ts'
 import type { InProcessPostgres, InProcessPostgresOptions } from './postgres/wire-postgres.ts'
 import { startPostgres } from './postgres/wire-postgres.ts'
@@ -121,7 +122,7 @@ const CONNECTIONS = 2
 /** @throws EmbeddedDatabaseMissing; what `createIntegrations()` throws */
 export async function createTestIntegrations(options: TestIntegrationsOptions = {}): Promise<TestIntegrations> {
   const { now, ...rest } = options
-  const clock = new ManualClock(now)
+  const clock = new MovingClock(now)
   let started: Promise<InProcessPostgres> | undefined
   const connect = async (): Promise<unknown> => (await (started as Promise<InProcessPostgres>)).connect()
   const kit = kitOver({ clock, connect }, rest)

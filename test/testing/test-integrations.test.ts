@@ -5,7 +5,7 @@ import { integer, pgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { integrationKey } from '../../src/cache/integration-keys.ts'
 import { partsOf } from '../../src/create-integrations.ts'
-import { mappedTable, NonRetryable, NotYet, RateLimitExceededException } from '../../src/index.ts'
+import { mappedTable, NonRetryable, NotYet, RateLimit, RateLimitExceededException } from '../../src/index.ts'
 import type { HandlesWebhooks, HasScheduledSync, SyncStream } from '../../src/providers/contracts.ts'
 import type { Integration, RequestOptions } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
@@ -13,6 +13,7 @@ import type { TestIntegrations } from '../../src/testing/index.ts'
 import {
   createTestIntegrations,
   hmacSigner,
+  playedTransport,
   scriptedTransport,
   sequence,
   signedWebhook,
@@ -555,6 +556,33 @@ describe('a request', () => {
     expect(await write()).toEqual({ n: 1 })
     fakes.stop()
   })
+
+  it('that is told to wait gets through: the wait moves the clock on', async () => {
+    const transport = scriptedTransport([{ status: 429, headers: { 'retry-after': '2' } }, { body: { n: 1 } }])
+    const own = await createTestIntegrations({ now: START, providers: { acme: webhookProvider() }, transport })
+    const handle = await own.integrations.create({ provider: 'acme', name: 'wired', credentials: CREDENTIALS })
+    const startedAt = performance.now()
+    await handle.request('things/1', 'GET', () => transport.fetch('https://api.example.com/things/1'))
+    transport.assertDone()
+    expect(own.clock.now().getTime()).toBeGreaterThanOrEqual(Date.parse('2026-01-31T12:00:02Z'))
+    expect(performance.now() - startedAt).toBeLessThan(1_900)
+    await own.close()
+  }, 30_000)
+
+  it('waits for capacity by the clock, and no longer than `max_wait_seconds`', async () => {
+    const acme = { ...webhookProvider(), defaultRateLimit: () => RateLimit.per(2, 5) }
+    const transport = playedTransport(() => Response.json({}))
+    const own = await createTestIntegrations({ now: START, providers: { acme }, transport })
+    const handle = await own.integrations.create({ provider: 'acme', name: 'wired', credentials: CREDENTIALS })
+    const get = () => handle.request('things/1', 'GET', () => transport.fetch('https://api.example.com/things/1'))
+    for (let n = 0; n < 6; n += 1) await get()
+    const seconds = (own.clock.now().getTime() - Date.parse(START)) / 1_000
+    expect(seconds).toBeGreaterThan(9)
+    expect(seconds).toBeLessThan(13)
+    await handle.overrideRateLimit(RateLimit.per(1, 3_600))
+    await expect(get().then(get)).rejects.toBeInstanceOf(RateLimitExceededException)
+    await own.close()
+  }, 30_000)
 
   it('goes through the real pipeline over a scripted transport, its row included', async () => {
     const transport = scriptedTransport([

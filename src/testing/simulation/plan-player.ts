@@ -1,5 +1,6 @@
 /** One plan from its first step to the invariants. */
 import type { Integration } from '../../providers/integration.ts'
+import type { ManualClock } from '../manual-clock.ts'
 import type { Perform } from '../sync-in-process.ts'
 import { playSync, syncWork, WorkerLost } from '../sync-in-process.ts'
 import { SimulationStuck, SyncDidNotEnd } from '../testing-errors.ts'
@@ -11,7 +12,7 @@ import type { Fault, Plan, RunStep } from './plan.ts'
 import type { Outside, Scenario } from './scenario.ts'
 import { Story } from './story.ts'
 import { openWebhooks, unfinishedWork } from './unfinished-work.ts'
-import type { SimulatedClock, VirtualTime } from './virtual-time.ts'
+import type { VirtualTime } from './virtual-time.ts'
 import { inRealTime } from './virtual-time.ts'
 import { Wire } from './wire.ts'
 
@@ -30,7 +31,7 @@ export interface Played {
 }
 
 interface Stage {
-  readonly clock: SimulatedClock
+  readonly clock: ManualClock
   readonly time: VirtualTime
   readonly streams: readonly (string | null)[]
   /** All that a plan can run. */

@@ -8,6 +8,7 @@ import type { Sql } from 'postgres'
 import { DURABLE_EVENTS } from '../../events/durable-event-rules.ts'
 import { handlesWebhooks } from '../../providers/contracts.ts'
 import { streamsOf } from '../../providers/streams.ts'
+import { MovingClock } from '../manual-clock.ts'
 import type { InProcessPostgres } from '../postgres/wire-postgres.ts'
 import { clientOf, startMigrated } from '../test-integrations.ts'
 import { tableEmptier } from './empty-tables.ts'
@@ -19,7 +20,7 @@ import type { Played } from './plan-player.ts'
 import { Play } from './plan-player.ts'
 import { Random } from './random.ts'
 import type { HostOptions, Outside, Scenario } from './scenario.ts'
-import { inMachineTime, inRealTime, inVirtualTime, SimulatedClock } from './virtual-time.ts'
+import { inMachineTime, inRealTime, inVirtualTime } from './virtual-time.ts'
 
 const BEGINNING = '2026-03-01T12:00:00Z'
 /** Real time for one plan: a process that stands still must not stop the search. */
@@ -28,7 +29,7 @@ const PATIENCE_MS = 60_000
 export class Simulator<Model extends Outside> {
   /** @throws EmbeddedDatabaseMissing; what the scenario's `tables` and `host()` throw */
   static async open<Model extends Outside>(scenario: Scenario<Model>): Promise<Simulator<Model>> {
-    const clock = new SimulatedClock(scenario.now ?? BEGINNING)
+    const clock = new MovingClock(scenario.now ?? BEGINNING)
     const key = `simulation:${randomBytes(32).toString('base64')}`
     let database: InProcessPostgres | undefined
     const first = new HostProcess(
@@ -65,7 +66,7 @@ export class Simulator<Model extends Outside> {
   /** What a plan of this scenario can be made of. */
   readonly material: Material
   readonly #scenario: Scenario<Model>
-  readonly #clock: SimulatedClock
+  readonly #clock: MovingClock
   readonly #key: string
   readonly #database: InProcessPostgres
   readonly #sql: Sql
@@ -75,7 +76,7 @@ export class Simulator<Model extends Outside> {
   private constructor(
     scenario: Scenario<Model>,
     of: {
-      readonly clock: SimulatedClock
+      readonly clock: MovingClock
       readonly key: string
       readonly database: InProcessPostgres
       readonly sql: Sql
