@@ -46,7 +46,7 @@ import { UnexpectedRequest } from './testing-errors.ts'
 import type { Transport } from './transport.ts'
 import { transportRoute } from './transport.ts'
 import type { Started } from './without-temporal.ts'
-import { NO_TEMPORAL, recordingStarters } from './without-temporal.ts'
+import { LivingRuns, NO_TEMPORAL, recordingStarters } from './without-temporal.ts'
 
 export interface TestIntegrationsOptions extends Omit<IntegrationsOptions, 'database' | 'temporal' | 'clock' | 'pool'> {
   /** Where the clock begins. Default: the machine's time. */
@@ -155,11 +155,13 @@ export interface KitPlace {
   connect(whose: 'framework' | 'host'): Promise<unknown>
   /** One that outlives this process. Default: its own. */
   readonly cache?: CacheStore
+  /** Those that outlive this process. Default: its own. */
+  readonly runs?: LivingRuns
 }
 
 /** The framework of one process over a database that others have started, and that `close()` leaves open. */
 export function kitOver(
-  { clock, connect, cache = memoryCache(clock) }: KitPlace,
+  { clock, connect, cache = memoryCache(clock), runs = new LivingRuns() }: KitPlace,
   options: Omit<TestIntegrationsOptions, 'now'>,
 ): TestIntegrations {
   const { transport, allowRequests = false, ...rest } = options
@@ -188,7 +190,7 @@ export function kitOver(
   const wire = transport ?? (allowRequests ? null : NO_WIRE)
   Object.assign(framework, {
     cache: withCallState(cache, framework.cache),
-    workflows: recordingStarters(starts, jobsInProcess(framework), (input) => retryItem(framework, clock, input)),
+    workflows: recordingStarters(starts, runs, jobsInProcess(framework), (input) => retryItem(framework, clock, input)),
     temporal: NO_TEMPORAL,
     egress:
       wire === null
@@ -217,13 +219,9 @@ export function kitOver(
     async sync({ id, provider }, stream) {
       const named = streamMeant(provider, framework.providers.get(provider), stream)
       const of = { integrationId: id, ...(named === null ? {} : { stream: named }) }
-      let syncLogId: number
-      try {
-        syncLogId = await runSync(framework, clock, of)
-      } finally {
-        // A run that is given up is over as well: its integration may start again.
-        await framework.workflows.cancelSync(of)
-      }
+      // The run that was asked for is this one. What is asked for from now on follows it.
+      await framework.workflows.cancelSync(of)
+      const syncLogId = await runs.during(of, () => runSync(framework, clock, of))
       const result = events.of('SyncCompleted').findLast(({ integration }) => integration.id === id)
         ?.result as SyncResult
       const { syncItems } = framework.tables

@@ -470,6 +470,32 @@ describe('a sync', () => {
     expect(kit.started.startedSyncs).not.toContain(integration.id)
   })
 
+  it('that is asked for while one runs is remembered, and what a living run forbids is refused', async () => {
+    lists = dispatches(1)
+    const answers: unknown[] = []
+    const off = listen(async () => {
+      answers.push(await kit.integrations.syncs.start(integration.id))
+      await kit.integrations.syncs.setCursor(integration.id, 'by hand').catch(({ code }) => answers.push(code))
+    })
+    await kit.sync(integration)
+    off()
+    expect(answers).toEqual([{ kind: 'remembered' }, 'integration_busy'])
+    const rows = await kit.sql`select from integration_sync_starts
+      where integration_id = ${integration.id} and again_at is not null`
+    expect(rows).toHaveLength(1)
+    await kit.integrations.syncs.setCursor(integration.id, 'by hand')
+  })
+
+  it('that is cancelled by what it runs ends so', async () => {
+    lists = dispatches(1)
+    const off = listen(() => kit.integrations.syncs.cancel(integration.id))
+    await expect(kit.sync(integration)).rejects.toMatchObject({ code: 'sync_did_not_end' })
+    off()
+    expect(
+      await kit.sql`select status from integration_logs where operation = 'sync' order by id desc limit 1`,
+    ).toEqual([{ status: 'cancelled' }])
+  })
+
   it('of more items than a batch has ends with all of them', async () => {
     lists = dispatches(...Array.from({ length: 201 }, (_, n) => n))
     expect((await kit.sync(integration)).result.successCount).toBe(201)

@@ -5,6 +5,7 @@ import type { Perform } from '../sync-in-process.ts'
 import { playSync, syncWork, WorkerLost } from '../sync-in-process.ts'
 import { SimulationStuck, SyncDidNotEnd } from '../testing-errors.ts'
 import type { Transport } from '../transport.ts'
+import type { LivingRuns } from '../without-temporal.ts'
 import { deliverNextEvent, rescueEvents } from './events-in-turn.ts'
 import type { HostProcess } from './host-process.ts'
 import { DIED } from './host-process.ts'
@@ -33,6 +34,7 @@ export interface Played {
 interface Stage {
   readonly clock: ManualClock
   readonly time: VirtualTime
+  readonly livingRuns: LivingRuns
   readonly streams: readonly (string | null)[]
   /** All that a plan can run. */
   readonly runs: readonly string[]
@@ -210,7 +212,10 @@ export class Play<Model extends Outside> {
     const of = { integrationId: this.#integrationId, ...(stream === null ? {} : { stream }) }
     const name = stream === null ? 'sync' : `sync of ${stream}`
     try {
-      await playSync(this.#perform, this.#stage.clock, of, { batchRows: 1 })
+      const { livingRuns, clock } = this.#stage
+      // The run that a host has asked for is this one.
+      livingRuns.take(of)
+      await livingRuns.during(of, () => playSync(this.#perform, clock, of, { batchRows: 1 }))
       this.#story.add(`${name}: done`)
       this.#unendedSyncs.delete(name)
     } catch (error) {

@@ -11,6 +11,7 @@ import { streamsOf } from '../../providers/streams.ts'
 import { MovingClock } from '../manual-clock.ts'
 import type { InProcessPostgres } from '../postgres/wire-postgres.ts'
 import { clientOf, startMigrated } from '../test-integrations.ts'
+import { LivingRuns } from '../without-temporal.ts'
 import { tableEmptier } from './empty-tables.ts'
 import { HostProcess } from './host-process.ts'
 import { LastingCache } from './lasting-cache.ts'
@@ -35,7 +36,7 @@ export class Simulator<Model extends Outside> {
     const first = new HostProcess(
       { connect: (through) => (database as InProcessPostgres).connect(through) },
       clock,
-      new LastingCache(clock),
+      { cache: new LastingCache(clock), runs: new LivingRuns() },
       { ...withDefaults(scenario.host()), encryptionKeys: key },
     )
     const { framework } = first
@@ -99,19 +100,20 @@ export class Simulator<Model extends Outside> {
   play(plan: Plan, patienceMs = PATIENCE_MS): Promise<Played> {
     const clock = this.#clock
     clock.set(this.#scenario.now ?? BEGINNING)
-    const cache = new LastingCache(clock)
+    const lasting = { cache: new LastingCache(clock), runs: new LivingRuns() }
     return inVirtualTime(clock, new Random(0), async (time) => {
       await this.#clean()
       const play = new Play(this.#scenario, plan, {
         clock,
         time,
+        livingRuns: lasting.runs,
         streams: this.#streams,
         runs: this.material.runs,
         start: async (transport) => {
           // Those of a process before it would be in the way: the database has one session.
           await this.#sql`deallocate all`.simple()
           const options = { ...withDefaults(this.#scenario.host()), encryptionKeys: this.#key, transport }
-          return new HostProcess(this.#database, clock, cache, options)
+          return new HostProcess(this.#database, clock, lasting, options)
         },
       })
       return play.run(patienceMs)
