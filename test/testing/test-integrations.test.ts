@@ -215,6 +215,26 @@ describe('jobs', () => {
     expect(kit.started.startedSyncs).toEqual([integration.id])
   })
 
+  it('dispatch begins what was asked for later, once it is due, and what was remembered', async () => {
+    await kit.sync(integration)
+    await kit.integrations.syncs.start(integration.id, { debounceSeconds: 30 })
+    await kit.integrations.syncs.dispatch()
+    expect(kit.started.startedSyncs).toEqual([])
+    kit.clock.advance(31)
+    await kit.integrations.syncs.dispatch()
+    expect(kit.started.startedSyncs).toEqual([integration.id])
+    lists = dispatches(1)
+    const off = listen(() => kit.integrations.syncs.start(integration.id))
+    await kit.sync(integration)
+    off()
+    expect(kit.started.startedSyncs).toEqual([])
+    await kit.integrations.syncs.dispatch()
+    expect(kit.started.startedSyncs).toEqual([integration.id])
+    await kit.sync(integration)
+    await kit.integrations.syncs.dispatch()
+    expect(kit.started.startedSyncs).toEqual([])
+  })
+
   it('evaluate failures, prune, reconcile and refresh tokens', async () => {
     await kit.sql`insert into integration_requests (integration_id, endpoint, method, failure_class, created_at)
       select ${integration.id}, 'x', 'GET', 'upstream', now() from generate_series(1, 20)`
