@@ -15,11 +15,17 @@ export interface StartedWorkflow {
   readonly replayAttempt: number | null
 }
 
+export interface StartedSync {
+  readonly integrationId: number
+  /** Null: the integration's own sync. */
+  readonly stream: string | null
+}
+
 export interface Started {
   /** Integrations whose inbox was woken, once a wake. */
   wokenInbox: number
-  /** Integrations of which a run was asked for: `syncs.start()`. */
-  readonly startedSyncs: number[]
+  /** Runs that were asked for: `syncs.start()`, `syncs.dispatch()`. */
+  readonly startedSyncs: StartedSync[]
   /** Workflows of the host's own that handle a webhook. */
   readonly startedWorkflows: StartedWorkflow[]
   /** What `handledBy` gave to workflows of the host's own: each counts as handled. */
@@ -80,7 +86,7 @@ export function recordingStarters(
     async startSync(integrationId, _provider, { stream } = {}) {
       // Until the test has run it, it lives: a second start is refused, as by a workflow's id.
       if (runs.has({ integrationId, stream })) return 'already running'
-      started.startedSyncs.push(integrationId)
+      started.startedSyncs.push({ integrationId, stream: stream ?? null })
       runs.ask({ integrationId, stream })
       return { runId: randomUUID() }
     },
@@ -119,7 +125,9 @@ export function recordingStarters(
     // One that is under way finds its log ended.
     async cancelSync(of) {
       if (!runs.take(of)) return
-      const at = started.startedSyncs.indexOf(of.integrationId)
+      const isMeant = ({ integrationId, stream }: StartedSync): boolean =>
+        integrationId === of.integrationId && stream === (of.stream ?? null)
+      const at = started.startedSyncs.findIndex(isMeant)
       if (at >= 0) started.startedSyncs.splice(at, 1)
     },
     isBackfillRunning: async () => false,

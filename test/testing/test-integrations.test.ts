@@ -64,6 +64,7 @@ const dispatches =
   async (session: SyncSession): Promise<void> => {
     for (const n of numbers) await session.dispatch(new ThingSynced(session.integration, { n }), `at-${n}`, n)
   }
+const asked = () => ({ integrationId: integration.id, stream: null })
 function listen(listener: (event: ThingSynced) => unknown): () => void {
   kit.integrations.on(ThingSynced, listener)
   return () => kit.integrations.off(ThingSynced, listener)
@@ -199,7 +200,7 @@ describe('jobs', () => {
   it('dispatch what is due: the test then runs it', async () => {
     await kit.integrations.update(integration.id, { syncIntervalMinutes: 5 })
     expect(await kit.integrations.syncs.dispatch()).toMatchObject({ due: 1, started: 1, alreadyRunning: 0 })
-    expect(kit.started.startedSyncs).toEqual([integration.id])
+    expect(kit.started.startedSyncs).toEqual([asked()])
     await kit.sync(integration)
     expect(await kit.integrations.syncs.dispatch()).toMatchObject({ due: 0, started: 0 })
   })
@@ -212,7 +213,7 @@ describe('jobs', () => {
     expect(kit.started.startedSyncs).toEqual([])
     kit.clock.advance({ days: 1 })
     expect(await kit.integrations.syncs.dispatch()).toMatchObject({ started: 1, alreadyRunning: 0 })
-    expect(kit.started.startedSyncs).toEqual([integration.id])
+    expect(kit.started.startedSyncs).toEqual([asked()])
   })
 
   it('dispatch begins what was asked for later, once it is due, and what was remembered', async () => {
@@ -222,14 +223,14 @@ describe('jobs', () => {
     expect(kit.started.startedSyncs).toEqual([])
     kit.clock.advance(31)
     await kit.integrations.syncs.dispatch()
-    expect(kit.started.startedSyncs).toEqual([integration.id])
+    expect(kit.started.startedSyncs).toEqual([asked()])
     lists = dispatches(1)
     const off = listen(() => kit.integrations.syncs.start(integration.id))
     await kit.sync(integration)
     off()
     expect(kit.started.startedSyncs).toEqual([])
     await kit.integrations.syncs.dispatch()
-    expect(kit.started.startedSyncs).toEqual([integration.id])
+    expect(kit.started.startedSyncs).toEqual([asked()])
     await kit.sync(integration)
     await kit.integrations.syncs.dispatch()
     expect(kit.started.startedSyncs).toEqual([])
@@ -485,9 +486,9 @@ describe('a sync', () => {
   it('that is asked for is noted until it is run', async () => {
     expect(await kit.integrations.syncs.start(integration.id)).toMatchObject({ kind: 'started' })
     expect(await kit.integrations.syncs.start(integration.id)).toEqual({ kind: 'remembered' })
-    expect(kit.started.startedSyncs).toContain(integration.id)
+    expect(kit.started.startedSyncs).toContainEqual(asked())
     await kit.sync(integration)
-    expect(kit.started.startedSyncs).not.toContain(integration.id)
+    expect(kit.started.startedSyncs).not.toContainEqual(asked())
   })
 
   it('that is asked for while one runs is remembered, and what a living run forbids is refused', async () => {
@@ -527,7 +528,11 @@ describe('a sync', () => {
     kit.integrations.register('crm', { defaultRateLimit: () => null, streams })
     const ofCrm = await kit.integrations.create({ provider: 'crm', name: 'crm', credentials: {} })
     lists = dispatches(1)
+    kit.started.startedSyncs.length = 0
+    await kit.integrations.syncs.start(ofCrm.id, { stream: 'contacts' })
+    await kit.integrations.syncs.start(ofCrm.id, { stream: 'deals' })
     const { items } = await kit.sync(ofCrm, 'deals')
+    expect(kit.started.startedSyncs).toEqual([{ integrationId: ofCrm.id, stream: 'contacts' }])
     expect(items).toMatchObject([{ stream: 'deals', status: 'success' }])
     await expect(kit.sync(ofCrm)).rejects.toThrow('one of contacts, deals is allowed')
     const session = kit.syncSession(ofCrm, null, { stream: 'deals' })
