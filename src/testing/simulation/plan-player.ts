@@ -42,7 +42,7 @@ interface Stage {
 }
 
 /** What must hold of any host, unless its scenario says `mayFail`. */
-const NOTHING_FAILED = 'no webhook, item, event or sync is left undone'
+const NOTHING_FAILED = 'nothing is left undone'
 /** Passes before each round without faults. */
 const CALM_SECONDS = 3_600
 /** Each does all the work that is left. */
@@ -66,6 +66,8 @@ export class Play<Model extends Outside> {
   #activities = 0
   /** Why a stream's last run did not end, by the run's name. */
   readonly #unendedSyncs = new Map<string, string>()
+  /** Why a job failed the last time, by its name. */
+  readonly #failedJobs = new Map<string, string>()
 
   constructor(scenario: Scenario<Model>, plan: Plan, stage: Stage) {
     this.#scenario = scenario
@@ -258,9 +260,13 @@ export class Play<Model extends Outside> {
     if (job === undefined) throw new Error(`the plan runs "${name}", and the scenario has no such job`)
     try {
       const result = await this.#inProcess(async (process) => job(process.host, await this.#integration(process)))
-      if (result !== DIED) this.#story.add(`job ${name}: done`)
-    } catch {
-      this.#story.add(`job ${name}: failed`)
+      if (result === DIED) return
+      this.#story.add(`job ${name}: done`)
+      this.#failedJobs.delete(name)
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      this.#story.add(`job ${name}: ${reason}`)
+      this.#failedJobs.set(name, reason)
     }
   }
 
@@ -309,10 +315,11 @@ export class Play<Model extends Outside> {
     return broken
   }
 
-  /** Webhooks, items, events and syncs that are not done, with the reason. */
+  /** Webhooks, items, events, syncs and jobs that are not done, with the reason. */
   async #undone(): Promise<string[]> {
     const syncs = [...this.#unendedSyncs].map(([name, reason]) => `the last ${name} did not end: ${reason}`)
-    return [...syncs, ...(await unfinishedWork((await this.#living()).framework))]
+    const jobs = [...this.#failedJobs].map(([name, reason]) => `the job ${name} failed: ${reason}`)
+    return [...syncs, ...jobs, ...(await unfinishedWork((await this.#living()).framework))]
   }
 
   #throwMistake(): void {

@@ -86,6 +86,17 @@ it('a job that stands still ends the simulation, also after the process has died
   await simulator.close()
 })
 
+it('a job that still fails when nothing goes wrong any more is what breaks, with its error', async () => {
+  const failing = () => {
+    throw new Error('a bug of the job')
+  }
+  await expect(replay({ ...deliveredMirror(), jobs: { failing } }, { steps: [] })).rejects.toThrow(
+    /nothing is left undone: the job failing failed: a bug of the job/,
+  )
+  const { broken } = await replay({ ...deliveredMirror(), jobs: { failing }, mayFail: true }, { steps: [] })
+  expect(broken).toEqual([])
+})
+
 describe('the cache', () => {
   const guarded = {
     ...deliveredMirror('older overwrites newer'),
