@@ -390,6 +390,11 @@ describe('a sync', () => {
     expect(kit.clock.now()).toEqual(new Date('2026-01-31T13:00:00Z'))
   })
 
+  const errorOfRun = async (): Promise<unknown> => {
+    const [row] = await kit.sql`select error from integration_logs where operation = 'sync' order by id desc limit 1`
+    return row?.error
+  }
+
   it('tries a listing three times, then gives the run up', async () => {
     let tries = 0
     lists = async () => {
@@ -398,8 +403,9 @@ describe('a sync', () => {
     }
     await expect(kit.sync(integration)).rejects.toMatchObject({
       code: 'sync_did_not_end',
-      message: expect.stringContaining('page 2 is missing'),
+      message: expect.stringContaining('the listing failed: Error: page 2 is missing'),
     })
+    expect(await errorOfRun()).toBe('Error: page 2 is missing')
     expect([tries, kit.clock.now()]).toEqual([3, new Date('2026-01-31T12:00:40Z')])
   })
 
@@ -434,6 +440,7 @@ describe('a sync', () => {
       code: 'sync_did_not_end',
       message: expect.stringContaining('without a new bookmark'),
     })
+    expect(await errorOfRun()).toBe("the provider's limit put it off 4 times in a row without a new bookmark")
     // The first one brought a bookmark.
     expect([tries, kit.clock.now()]).toEqual([5, new Date('2026-01-31T12:04:00Z')])
   })
