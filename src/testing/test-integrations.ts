@@ -97,8 +97,8 @@ export interface TestIntegrations {
   /** Tells queued listeners, and notification targets over the `transport`, what waits for them. */
   deliverEvents(): Promise<DeliveredEvents>
   /**
-   * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits. What an earlier run
-   * left behind is continued first.
+   * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits. A run that was left
+   * behind is adopted, and is the result.
    *
    * @throws SyncDidNotEnd when there was nothing to run, or the listing was given up
    */
