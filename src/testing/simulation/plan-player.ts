@@ -230,20 +230,23 @@ export class Play<Model extends Outside> {
 
   /** As Temporal performs an activity: another worker tries again what one has begun. */
   readonly #perform: Perform = async (work, { once = false } = {}) => {
-    for (let attempt = 1; ; attempt += 1)
+    for (let attempt = 1; ; attempt += 1) {
+      let result: Awaited<ReturnType<typeof work>> | typeof DIED
       try {
-        const result = await this.#inProcess(({ framework }) => work(syncWork(framework)))
-        if (result !== DIED) {
-          await this.#betweenActivities()
-          return result
-        }
-        if (once) throw new WorkerLost()
+        result = await this.#inProcess(({ framework }) => work(syncWork(framework)))
       } catch (error) {
         if (once) throw error
         if (attempt >= ACTIVITY_TRIES || (error as { nonRetryable?: boolean }).nonRetryable === true)
           throw new ActivityFailed(error)
         this.#stage.clock.advance(ACTIVITY_WAIT_SECONDS * attempt)
+        continue
       }
+      if (result !== DIED) {
+        await this.#betweenActivities()
+        return result
+      }
+      if (once) throw new WorkerLost()
+    }
   }
 
   /** What the inbox does while a sync runs. */
