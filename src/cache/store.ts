@@ -37,6 +37,9 @@ export interface CacheStore {
 
   /** The same entries, written if and only if the transaction commits. The memory of one process writes at once. */
   within(tx: Transaction): CacheStore
+
+  /** Passes a wait for a lock by the clock. Only a simulation has it. False: the holder lives, wait in real time. */
+  passLockWait?(key: string, ms: number): Promise<boolean>
 }
 
 /** Thrown where a value would replace a lock. */

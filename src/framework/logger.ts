@@ -16,8 +16,8 @@ type Level = 'debug' | 'info' | 'warn' | 'error'
 export interface Clock {
   now(): Date
   /**
-   * Replaces the real wait between two attempts of a call: it moves the clock on. Only a simulation's clock has it. How long a
-   * listing took is then read from `now()`, too.
+   * Replaces the real waits of a call, for its next attempt and for capacity: it moves the clock on. Only the testing kit's
+   * clock has it. How long a listing took is then read from `now()`, too.
    */
   wait?(ms: number): Promise<void>
 }

@@ -77,4 +77,4 @@ export {
   UnexpectedRequest,
 } from './testing-errors.ts'
 export type { SentRequest, Transport } from './transport.ts'
-export type { Started, StartedWorkflow } from './without-temporal.ts'
+export type { Started, StartedSync, StartedWorkflow } from './without-temporal.ts'

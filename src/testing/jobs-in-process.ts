@@ -20,6 +20,7 @@ import { closeEndedLoops } from '../echoes/loops.ts'
 import type { Framework, WorkflowStarters } from '../framework/context.ts'
 import type { PruneResult, PruningStep } from '../retention/rules.ts'
 import { PRUNING_STEPS } from '../retention/rules.ts'
+import { rememberedStarts } from '../syncs/remembered-starts.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/sync-jobs.ts'
 import type {
   ProcessWebhookInput,
@@ -50,6 +51,8 @@ export function jobsInProcess(framework: Framework): Pick<WorkflowStarters, Job>
     runPrune: () => prune(framework),
     runEvaluateFailures: () => incidentActivities(framework).evaluateFailureRatesNow(),
     async runDispatch() {
+      // A worker does it each second. What could not begin then is tried again in the next dispatch.
+      await rememberedStarts(framework)(performance.now())
       const { startDueSyncs, evaluateStaleness } = syncActivities(framework, surroundings)
       const starts = await startDueSyncs()
       const edges = await evaluateStaleness()

@@ -37,6 +37,13 @@ export class ManualClock implements Clock {
   }
 }
 
+/** The kit's: it moves on where a call waits for its next attempt or for capacity. */
+export class MovingClock extends ManualClock {
+  async wait(ms: number): Promise<void> {
+    this.advance(ms / 1_000)
+  }
+}
+
 function secondsOf({ days = 0, hours = 0, minutes = 0, seconds = 0 }: Duration): number {
   return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 }

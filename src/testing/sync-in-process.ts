@@ -80,9 +80,10 @@ export async function playSync(
   if (opened.kind === 'reclaimed') throw new SyncDidNotEnd(integrationId, 'abandoned items were failed again', null)
   const { syncLogId } = opened
   const ids = { integrationId, syncLogId }
-  const giveUp = async (reason: string): Promise<never> => {
+  /** @param told what the kit's caller reads; the log has the reason alone, as in production */
+  const giveUp = async (reason: string, told = reason): Promise<never> => {
     await perform((work) => work.failSyncRun({ ...ids, reason }))
-    throw new SyncDidNotEnd(integrationId, reason, syncLogId)
+    throw new SyncDidNotEnd(integrationId, told, syncLogId)
   }
 
   let waiting: WaitingItem[] = []
@@ -92,7 +93,7 @@ export async function playSync(
   if (opened.kind === 'adopted') {
     clock.advance(opened.waitSeconds)
     for (const item of (await perform((work) => work.takeOverSyncRun(ids))).waiting) wait(item)
-  } else await listed(perform, clock, ids, giveUp)
+  } else await listed(perform, clock, ids, (reason) => giveUp(reason, `the listing failed: ${reason}`))
 
   let batches = 0
   const run = (take: ItemBatch['take']): Promise<ItemBatchResult> => {
@@ -159,16 +160,14 @@ async function listed(
       if (listing.kind === 'listed') return
       fruitless = listing.isBookmarked ? 0 : fruitless + 1
       if (fruitless > MAX_FRUITLESS_DEFERRALS)
-        return await giveUp(
-          `the listing failed: the provider's limit was met ${fruitless} times without a new bookmark`,
-        )
+        return await giveUp(`the provider's limit put it off ${fruitless} times in a row without a new bookmark`)
       clock.advance(listing.retryAfterSeconds)
     } catch (error) {
       if (error instanceof SyncDidNotEnd) throw error
       if (error instanceof WorkerLost) continue
       const wait = LISTING_WAITS_SECONDS[faults]
       const isFinal = (error as { nonRetryable?: boolean }).nonRetryable === true
-      if (isFinal || wait === undefined) return giveUp(`the listing failed: ${(error as Error).message}`)
+      if (isFinal || wait === undefined) return giveUp((error as Error).message)
       faults += 1
       clock.advance(wait)
     }

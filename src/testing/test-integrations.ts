@@ -33,7 +33,8 @@ import type { FakeSyncSessionOptions } from './fake-sync-session.ts'
 import { FakeSyncSession } from './fake-sync-session.ts'
 import type { DeliveredEvents, ProcessedWebhooks } from './jobs-in-process.ts'
 import { deliverDueEvents, jobsInProcess, processPending, retryItem } from './jobs-in-process.ts'
-import { ManualClock } from './manual-clock.ts'
+import type { ManualClock } from './manual-clock.ts'
+import { MovingClock } from './manual-clock.ts'
 import { memoryCache } from './memory-cache.ts'
 import type { InProcessPostgres, InProcessPostgresOptions } from './postgres/wire-postgres.ts'
 import { startPostgres } from './postgres/wire-postgres.ts'
@@ -45,7 +46,7 @@ import { UnexpectedRequest } from './testing-errors.ts'
 import type { Transport } from './transport.ts'
 import { transportRoute } from './transport.ts'
 import type { Started } from './without-temporal.ts'
-import { NO_TEMPORAL, recordingStarters } from './without-temporal.ts'
+import { LivingRuns, NO_TEMPORAL, recordingStarters } from './without-temporal.ts'
 
 export interface TestIntegrationsOptions extends Omit<IntegrationsOptions, 'database' | 'temporal' | 'clock' | 'pool'> {
   /** Where the clock begins. Default: the machine's time. */
@@ -96,8 +97,8 @@ export interface TestIntegrations {
   /** Tells queued listeners, and notification targets over the `transport`, what waits for them. */
   deliverEvents(): Promise<DeliveredEvents>
   /**
-   * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits. What an earlier run
-   * left behind is continued first.
+   * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits. A run that was left
+   * behind is adopted, and is the result.
    *
    * @throws SyncDidNotEnd when there was nothing to run, or the listing was given up
    */
@@ -121,7 +122,7 @@ const CONNECTIONS = 2
 /** @throws EmbeddedDatabaseMissing; what `createIntegrations()` throws */
 export async function createTestIntegrations(options: TestIntegrationsOptions = {}): Promise<TestIntegrations> {
   const { now, ...rest } = options
-  const clock = new ManualClock(now)
+  const clock = new MovingClock(now)
   let started: Promise<InProcessPostgres> | undefined
   const connect = async (): Promise<unknown> => (await (started as Promise<InProcessPostgres>)).connect()
   const kit = kitOver({ clock, connect }, rest)
@@ -152,10 +153,17 @@ export interface KitPlace {
   readonly clock: ManualClock
   /** A connection to the database, for the framework or for the host's own tables. */
   connect(whose: 'framework' | 'host'): Promise<unknown>
+  /** One that outlives this process. Default: its own. */
+  readonly cache?: CacheStore
+  /** Those that outlive this process. Default: its own. */
+  readonly runs?: LivingRuns
 }
 
 /** The framework of one process over a database that others have started, and that `close()` leaves open. */
-export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrationsOptions, 'now'>): TestIntegrations {
+export function kitOver(
+  { clock, connect, cache = memoryCache(clock), runs = new LivingRuns() }: KitPlace,
+  options: Omit<TestIntegrationsOptions, 'now'>,
+): TestIntegrations {
   const { transport, allowRequests = false, ...rest } = options
   transport?.useClock(clock)
   const logs: LogLine[] = []
@@ -181,8 +189,8 @@ export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrat
   const real = framework.request
   const wire = transport ?? (allowRequests ? null : NO_WIRE)
   Object.assign(framework, {
-    cache: withCallState(memoryCache(clock), framework.cache),
-    workflows: recordingStarters(starts, jobsInProcess(framework), (input) => retryItem(framework, clock, input)),
+    cache: withCallState(cache, framework.cache),
+    workflows: recordingStarters(starts, runs, jobsInProcess(framework), (input) => retryItem(framework, clock, input)),
     temporal: NO_TEMPORAL,
     egress:
       wire === null
@@ -211,13 +219,9 @@ export function kitOver({ clock, connect }: KitPlace, options: Omit<TestIntegrat
     async sync({ id, provider }, stream) {
       const named = streamMeant(provider, framework.providers.get(provider), stream)
       const of = { integrationId: id, ...(named === null ? {} : { stream: named }) }
-      let syncLogId: number
-      try {
-        syncLogId = await runSync(framework, clock, of)
-      } finally {
-        // A run that is given up is over as well: its integration may start again.
-        await framework.workflows.cancelSync(of)
-      }
+      // The run that was asked for is this one. What is asked for from now on follows it.
+      await framework.workflows.cancelSync(of)
+      const syncLogId = await runs.during(of, () => runSync(framework, clock, of))
       const result = events.of('SyncCompleted').findLast(({ integration }) => integration.id === id)
         ?.result as SyncResult
       const { syncItems } = framework.tables

@@ -15,11 +15,17 @@ export interface StartedWorkflow {
   readonly replayAttempt: number | null
 }
 
+export interface StartedSync {
+  readonly integrationId: number
+  /** Null: the integration's own sync. */
+  readonly stream: string | null
+}
+
 export interface Started {
   /** Integrations whose inbox was woken, once a wake. */
   wokenInbox: number
-  /** Integrations of which a run was asked for: `syncs.start()`. */
-  readonly startedSyncs: number[]
+  /** Runs that were asked for: `syncs.start()`, `syncs.dispatch()`. */
+  readonly startedSyncs: StartedSync[]
   /** Workflows of the host's own that handle a webhook. */
   readonly startedWorkflows: StartedWorkflow[]
   /** What `handledBy` gave to workflows of the host's own: each counts as handled. */
@@ -28,12 +34,44 @@ export interface Started {
   readonly startedWebhookJobs: ProcessWebhookInput[]
 }
 
+/** The runs of syncs that Temporal would know: asked for, or under way. */
+export class LivingRuns {
+  readonly #asked = new Set<string>()
+  readonly #underWay = new Set<string>()
+
+  has(of: SyncOf): boolean {
+    const id = workflowId.syncIntegration('', of)
+    return this.#asked.has(id) || this.#underWay.has(id)
+  }
+
+  ask(of: SyncOf): void {
+    this.#asked.add(workflowId.syncIntegration('', of))
+  }
+
+  /** What was asked for no longer waits. @returns whether it did */
+  take(of: SyncOf): boolean {
+    return this.#asked.delete(workflowId.syncIntegration('', of))
+  }
+
+  /** Runs what plays the run. It lives until the end of it, also where it is given up. */
+  async during<T>(of: SyncOf, play: () => Promise<T>): Promise<T> {
+    const id = workflowId.syncIntegration('', of)
+    this.#underWay.add(id)
+    try {
+      return await play()
+    } finally {
+      this.#underWay.delete(id)
+    }
+  }
+}
+
 /**
  * @param jobs run at once, to their end: the caller waits for the result
  * @param retryItem runs the retry of one item to its end
  */
 export function recordingStarters(
   started: Started,
+  runs: LivingRuns,
   jobs: ReturnType<typeof jobsInProcess>,
   retryItem: (input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>,
 ): WorkflowStarters {
@@ -41,17 +79,15 @@ export function recordingStarters(
   const countWake = (): void => {
     started.wokenInbox += 1
   }
-  const living = new Set<string>()
-  const isStarted = (of: SyncOf) => living.has(workflowId.syncIntegration('', of))
   return {
     wakeInbox: countWake,
     callPump: async () => {},
     replaceWedged: async () => {},
     async startSync(integrationId, _provider, { stream } = {}) {
-      // Until the test runs it, it lives: a second start is refused, as by a workflow's id.
-      if (isStarted({ integrationId, stream })) return 'already running'
-      started.startedSyncs.push(integrationId)
-      living.add(workflowId.syncIntegration('', { integrationId, stream }))
+      // Until the test has run it, it lives: a second start is refused, as by a workflow's id.
+      if (runs.has({ integrationId, stream })) return 'already running'
+      started.startedSyncs.push({ integrationId, stream: stream ?? null })
+      runs.ask({ integrationId, stream })
       return { runId: randomUUID() }
     },
     async startHandler(handler, input, replayAttempt) {
@@ -85,10 +121,13 @@ export function recordingStarters(
     tryItemNow: async () => false,
     isSyncItemRunning: async () => false,
     startBackfill: () => needsServer('a backfill'),
-    isSyncRunning: async (of) => isStarted(of),
+    isSyncRunning: async (of) => runs.has(of),
+    // One that is under way finds its log ended.
     async cancelSync(of) {
-      if (!living.delete(workflowId.syncIntegration('', of))) return
-      const at = started.startedSyncs.indexOf(of.integrationId)
+      if (!runs.take(of)) return
+      const isMeant = ({ integrationId, stream }: StartedSync): boolean =>
+        integrationId === of.integrationId && stream === (of.stream ?? null)
+      const at = started.startedSyncs.findIndex(isMeant)
       if (at >= 0) started.startedSyncs.splice(at, 1)
     },
     isBackfillRunning: async () => false,

@@ -5,7 +5,7 @@ import { integer, pgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { integrationKey } from '../../src/cache/integration-keys.ts'
 import { partsOf } from '../../src/create-integrations.ts'
-import { mappedTable, NonRetryable, NotYet, RateLimitExceededException } from '../../src/index.ts'
+import { mappedTable, NonRetryable, NotYet, RateLimit, RateLimitExceededException } from '../../src/index.ts'
 import type { HandlesWebhooks, HasScheduledSync, SyncStream } from '../../src/providers/contracts.ts'
 import type { Integration, RequestOptions } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
@@ -13,6 +13,7 @@ import type { TestIntegrations } from '../../src/testing/index.ts'
 import {
   createTestIntegrations,
   hmacSigner,
+  playedTransport,
   scriptedTransport,
   sequence,
   signedWebhook,
@@ -63,6 +64,7 @@ const dispatches =
   async (session: SyncSession): Promise<void> => {
     for (const n of numbers) await session.dispatch(new ThingSynced(session.integration, { n }), `at-${n}`, n)
   }
+const asked = () => ({ integrationId: integration.id, stream: null })
 function listen(listener: (event: ThingSynced) => unknown): () => void {
   kit.integrations.on(ThingSynced, listener)
   return () => kit.integrations.off(ThingSynced, listener)
@@ -198,7 +200,7 @@ describe('jobs', () => {
   it('dispatch what is due: the test then runs it', async () => {
     await kit.integrations.update(integration.id, { syncIntervalMinutes: 5 })
     expect(await kit.integrations.syncs.dispatch()).toMatchObject({ due: 1, started: 1, alreadyRunning: 0 })
-    expect(kit.started.startedSyncs).toEqual([integration.id])
+    expect(kit.started.startedSyncs).toEqual([asked()])
     await kit.sync(integration)
     expect(await kit.integrations.syncs.dispatch()).toMatchObject({ due: 0, started: 0 })
   })
@@ -211,7 +213,27 @@ describe('jobs', () => {
     expect(kit.started.startedSyncs).toEqual([])
     kit.clock.advance({ days: 1 })
     expect(await kit.integrations.syncs.dispatch()).toMatchObject({ started: 1, alreadyRunning: 0 })
-    expect(kit.started.startedSyncs).toEqual([integration.id])
+    expect(kit.started.startedSyncs).toEqual([asked()])
+  })
+
+  it('dispatch begins what was asked for later, once it is due, and what was remembered', async () => {
+    await kit.sync(integration)
+    await kit.integrations.syncs.start(integration.id, { debounceSeconds: 30 })
+    await kit.integrations.syncs.dispatch()
+    expect(kit.started.startedSyncs).toEqual([])
+    kit.clock.advance(31)
+    await kit.integrations.syncs.dispatch()
+    expect(kit.started.startedSyncs).toEqual([asked()])
+    lists = dispatches(1)
+    const off = listen(() => kit.integrations.syncs.start(integration.id))
+    await kit.sync(integration)
+    off()
+    expect(kit.started.startedSyncs).toEqual([])
+    await kit.integrations.syncs.dispatch()
+    expect(kit.started.startedSyncs).toEqual([asked()])
+    await kit.sync(integration)
+    await kit.integrations.syncs.dispatch()
+    expect(kit.started.startedSyncs).toEqual([])
   })
 
   it('evaluate failures, prune, reconcile and refresh tokens', async () => {
@@ -368,6 +390,11 @@ describe('a sync', () => {
     expect(kit.clock.now()).toEqual(new Date('2026-01-31T13:00:00Z'))
   })
 
+  const errorOfRun = async (): Promise<unknown> => {
+    const [row] = await kit.sql`select error from integration_logs where operation = 'sync' order by id desc limit 1`
+    return row?.error
+  }
+
   it('tries a listing three times, then gives the run up', async () => {
     let tries = 0
     lists = async () => {
@@ -376,8 +403,9 @@ describe('a sync', () => {
     }
     await expect(kit.sync(integration)).rejects.toMatchObject({
       code: 'sync_did_not_end',
-      message: expect.stringContaining('page 2 is missing'),
+      message: expect.stringContaining('the listing failed: Error: page 2 is missing'),
     })
+    expect(await errorOfRun()).toBe('Error: page 2 is missing')
     expect([tries, kit.clock.now()]).toEqual([3, new Date('2026-01-31T12:00:40Z')])
   })
 
@@ -412,6 +440,7 @@ describe('a sync', () => {
       code: 'sync_did_not_end',
       message: expect.stringContaining('without a new bookmark'),
     })
+    expect(await errorOfRun()).toBe("the provider's limit put it off 4 times in a row without a new bookmark")
     // The first one brought a bookmark.
     expect([tries, kit.clock.now()]).toEqual([5, new Date('2026-01-31T12:04:00Z')])
   })
@@ -464,9 +493,35 @@ describe('a sync', () => {
   it('that is asked for is noted until it is run', async () => {
     expect(await kit.integrations.syncs.start(integration.id)).toMatchObject({ kind: 'started' })
     expect(await kit.integrations.syncs.start(integration.id)).toEqual({ kind: 'remembered' })
-    expect(kit.started.startedSyncs).toContain(integration.id)
+    expect(kit.started.startedSyncs).toContainEqual(asked())
     await kit.sync(integration)
-    expect(kit.started.startedSyncs).not.toContain(integration.id)
+    expect(kit.started.startedSyncs).not.toContainEqual(asked())
+  })
+
+  it('that is asked for while one runs is remembered, and what a living run forbids is refused', async () => {
+    lists = dispatches(1)
+    const answers: unknown[] = []
+    const off = listen(async () => {
+      answers.push(await kit.integrations.syncs.start(integration.id))
+      await kit.integrations.syncs.setCursor(integration.id, 'by hand').catch(({ code }) => answers.push(code))
+    })
+    await kit.sync(integration)
+    off()
+    expect(answers).toEqual([{ kind: 'remembered' }, 'integration_busy'])
+    const rows = await kit.sql`select from integration_sync_starts
+      where integration_id = ${integration.id} and again_at is not null`
+    expect(rows).toHaveLength(1)
+    await kit.integrations.syncs.setCursor(integration.id, 'by hand')
+  })
+
+  it('that is cancelled by what it runs ends so', async () => {
+    lists = dispatches(1)
+    const off = listen(() => kit.integrations.syncs.cancel(integration.id))
+    await expect(kit.sync(integration)).rejects.toMatchObject({ code: 'sync_did_not_end' })
+    off()
+    expect(
+      await kit.sql`select status from integration_logs where operation = 'sync' order by id desc limit 1`,
+    ).toEqual([{ status: 'cancelled' }])
   })
 
   it('of more items than a batch has ends with all of them', async () => {
@@ -480,7 +535,11 @@ describe('a sync', () => {
     kit.integrations.register('crm', { defaultRateLimit: () => null, streams })
     const ofCrm = await kit.integrations.create({ provider: 'crm', name: 'crm', credentials: {} })
     lists = dispatches(1)
+    kit.started.startedSyncs.length = 0
+    await kit.integrations.syncs.start(ofCrm.id, { stream: 'contacts' })
+    await kit.integrations.syncs.start(ofCrm.id, { stream: 'deals' })
     const { items } = await kit.sync(ofCrm, 'deals')
+    expect(kit.started.startedSyncs).toEqual([{ integrationId: ofCrm.id, stream: 'contacts' }])
     expect(items).toMatchObject([{ stream: 'deals', status: 'success' }])
     await expect(kit.sync(ofCrm)).rejects.toThrow('one of contacts, deals is allowed')
     const session = kit.syncSession(ofCrm, null, { stream: 'deals' })
@@ -555,6 +614,33 @@ describe('a request', () => {
     expect(await write()).toEqual({ n: 1 })
     fakes.stop()
   })
+
+  it('that is told to wait gets through: the wait moves the clock on', async () => {
+    const transport = scriptedTransport([{ status: 429, headers: { 'retry-after': '2' } }, { body: { n: 1 } }])
+    const own = await createTestIntegrations({ now: START, providers: { acme: webhookProvider() }, transport })
+    const handle = await own.integrations.create({ provider: 'acme', name: 'wired', credentials: CREDENTIALS })
+    const startedAt = performance.now()
+    await handle.request('things/1', 'GET', () => transport.fetch('https://api.example.com/things/1'))
+    transport.assertDone()
+    expect(own.clock.now().getTime()).toBeGreaterThanOrEqual(Date.parse('2026-01-31T12:00:02Z'))
+    expect(performance.now() - startedAt).toBeLessThan(1_900)
+    await own.close()
+  }, 30_000)
+
+  it('waits for capacity by the clock, and no longer than `max_wait_seconds`', async () => {
+    const acme = { ...webhookProvider(), defaultRateLimit: () => RateLimit.per(2, 5) }
+    const transport = playedTransport(() => Response.json({}))
+    const own = await createTestIntegrations({ now: START, providers: { acme }, transport })
+    const handle = await own.integrations.create({ provider: 'acme', name: 'wired', credentials: CREDENTIALS })
+    const get = () => handle.request('things/1', 'GET', () => transport.fetch('https://api.example.com/things/1'))
+    for (let n = 0; n < 6; n += 1) await get()
+    const seconds = (own.clock.now().getTime() - Date.parse(START)) / 1_000
+    expect(seconds).toBeGreaterThan(9)
+    expect(seconds).toBeLessThan(13)
+    await handle.overrideRateLimit(RateLimit.per(1, 3_600))
+    await expect(get().then(get)).rejects.toBeInstanceOf(RateLimitExceededException)
+    await own.close()
+  }, 30_000)
 
   it('goes through the real pipeline over a scripted transport, its row included', async () => {
     const transport = scriptedTransport([

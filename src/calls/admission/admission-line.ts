@@ -78,17 +78,21 @@ export class AdmissionLines {
   readonly #lines = new Map<number, Line>()
   readonly #ask: (integration: Identity, owners: readonly string[]) => Promise<readonly Admission[]>
   readonly #budgetMs: number
+  readonly #wait: ((ms: number) => Promise<void>) | undefined
 
   /**
    * @param ask one statement; its verdicts stand in the order of the owners
    * @param budgetMs how long each gate may hold one caller, in sum
+   * @param wait in place of a timer: moves a clock on by which the limits are judged
    */
   constructor(
     ask: (integration: Identity, owners: readonly string[]) => Promise<readonly Admission[]>,
     budgetMs: number,
+    wait?: (ms: number) => Promise<void>,
   ) {
     this.#ask = ask
     this.#budgetMs = budgetMs
+    this.#wait = wait
   }
 
   /**
@@ -225,8 +229,9 @@ export class AdmissionLines {
     const sliding = told.kind === 'limited' && told.limit.window === 'sliding' ? told.limit : null
     const margin = sliding === null ? 0 : marginMs(sliding)
     await this.#pause(line, told.kind, Math.max(told.retryAfterMs, MIN_PAUSE_MS) + margin, told)
-    // Suppression does not change the pace. A fixed window has no pace.
-    if (told.kind === 'limited') line.step = sliding === null ? null : firstStep(paceOf(sliding))
+    // Suppression does not change the pace. A fixed window has no pace, and real time none in a clock that is moved on.
+    if (told.kind === 'limited')
+      line.step = sliding === null || this.#wait !== undefined ? null : firstStep(paceOf(sliding))
   }
 
   async #nextStep(line: Line, step: Step): Promise<void> {
@@ -256,6 +261,10 @@ export class AdmissionLines {
   async #pause(line: Line, kind: Wait['kind'], ms: number, told: Wait | null): Promise<void> {
     // After a cut pause the line asks again and goes on waiting.
     const pauseMs = Math.min(ms, LONGEST_TIMER_MS)
+    if (this.#wait !== undefined) {
+      for (const { slept } of line.waiting) slept[kind] += pauseMs
+      return this.#wait(pauseMs)
+    }
     const startedAt = performance.now()
     let timer: NodeJS.Timeout | undefined
     await new Promise<void>((resolve) => {

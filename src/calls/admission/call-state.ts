@@ -256,11 +256,15 @@ function queuesOf(framework: Framework): Queues {
         'a shared budget could not be told which calls have ended; it is told again',
       ),
   )
-  const lines = new AdmissionLines((integration, owners) => {
-    const scope = scopes.get(integration.id)
-    if (scope === undefined) return admitOwn(integration, owners)
-    return admitShared(budgets, scope, integration, owners, admitOwn)
-  }, framework.config.rate_limiting.max_wait_seconds * 1_000)
+  const lines = new AdmissionLines(
+    (integration, owners) => {
+      const scope = scopes.get(integration.id)
+      if (scope === undefined) return admitOwn(integration, owners)
+      return admitShared(budgets, scope, integration, owners, admitOwn)
+    },
+    framework.config.rate_limiting.max_wait_seconds * 1_000,
+    framework.clock.wait?.bind(framework.clock),
+  )
   const queues: Queues = {
     leases,
     budgets,

@@ -9,6 +9,9 @@ import type { Exchanges } from '../postgres/shared-session.ts'
 import type { InProcessPostgres } from '../postgres/wire-postgres.ts'
 import type { TestIntegrations, TestIntegrationsOptions } from '../test-integrations.ts'
 import { kitOver } from '../test-integrations.ts'
+import type { LivingRuns } from '../without-temporal.ts'
+import type { LastingCache } from './lasting-cache.ts'
+import type { SimulatedHost } from './scenario.ts'
 
 export const DIED = Symbol('the process died')
 
@@ -18,6 +21,13 @@ interface Remaining {
   host: number
   /** Statements of the framework, too. */
   statements: number
+}
+
+/** What outlives the process, beside its rows. */
+export interface Lasting {
+  readonly cache: LastingCache
+  /** Temporal's. */
+  readonly runs: LivingRuns
 }
 
 const ENDLESS: Remaining = { host: Number.POSITIVE_INFINITY, statements: Number.POSITIVE_INFINITY }
@@ -36,12 +46,19 @@ export class HostProcess {
   constructor(
     database: Pick<InProcessPostgres, 'connect'>,
     clock: ManualClock,
+    { cache, runs }: Lasting,
     options: Omit<TestIntegrationsOptions, 'now'>,
   ) {
     const connect = async (whose: 'framework' | 'host') =>
       database.connect((session) => this.#watched(session, whose === 'host'))
-    this.kit = kitOver({ clock, connect }, options)
+    this.kit = kitOver({ clock, connect, cache: cache.of(this), runs }, options)
     this.framework = partsOf(this.kit.integrations).framework
+  }
+
+  /** As the scenario sees it. */
+  get host(): SimulatedHost {
+    const { integrations, sql, db } = this.kit
+    return { integrations, sql, db }
   }
 
   get isDead(): boolean {

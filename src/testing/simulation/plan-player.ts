@@ -1,16 +1,19 @@
 /** One plan from its first step to the invariants. */
 import type { Integration } from '../../providers/integration.ts'
+import type { ManualClock } from '../manual-clock.ts'
 import type { Perform } from '../sync-in-process.ts'
 import { playSync, syncWork, WorkerLost } from '../sync-in-process.ts'
 import { SimulationStuck, SyncDidNotEnd } from '../testing-errors.ts'
 import type { Transport } from '../transport.ts'
+import type { LivingRuns } from '../without-temporal.ts'
+import { deliverNextEvent, rescueEvents } from './events-in-turn.ts'
 import type { HostProcess } from './host-process.ts'
 import { DIED } from './host-process.ts'
-import type { Plan, RunStep } from './plan.ts'
-import type { Outside, Scenario, SimulatedHost } from './scenario.ts'
+import type { Fault, Plan, RunStep } from './plan.ts'
+import type { Outside, Scenario } from './scenario.ts'
 import { Story } from './story.ts'
-import { openWebhooks, unfinishedWork, waitingEvents } from './unfinished-work.ts'
-import type { SimulatedClock, VirtualTime } from './virtual-time.ts'
+import { openWebhooks, unfinishedWork } from './unfinished-work.ts'
+import type { VirtualTime } from './virtual-time.ts'
 import { inRealTime } from './virtual-time.ts'
 import { Wire } from './wire.ts'
 
@@ -29,8 +32,9 @@ export interface Played {
 }
 
 interface Stage {
-  readonly clock: SimulatedClock
+  readonly clock: ManualClock
   readonly time: VirtualTime
+  readonly livingRuns: LivingRuns
   readonly streams: readonly (string | null)[]
   /** All that a plan can run. */
   readonly runs: readonly string[]
@@ -38,7 +42,7 @@ interface Stage {
 }
 
 /** What must hold of any host, unless its scenario says `mayFail`. */
-const NOTHING_FAILED = 'no webhook, item or sync is left undone'
+const NOTHING_FAILED = 'nothing is left undone'
 /** Passes before each round without faults. */
 const CALM_SECONDS = 3_600
 /** Each does all the work that is left. */
@@ -57,8 +61,13 @@ export class Play<Model extends Outside> {
   readonly #wire: Wire
   #process: HostProcess | null = null
   #integrationId = 0
+  /** Of the step that is played. */
+  #faults: readonly Fault[] = []
+  #activities = 0
   /** Why a stream's last run did not end, by the run's name. */
   readonly #unendedSyncs = new Map<string, string>()
+  /** Why a job failed the last time, by its name. */
+  readonly #failedJobs = new Map<string, string>()
 
   constructor(scenario: Scenario<Model>, plan: Plan, stage: Stage) {
     this.#scenario = scenario
@@ -111,7 +120,7 @@ export class Play<Model extends Outside> {
     const transport = this.#wire.transportOf(() => process as unknown as HostProcess)
     process = await this.#stage.start(transport)
     this.#process = process
-    this.#scenario.register?.(hostOf(process))
+    this.#scenario.register?.(process.host)
     return process
   }
 
@@ -132,18 +141,22 @@ export class Play<Model extends Outside> {
   async #runStep({ run, newestFirst, faults = [] }: RunStep): Promise<void> {
     const process = await this.#living()
     this.#wire.meet(faults)
+    this.#faults = faults
+    this.#activities = 0
     for (const fault of faults) {
       if ('crashAfter' in fault) process.diesAfter({ host: fault.crashAfter })
       if ('crashAfterStatement' in fault) process.diesAfter({ statements: fault.crashAfterStatement })
     }
     await this.#do(run, newestFirst === true)
     this.#wire.meet([])
+    this.#faults = []
     if (this.#process === process) process.diesAfter({})
   }
 
   async #do(run: string, newestFirst = false): Promise<void> {
     if (run === 'webhooks') await this.#handleWebhooks(newestFirst)
     else if (run === 'sync') for (const stream of this.#stage.streams) await this.#sync(stream)
+    else if (run === 'events') await this.#deliverEvents()
     else await this.#runJob(run)
   }
 
@@ -187,11 +200,24 @@ export class Play<Model extends Outside> {
     }
   }
 
+  /** One at a time. A listener that fails is told again after its wait. */
+  async #deliverEvents(): Promise<void> {
+    if ((await this.#inProcess(({ framework }) => rescueEvents(framework))) === DIED) return
+    for (;;) {
+      const told = await this.#inProcess(({ framework }) => deliverNextEvent(framework))
+      if (told === null || told === DIED) return
+      this.#story.add(told)
+    }
+  }
+
   async #sync(stream: string | null): Promise<void> {
     const of = { integrationId: this.#integrationId, ...(stream === null ? {} : { stream }) }
     const name = stream === null ? 'sync' : `sync of ${stream}`
     try {
-      await playSync(this.#perform, this.#stage.clock, of, { batchRows: 1 })
+      const { livingRuns, clock } = this.#stage
+      // The run that a host has asked for is this one.
+      livingRuns.take(of)
+      await livingRuns.during(of, () => playSync(this.#perform, clock, of, { batchRows: 1 }))
       this.#story.add(`${name}: done`)
       this.#unendedSyncs.delete(name)
     } catch (error) {
@@ -204,27 +230,46 @@ export class Play<Model extends Outside> {
 
   /** As Temporal performs an activity: another worker tries again what one has begun. */
   readonly #perform: Perform = async (work, { once = false } = {}) => {
-    for (let attempt = 1; ; attempt += 1)
+    for (let attempt = 1; ; attempt += 1) {
+      let result: Awaited<ReturnType<typeof work>> | typeof DIED
       try {
-        const result = await this.#inProcess(({ framework }) => work(syncWork(framework)))
-        if (result !== DIED) return result
-        if (once) throw new WorkerLost()
+        result = await this.#inProcess(({ framework }) => work(syncWork(framework)))
       } catch (error) {
         if (once) throw error
         if (attempt >= ACTIVITY_TRIES || (error as { nonRetryable?: boolean }).nonRetryable === true)
           throw new ActivityFailed(error)
         this.#stage.clock.advance(ACTIVITY_WAIT_SECONDS * attempt)
+        continue
       }
+      if (result !== DIED) {
+        await this.#betweenActivities()
+        return result
+      }
+      if (once) throw new WorkerLost()
+    }
+  }
+
+  /** What the inbox does while a sync runs. */
+  async #betweenActivities(): Promise<void> {
+    this.#activities += 1
+    const isNow = (fault: Fault): boolean => 'afterActivity' in fault && fault.afterActivity === this.#activities
+    if (!this.#faults.some(isNow)) return
+    await this.#arrivals()
+    await this.#handleWebhooks(false)
   }
 
   async #runJob(name: string): Promise<void> {
     const job = this.#scenario.jobs?.[name]
     if (job === undefined) throw new Error(`the plan runs "${name}", and the scenario has no such job`)
     try {
-      const result = await this.#inProcess(async (process) => job(hostOf(process), await this.#integration(process)))
-      if (result !== DIED) this.#story.add(`job ${name}: done`)
-    } catch {
-      this.#story.add(`job ${name}: failed`)
+      const result = await this.#inProcess(async (process) => job(process.host, await this.#integration(process)))
+      if (result === DIED) return
+      this.#story.add(`job ${name}: done`)
+      this.#failedJobs.delete(name)
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      this.#story.add(`job ${name}: ${reason}`)
+      this.#failedJobs.set(name, reason)
     }
   }
 
@@ -240,9 +285,12 @@ export class Play<Model extends Outside> {
       const { kit } = process
       if (!(await this.#integration(process)).isActive) await kit.integrations.enable(this.#integrationId)
       // As an operator does who has seen that they failed.
-      if (round > 1) await kit.integrations.webhooks.replayMany({ status: 'failed' })
-      for (const run of this.#stage.runs) await this.#do(run)
-      if (await waitingEvents((await this.#living()).framework)) await (await this.#living()).kit.deliverEvents()
+      if (round > 1) {
+        await kit.integrations.webhooks.replayMany({ status: 'failed' })
+        await kit.integrations.admin.notifications.retry()
+      }
+      for (const run of this.#stage.runs) if (run !== 'events') await this.#do(run)
+      await this.#deliverEvents()
       this.#throwMistake()
       undone = await this.#undone()
       if (this.#wire.isQuiet && undone.length === 0) break
@@ -256,7 +304,7 @@ export class Play<Model extends Outside> {
     if (undone.length > 0)
       broken.push({ name: NOTHING_FAILED, message: undone.join('\n'), error: new Error(undone.join('\n')) })
     const end = {
-      ...hostOf(process),
+      ...process.host,
       outside: this.#wire.outside as Model,
       integration: await this.#integration(process),
     }
@@ -270,10 +318,11 @@ export class Play<Model extends Outside> {
     return broken
   }
 
-  /** Webhooks and items that are not done, with the reason. */
+  /** Webhooks, items, events, syncs and jobs that are not done, with the reason. */
   async #undone(): Promise<string[]> {
     const syncs = [...this.#unendedSyncs].map(([name, reason]) => `the last ${name} did not end: ${reason}`)
-    return [...syncs, ...(await unfinishedWork((await this.#living()).framework))]
+    const jobs = [...this.#failedJobs].map(([name, reason]) => `the job ${name} failed: ${reason}`)
+    return [...syncs, ...jobs, ...(await unfinishedWork((await this.#living()).framework))]
   }
 
   #throwMistake(): void {
@@ -286,8 +335,4 @@ class ActivityFailed extends Error {
   constructor(override readonly cause: unknown) {
     super(`failed: ${(cause as Error)?.message ?? String(cause)}`)
   }
-}
-
-function hostOf({ kit: { integrations, sql, db } }: HostProcess): SimulatedHost {
-  return { integrations, sql, db }
 }

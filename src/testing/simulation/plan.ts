@@ -33,6 +33,8 @@ export type Fault =
   | { readonly crashAfterStatement: number }
   /** The n-th call of this step, from 1. */
   | { readonly call: number; readonly gets: CallFault }
+  /** Webhooks that wait are handled right after the n-th activity of this step's sync, from 1. */
+  | { readonly afterActivity: number; readonly run: 'webhooks' }
   /** Something changes outside right after the n-th call of this step. */
   | ({ readonly afterCall: number } & Change)
 
@@ -53,7 +55,7 @@ export interface Passing {
 export type ChangeStep = Passing & Change
 
 export interface RunStep extends Passing {
-  /** `webhooks`, `sync`, or the name of a job of the scenario's. */
+  /** `webhooks`, `sync`, `events` for queued listeners, or the name of a job of the scenario's. */
   readonly run: string
   /** Webhooks that wait run from the newest to the oldest: several run at once in production. */
   readonly newestFirst?: true
@@ -71,7 +73,7 @@ export interface Plan {
 /** What a plan can be made of. */
 export interface Material {
   readonly changes: readonly string[]
-  /** `webhooks`, `sync` and jobs. */
+  /** `webhooks`, `sync`, `events` and jobs. */
   readonly runs: readonly string[]
   readonly faults: readonly FaultKind[]
 }
@@ -81,6 +83,7 @@ const FEWEST_STEPS = 3
 const MOST_STEPS = 10
 /** A fault's place in its step is drawn from 1 to these. */
 const LIKELY_CALLS = 5
+const LIKELY_ACTIVITIES = 6
 const LIKELY_HOST_STEPS = 10
 const LIKELY_STATEMENTS = 60
 const SKEWS_SECONDS = [-90, -20, 20, 90]
@@ -101,7 +104,7 @@ function stepOf(random: Random, kinds: ReadonlySet<FaultKind>, material: Materia
   if (material.runs.length === 0 || (material.changes.length > 0 && random.chance(0.55)))
     return { ...passing, ...changeOf(random, kinds, material) }
   const run = random.pick(material.runs)
-  const faults = faultsOf(random, kinds, material)
+  const faults = faultsOf(random, kinds, material, run)
   return {
     ...passing,
     run,
@@ -128,12 +131,14 @@ function changeOf(random: Random, kinds: ReadonlySet<FaultKind>, { changes }: Ma
   return { change, seed, ...(Object.keys(delivery).length === 0 ? {} : { delivery }) }
 }
 
-function faultsOf(random: Random, kinds: ReadonlySet<FaultKind>, material: Material): Fault[] {
+function faultsOf(random: Random, kinds: ReadonlySet<FaultKind>, material: Material, run: string): Fault[] {
   const faults: Fault[] = []
   const gets = callFaultsOf(kinds)
   if (gets.length > 0 && random.chance(0.6)) faults.push({ call: random.small(LIKELY_CALLS), gets: random.pick(gets) })
   if (material.changes.length > 0 && random.chance(0.3))
     faults.push({ afterCall: random.small(LIKELY_CALLS), ...changeOf(random, kinds, material) })
+  if (run === 'sync' && material.runs.includes('webhooks') && random.chance(0.4))
+    faults.push({ afterActivity: random.small(LIKELY_ACTIVITIES), run: 'webhooks' })
   if (kinds.has('crash') && random.chance(0.5))
     faults.push(
       random.chance(0.8)

@@ -1,5 +1,6 @@
 /** What a host has left undone. */
 import { sql } from 'drizzle-orm'
+import { hasGivenUp } from '../../db/schema/events-table.ts'
 import type { Framework } from '../../framework/context.ts'
 import { madeUpForBy } from '../../syncs/items/item-queries.ts'
 
@@ -15,14 +16,8 @@ export async function openWebhooks({
   return { pending, others: pending.length < rows.length }
 }
 
-/** Whether events wait for queued listeners. */
-export async function waitingEvents({ db, tables: { events } }: Framework): Promise<boolean> {
-  const rows = await db.execute(sql`select from ${events} limit 1`)
-  return rows.length > 0
-}
-
-/** Webhooks and items that have not ended well, a line each. An item that a later copy has made up for is done. */
-export async function unfinishedWork({ db, tables: { webhooks, syncItems } }: Framework): Promise<string[]> {
+/** Webhooks, items and events that have not ended well, a line each. An item that a later copy has made up for is done. */
+export async function unfinishedWork({ db, tables: { webhooks, syncItems, events } }: Framework): Promise<string[]> {
   const rows = await db.execute<{ line: string }>(sql`
     select 'webhook ' || id || ' (' || coalesce(event_type, 'no type') || ') is ' || status || coalesce(': ' || error, '') as line
     from ${webhooks} where status <> 'processed'
@@ -30,6 +25,11 @@ export async function unfinishedWork({ db, tables: { webhooks, syncItems } }: Fr
     select 'item ' || id || ' (' || event_class || ' ' || coalesce(external_id, 'without id') || ') is ' || status || coalesce(': ' || error, '')
     from ${syncItems}
     where status in ('pending', 'processing') or (status = 'failed' and ${madeUpForBy(syncItems)} is null)
+    union all
+    select 'event ' || id || ' (' || name || ') is not delivered' || coalesce(': ' || (
+      select string_agg(o.key || ': ' || (o.value ->> 'error'), ', ' order by o.key)
+      from jsonb_each(outcomes) o where o.value ? 'error'), '')
+    from ${events} where delivered_at is null or ${hasGivenUp(events.outcomes)}
     order by 1`)
   return rows.map(({ line }) => line)
 }

@@ -2,15 +2,8 @@
  * Replaces `Date` and `Math.random()`, so that both follow from the plan. Notes the timers of `setTimeout()` and
  * `setInterval()`, so that those of a dead process never fire.
  */
-import { ManualClock } from '../manual-clock.ts'
+import type { ManualClock } from '../manual-clock.ts'
 import type { Random } from './random.ts'
-
-/** A clock that moves on where code waits. */
-export class SimulatedClock extends ManualClock {
-  async wait(ms: number): Promise<void> {
-    this.advance(ms / 1_000)
-  }
-}
 
 export interface VirtualTime {
   /** Where `Math.random()` takes its numbers from. */

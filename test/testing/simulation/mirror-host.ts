@@ -1,4 +1,4 @@
-/** A host that keeps the orders of a shop by syncs alone, and one that keeps them by deliveries alone. */
+/** Hosts that keep the orders of a shop: by syncs alone, by deliveries alone, and by both. */
 import assert from 'node:assert/strict'
 import type { SimulatedHost, SimulationEnd } from 'durable-integrations/testing'
 import { defineScenario } from 'durable-integrations/testing'
@@ -9,6 +9,7 @@ import {
   get,
   INTEGRATION,
   listingProvider,
+  mirroredProvider,
   Order,
   OrderChanged,
   OrderSynced,
@@ -86,6 +87,28 @@ export function deliveredMirror(bug?: DeliveredBug) {
         } else await store(host, order)
       })
     },
+    invariants: { 'the mirror equals the shop': mirrorEqualsShop },
+  })
+}
+
+export type MirroredBug = 'an item brings back the deleted'
+
+/** A sync brings what is there; what is gone is known by its delivery. */
+export function mirrored(bug?: MirroredBug) {
+  return defineScenario({
+    integration: INTEGRATION,
+    tables: TABLES,
+    outside: (world) => new Shop(world, { sends: true }),
+    host: () => ({ providers: { shop: mirroredProvider() } }),
+    register(host) {
+      host.integrations.on(OrderSynced, ({ payload }) => (payload.is_deleted ? undefined : store(host, payload)))
+      host.integrations.on(OrderChanged, async ({ order }) => {
+        if (bug === undefined || !order.is_deleted) return store(host, order)
+        await host.sql`delete from orders where id = ${order.id}`
+      })
+    },
+    // Nothing else brings the bug out: deliveries are handled once, in order.
+    faults: ['throttle', 'error', 'cut', 'slow', 'skew'],
     invariants: { 'the mirror equals the shop': mirrorEqualsShop },
   })
 }

@@ -2,8 +2,9 @@
 import { describe, expect, it } from 'vitest'
 import { search } from '../../../src/testing/simulation/seed-search.ts'
 import { chargingHost } from './charging-host.ts'
-import { deliveredMirror, syncedMirror } from './mirror-host.ts'
+import { deliveredMirror, mirrored, syncedMirror } from './mirror-host.ts'
 import { PLANTED_BUGS } from './planted-bugs.ts'
+import { queuedHost } from './queued-host.ts'
 
 const TWO_MINUTES = 120
 /** More than are played in two minutes. */
@@ -27,7 +28,9 @@ describe('the mended hosts', () => {
   it.each([
     ['synced mirror', syncedMirror()],
     ['delivered mirror', deliveredMirror()],
+    ['mirror by both', mirrored()],
     ['charging host', chargingHost()],
+    ['queued host', queuedHost()],
   ] as const)('%s survives 1,000 seeds', async (name, host) => {
     const cpu = process.cpuUsage()
     const { seeds, seconds, failure } = await search(host, { seeds: 1_000 })

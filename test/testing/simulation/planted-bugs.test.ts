@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { replay } from '../../../src/testing/index.ts'
 import { Simulator } from '../../../src/testing/simulation/simulator.ts'
 import { chargingHost } from './charging-host.ts'
-import { deliveredMirror, syncedMirror } from './mirror-host.ts'
+import { deliveredMirror, mirrored, syncedMirror } from './mirror-host.ts'
 import { PLANTED_BUGS } from './planted-bugs.ts'
+import { queuedHost } from './queued-host.ts'
 
 describe('a planted bug', () => {
   it.each(PLANTED_BUGS)(
@@ -28,7 +29,7 @@ describe('a planted bug', () => {
   })
 })
 
-it.each([syncedMirror(), deliveredMirror(), chargingHost()])(
+it.each([syncedMirror(), deliveredMirror(), mirrored(), chargingHost(), queuedHost()])(
   'the mended host %# survives the plans',
   async (mended) => {
     const simulator = await Simulator.open(mended)

@@ -1,7 +1,8 @@
 /** Bugs of the kind that integrations have, each in a little host, and a small plan that brings it out. */
 import type { Plan, Scenario } from 'durable-integrations/testing'
 import { chargingHost } from './charging-host.ts'
-import { deliveredMirror, syncedMirror } from './mirror-host.ts'
+import { deliveredMirror, mirrored, syncedMirror } from './mirror-host.ts'
+import { queuedHost } from './queued-host.ts'
 import type { Shop } from './shop.ts'
 
 interface PlantedBug {
@@ -31,9 +32,22 @@ const delivered = (name: Parameters<typeof deliveredMirror>[0] & string, plan: P
   invariant: MIRROR,
   plan,
 })
+const mirroring = (name: Parameters<typeof mirrored>[0] & string, plan: Plan): PlantedBug => ({
+  name,
+  host: mirrored(name),
+  invariant: MIRROR,
+  plan,
+})
 const charging = (name: Parameters<typeof chargingHost>[0] & string, invariant: string, plan: Plan): PlantedBug => ({
   name,
   host: chargingHost(name),
+  invariant,
+  plan,
+})
+
+const queued = (name: Parameters<typeof queuedHost>[0] & string, invariant: string, plan: Plan): PlantedBug => ({
+  name,
+  host: queuedHost(name),
   invariant,
   plan,
 })
@@ -56,6 +70,18 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   delivered('older overwrites newer', { steps: [{ ...place, delivery: { lateSeconds: 60 } }, rename] }),
   delivered('a deletion is forgotten', { steps: [place, { ...rename, delivery: { lateSeconds: 60 } }, remove] }),
   delivered('changed before placed', { steps: [{ ...place, delivery: { lateSeconds: 60 } }, rename, webhooks] }),
+  mirroring('an item brings back the deleted', {
+    steps: [
+      place,
+      {
+        ...sync,
+        faults: [
+          { afterCall: 1, ...remove },
+          { afterActivity: 2, run: 'webhooks' },
+        ],
+      },
+    ],
+  }),
   charging('write without a key', 'each order is charged once', {
     steps: [place, { ...webhooks, faults: [{ call: 1, gets: 'an error after it worked' }] }],
   }),
@@ -71,4 +97,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   charging('mapped after the call', 'each customer is there once', {
     steps: [place, { ...webhooks, faults: [{ call: 2, gets: 'an error after it worked' }] }],
   }),
+  queued('counts twice in a queued listener', 'each delivery is counted once', {
+    steps: [place, { run: 'events', faults: [{ crashAfter: 1 }] }],
+  }),
+  queued('a queued listener that always throws', 'nothing is left undone', { steps: [place] }),
 ]

@@ -1,5 +1,5 @@
 /** The provider of the little hosts. What a bug is about stands in an option. */
-import type { Call, Integration, SyncSession, WebhookRequest } from 'durable-integrations/provider'
+import type { Call, Integration, SyncSession, WebhookHandler, WebhookRequest } from 'durable-integrations/provider'
 import {
   defineProvider,
   nextByCursor,
@@ -132,6 +132,24 @@ export function deliveringProvider() {
     idempotencyHeader: 'idempotency-key',
     idempotencyWindowSeconds: 86_400,
   })
+}
+
+/** It lists and delivers. */
+export function mirroredProvider() {
+  return { ...listingProvider(), ...webhooks }
+}
+
+/** It delivers, and an older delivery than the last handled one of its order is not handled. */
+export function guardedProvider() {
+  const guarded: WebhookHandler = {
+    handle: webhooks.handleWebhook,
+    staleGuard: (payload) => {
+      const { id: key, version } = Delivery.parse(payload).order
+      return { key, version }
+    },
+  }
+  const webhookHandlers = () => ({ 'order.placed': guarded, 'order.changed': guarded, 'order.removed': guarded })
+  return defineProvider({ ...base, ...webhooks, webhookHandlers })
 }
 
 /** A write of the shop's. */

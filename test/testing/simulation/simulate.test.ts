@@ -1,14 +1,16 @@
 /** The simulator itself. */
 import { describe, expect, it } from 'vitest'
 import type { Played } from '../../../src/testing/index.ts'
-import { simulate } from '../../../src/testing/index.ts'
+import { replay, simulate } from '../../../src/testing/index.ts'
 import { FAULT_KINDS, planOf } from '../../../src/testing/simulation/plan.ts'
 import { planText, testFileText } from '../../../src/testing/simulation/plan-text.ts'
 import { Random } from '../../../src/testing/simulation/random.ts'
 import { shrunk } from '../../../src/testing/simulation/shrink.ts'
 import { Simulator } from '../../../src/testing/simulation/simulator.ts'
 import { chargingHost } from './charging-host.ts'
-import { deliveredMirror, syncedMirror } from './mirror-host.ts'
+import { deliveredMirror, mirrored, syncedMirror } from './mirror-host.ts'
+import { queuedHost } from './queued-host.ts'
+import { guardedProvider } from './shop-provider.ts'
 
 const material = { changes: ['place', 'remove'], runs: ['sync', 'webhooks'], faults: FAULT_KINDS }
 const PLAYED: Played = { broken: [], story: [], hash: '' }
@@ -31,6 +33,7 @@ describe('a seed', () => {
       'newestFirst',
       'skewSeconds',
       'afterCall',
+      'afterActivity',
     ])
       expect(plans).toContain(`"${word}"`)
   })
@@ -38,7 +41,9 @@ describe('a seed', () => {
   it.each([
     ['synced', syncedMirror()],
     ['delivered', deliveredMirror()],
+    ['mirrored', mirrored()],
     ['charging', chargingHost()],
+    ['queued', queuedHost()],
   ] as const)('breaks nothing of the %s host: 20 seeds', async (_, host) => {
     const hashes: string[] = []
     const { seeds, failure } = await simulate(host, { seeds: 20, onSeed: (_seed, { hash }) => hashes.push(hash) })
@@ -79,6 +84,47 @@ it('a job that stands still ends the simulation, also after the process has died
     story: [expect.stringContaining('the host dies'), expect.stringContaining('the host starts again')],
   })
   await simulator.close()
+})
+
+it('a job that still fails when nothing goes wrong any more is what breaks, with its error', async () => {
+  const failing = () => {
+    throw new Error('a bug of the job')
+  }
+  await expect(replay({ ...deliveredMirror(), jobs: { failing } }, { steps: [] })).rejects.toThrow(
+    /nothing is left undone: the job failing failed: a bug of the job/,
+  )
+  const { broken } = await replay({ ...deliveredMirror(), jobs: { failing }, mayFail: true }, { steps: [] })
+  expect(broken).toEqual([])
+})
+
+describe('the cache', () => {
+  const guarded = {
+    ...deliveredMirror('older overwrites newer'),
+    host: () => ({ providers: { shop: guardedProvider() } }),
+  }
+  const older = { change: 'place', seed: 1, delivery: { lateSeconds: 600 } }
+  const newer = { change: 'rename', seed: 3 }
+
+  it('outlives the process, as the table does: an older delivery is stale after a crash, too', async () => {
+    const dies = { run: 'webhooks', faults: [{ crashAfterStatement: 1 }] }
+    const { broken, story } = await replay(guarded, {
+      steps: [older, newer, { run: 'webhooks' }, dies, { afterSeconds: 700, run: 'webhooks' }],
+    })
+    expect(broken).toEqual([])
+    expect(story.filter((line) => /host dies|webhook/.test(line))).toHaveLength(3)
+  })
+
+  it('keeps the lock of a dead process: another one waits for it by the clock, and fails as in production', async () => {
+    const dies = { run: 'webhooks', faults: [{ crashAfter: 1 }] }
+    const soon = { ...older, delivery: { lateSeconds: 5 } }
+    const plan = { steps: [soon, newer, dies, { afterSeconds: 6, run: 'webhooks' }] }
+    const startedAt = performance.now()
+    const [{ story, broken }, again] = [await replay(guarded, plan), await replay(guarded, plan)]
+    expect(broken).toEqual([])
+    expect(story).toContainEqual('03-01 12:00:36  webhook 2: failed')
+    expect(again.story).toEqual(story)
+    expect(performance.now() - startedAt).toBeLessThan(30_000)
+  })
 })
 
 describe('shrinking', () => {
