@@ -809,16 +809,20 @@ export class SchemaBehind extends IntegrationsError {
   }
 }
 
-/** Postgres or Temporal was not reached. */
+/** Postgres or Temporal was not reached, or is not there for us: Temporal without our namespace. */
 export class BackendUnreachable extends IntegrationsError {
   override readonly code = 'backend_unreachable'
   constructor(
     readonly backend: 'Postgres' | 'Temporal',
     /** Host and port, no password. */
     readonly address: string,
-    options: { cause?: unknown; remedy: string },
+    {
+      trouble = `${backend} was not reached at ${address}`,
+      remedy,
+      cause,
+    }: { cause?: unknown; trouble?: string; remedy: string },
   ) {
-    super(`${backend} was not reached at ${address}. ${options.remedy}`, { cause: options.cause })
+    super(`${trouble}. ${remedy}`, { cause })
   }
 }
 

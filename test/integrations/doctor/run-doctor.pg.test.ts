@@ -389,7 +389,7 @@ describe('workers', () => {
       ['temporal.schedules', expect.stringMatching(/^\/kept\/temporal schedule toggle --address /)],
       ['temporal.schedules', 'npm run cli -- schedules --apply'],
       ['temporal.workers', 'kill -9 4711'],
-      ['webhooks.failed', expect.stringMatching(/^PGPASSWORD=\$\(cat p\) psql 'u' -c 'select id, /)],
+      ['webhooks.failed', `npm run cli -- list-webhooks --integration ${id} --status failed --limit 20 --json`],
     ])
     expect((await wrong())[2]?.message).toContain('kill -9 4711; npm start starts another.')
     temporal.queue = {}
@@ -555,6 +555,7 @@ describe('failed webhooks', () => {
         check: 'webhooks.failed',
         status: 'warning',
         message: expect.stringMatching(new RegExp(`^1 webhook of integration ${id} .* the first at ${since}`)),
+        remedy: `integrations list-webhooks --integration ${id} --status failed --limit 20 --json`,
       },
     ])
     await makeWebhook(test, id, { status: 'pending' })
