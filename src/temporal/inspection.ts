@@ -234,7 +234,8 @@ export function temporalCommands(
     `temporal workflow query ${at} --workflow-id ${shellWord(id)} --type ${QUERY.state}`
   return {
     reach(error) {
-      if (isWithoutNamespace((error as { cause?: unknown }).cause)) return createNamespaceCommand({ address, namespace })
+      if (isWithoutNamespace((error as { cause?: unknown }).cause))
+        return createNamespaceCommand({ address, namespace })
       const [, host = '', port] = /^(.*):(\d+)$/.exec(address) ?? []
       return isDevelopment && isLoopback(host)
         ? `temporal server start-dev --port ${port} --namespace ${shellWord(namespace)} --db-filename temporal.db`
