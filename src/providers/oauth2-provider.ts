@@ -134,6 +134,13 @@ export abstract class OAuth2Provider implements HasOAuth2 {
     return this.#grant().type !== 'authorization_code' && (this.needsAuthorization?.(integration) ?? true)
   }
 
+  async checkClient(integration: Integration): Promise<void> {
+    // One of a subclass's own may prove itself in another way.
+    if (this.refreshToken !== OAuth2Provider.prototype.refreshToken) return
+    const client = await this.#client(integration)
+    await proofsOf(await oauth2Library(), this.clientAuthentication, client)
+  }
+
   #grant(): OAuth2Grant {
     this.#checkedGrant ??= checkedGrant(this.grant)
     return this.#checkedGrant

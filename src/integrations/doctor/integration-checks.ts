@@ -8,6 +8,7 @@ import type { Framework } from '../../framework/context.ts'
 import { ascendingPages } from '../../framework/list-filter.ts'
 import { modelProblems } from '../../mappings/mapped-table.ts'
 import { neededReauthMarks, needingAuthorization } from '../../oauth/authorization-status.ts'
+import { incompleteClients } from '../../oauth/incomplete-clients.ts'
 import { keepAliveStates } from '../../oauth/keep-alive.ts'
 import { hasOAuth2 } from '../../providers/contracts.ts'
 import type { CircuitView } from '../../providers/integration.ts'
@@ -138,6 +139,14 @@ export const oauthRefreshes: Check = {
   needs: ['database.migrations'],
   async look(framework) {
     const before = framework.clock.now().getTime() - FAILING_MS
+    const incomplete = (await incompleteClients(framework, MAX_LOOKED_AT)).map(
+      ({ provider, reason, integrations, firstId }) =>
+        warning(
+          `In this process the OAuth client of the provider "${provider}" is not complete: ${reason}. Tokens of ${counted(integrations, 'integration')} (the first is ${firstId}) can't be refreshed by it, and no one can authorize one. Set what is missing for every process, then try.`,
+          `integrations refresh-tokens ${firstId}`,
+          { integrationId: integrations === 1 ? firstId : null },
+        ),
+    )
     const found = await ofAuthorized(framework, async (ids) => {
       // Integrations that wait for a person have a finding already.
       const marks = await neededReauthMarks(framework, ids)
@@ -160,7 +169,10 @@ export const oauthRefreshes: Check = {
         ]
       })
     })
-    return capped(found, 'No refresh of tokens has failed for an hour.')
+    return capped(
+      [...incomplete, ...found],
+      'No refresh of tokens has failed for an hour, and no client lacks what it proves itself with.',
+    )
   },
 }
 

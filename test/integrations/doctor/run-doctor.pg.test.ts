@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { askAside } from '../../../src/db/client.ts'
 import type {
   Framework,
@@ -20,6 +20,7 @@ import { tokensOf } from '../../../src/oauth/rules.ts'
 import type { HasBackfill, HasOAuth2, HasStreams, ReconcilesWebhooks } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
+import { OAuth2Provider } from '../../../src/providers/oauth2-provider.ts'
 import { eraseIntegration } from '../../../src/retention/erasure.ts'
 import { advanceCursor } from '../../../src/syncs/by-hand.ts'
 import type { SyncOf, SyncProgress } from '../../../src/syncs/sync-jobs.ts'
@@ -1378,6 +1379,57 @@ describe('authorizations', () => {
     ])
     await noteTokenRefreshed(host.framework, old.id)
     expect(await found('oauth.refreshes')).toEqual([])
+  })
+
+  it('whose client lacks its secret are a warning, where tokens are refreshed with it', async () => {
+    class Client extends OAuth2Provider {
+      protected override readonly endpoints = { authorization: 'https://id.example/a', token: 'https://id.example/t' }
+      protected override client() {
+        return { id: 'us', secret: process.env.DOCTOR_CLIENT_SECRET }
+      }
+      defaultRateLimit() {
+        return null
+      }
+    }
+    class PublicClient extends Client {
+      protected override readonly clientAuthentication = 'none'
+    }
+    class OwnRefresh extends Client {
+      override async refreshToken() {
+        return {}
+      }
+    }
+    const own = testIntegrations(database.url, {
+      encryptionKeys: KEY,
+      providers: { client: new Client(), public: new PublicClient(), own: new OwnRefresh() },
+    })
+    Object.assign(own.framework, { temporal: test.framework.temporal })
+    const look = async () =>
+      (await runDoctor(own.framework, probes)).filter(
+        ({ check, status }) => check === 'oauth.refreshes' && status !== 'ok',
+      )
+    for (const provider of ['public', 'own']) await makeIntegration(own, provider, { credentials: TOKENS })
+    await makeIntegration(own, 'client', { credentials: TOKENS, isActive: false })
+    // Not connected yet; and a token that lasts.
+    for (const credentials of [{}, { access_token: 'a' }]) await makeIntegration(own, 'client', { credentials })
+    expect(await look()).toEqual([])
+    const first = await makeIntegration(own, 'client', { credentials: TOKENS })
+    await makeIntegration(own, 'client', { credentials: TOKENS })
+    expect(await look()).toMatchObject([
+      {
+        status: 'warning',
+        message: expect.stringMatching(
+          new RegExp(
+            `^In this process the OAuth client of the provider "client" .*Invalid client secret: client_secret_basic needs one.* 2 integrations \\(the first is ${first.id}\\)`,
+          ),
+        ),
+        remedy: `integrations refresh-tokens ${first.id}`,
+      },
+    ])
+    vi.stubEnv('DOCTOR_CLIENT_SECRET', 'there')
+    expect(await look()).toEqual([])
+    vi.unstubAllEnvs()
+    await own.close()
   })
 
   it('of many pages are found, and ten are named', async () => {
