@@ -295,9 +295,9 @@ export class HttpError extends IntegrationsError {
     readonly status: number,
     readonly headers: Headers,
     readonly body: unknown,
-    options?: { cause?: unknown },
+    { hint, ...options }: { cause?: unknown; hint?: string } = {},
   ) {
-    super(`The provider answered ${status}.`, options)
+    super(`The provider answered ${status}.${hint === undefined ? '' : ` ${hint}`}`, options)
   }
 }
 
