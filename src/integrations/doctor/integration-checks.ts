@@ -14,6 +14,7 @@ import { hasOAuth2 } from '../../providers/contracts.ts'
 import type { CircuitView } from '../../providers/integration.ts'
 import { troubledSubscriptions } from '../../subscriptions/queries.ts'
 import { unlistedIntegrations } from '../../webhooks/listed-webhook.ts'
+import { isCheckedBySecret, missedSecrets } from '../../webhooks/secrets.ts'
 import { acceptsWebhooks } from '../queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, listOfProvider, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
@@ -231,6 +232,31 @@ const webhooksReconciliation: Check = {
   },
 }
 
+const webhooksSecret: Check = {
+  name: 'webhooks.secret',
+  needs: ['database.migrations'],
+  async look(framework) {
+    const found: Observation[] = []
+    const { tables, providers } = framework
+    const keys = providers.entries().flatMap(([key, provider]) => (isCheckedBySecret(provider) ? [key] : []))
+    const which = and(inArray(tables.integrations.provider, keys), acceptsWebhooks(tables))
+    for await (const rows of keys.length === 0 ? [] : pages(framework, which)) {
+      const ids = rows.map(({ id }) => id)
+      found.push(
+        ...(await missedSecrets(framework, ids)).map(({ integrationId, at }) =>
+          warning(
+            `Integration ${integrationId} has no webhook secret, so its deliveries are refused, the last one at ${moment(at)}. Set the secret that its provider signs with, or a new one at both.`,
+            `integrations rotate-webhook-secret ${integrationId}`,
+            { integrationId },
+          ),
+        ),
+      )
+      if (found.length >= MAX_LOOKED_AT) break
+    }
+    return capped(found, 'No delivery of the last 24 hours was refused for want of a webhook secret.')
+  },
+}
+
 export const integrationChecks = [
   providersRegistered,
   modelsTables,
@@ -240,6 +266,7 @@ export const integrationChecks = [
   oauthRefreshes,
   webhookSubscriptions,
   webhooksReconciliation,
+  webhooksSecret,
 ]
 
 /** Observations about integrations that may hold tokens and that no person has switched off; page by page, until there are enough. */

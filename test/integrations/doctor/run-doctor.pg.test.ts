@@ -179,7 +179,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(38)
+  expect(findings.length).toBe(39)
   const page = await readFile(new URL('../../../docs/behaviour/doctor.md', import.meta.url), 'utf8')
   const named = [...page.matchAll(/^\| `([a-z_]+\.[a-z_]+)`/gm)].map(([, name]) => name)
   expect([...new Set(named)]).toEqual(findings.map(({ check }) => check))
@@ -542,6 +542,24 @@ describe('processing webhooks', () => {
     expect(found).toMatchObject({ check: 'webhooks.processing', status: 'warning' })
     expect(found?.remedy).toContain('workflow query')
   })
+})
+
+it('an integration without a webhook secret is a warning once a delivery was refused for that', async () => {
+  const { id } = await makeIntegration(test, 'hooks', { credentials: {} })
+  expect(await wrong()).toEqual([])
+  const at = ago(HOUR_MS)
+  await test.framework.cache.set(`integration:${id}:webhook-secret-missing`, at.toISOString(), 60)
+  expect(await wrong()).toMatchObject([
+    {
+      check: 'webhooks.secret',
+      status: 'warning',
+      message: expect.stringContaining(`Integration ${id} has no webhook secret, so its deliveries are refused`),
+      remedy: `integrations rotate-webhook-secret ${id}`,
+      integrationId: id,
+    },
+  ])
+  await setIntegration(test, id, { isActive: false, switchedOffAt: new Date() })
+  expect(await wrong()).toEqual([])
 })
 
 describe('failed webhooks', () => {
