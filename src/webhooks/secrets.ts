@@ -164,26 +164,25 @@ export class SecretNotes {
 
   /** A former secret has verified a delivery. */
   former(integration: Integration, secret: string): void {
-    this.#note(integration, matchKey(this.#framework, integration.id, secret), KEPT_SECONDS, {
-      event: 'webhook.former_secret_unnoted',
-      message: 'it could not be noted that a former webhook secret has verified a delivery; a later one notes it',
-    })
+    this.#note(matchKey(this.#framework, integration.id, secret), KEPT_SECONDS, (error) =>
+      integrationLogger(this.#framework, integration).warn(
+        { event: 'webhook.former_secret_unnoted', error },
+        'it could not be noted that a former webhook secret has verified a delivery; a later one notes it',
+      ),
+    )
   }
 
   /** A delivery was refused, since there is no secret. */
   missing(integration: Integration): void {
-    this.#note(integration, missingKey(integration.id), MISSED_SECONDS, {
-      event: 'webhook.missing_secret_unnoted',
-      message: 'it could not be noted that a delivery was refused for want of a webhook secret; a later one notes it',
-    })
+    this.#note(missingKey(integration.id), MISSED_SECONDS, (error) =>
+      integrationLogger(this.#framework, integration).warn(
+        { event: 'webhook.missing_secret_unnoted', error },
+        'it could not be noted that a delivery was refused for want of a webhook secret; a later one notes it',
+      ),
+    )
   }
 
-  #note(
-    integration: Integration,
-    key: string,
-    keptSeconds: number,
-    failed: { readonly event: string; readonly message: string },
-  ): void {
+  #note(key: string, keptSeconds: number, failed: (error: string) => void): void {
     const { cache, clock } = this.#framework
     const now = clock.now()
     // A clock that was set back does not keep it from noting.
@@ -194,14 +193,7 @@ export class SecretNotes {
       if (this.#notedAtMs.size <= MAX_REMEMBERED) break
       this.#notedAtMs.delete(oldest)
     }
-    cache
-      .set(key, now.toISOString(), keptSeconds)
-      .catch((error: unknown) =>
-        integrationLogger(this.#framework, integration).warn(
-          { event: failed.event, error: errorLine(error, 300) },
-          failed.message,
-        ),
-      )
+    cache.set(key, now.toISOString(), keptSeconds).catch((error: unknown) => failed(errorLine(error, 300)))
   }
 }
 
