@@ -29,7 +29,7 @@ export async function loadHost(path = process.env.INTEGRATIONS_CONFIG || undefin
       {
         key: 'INTEGRATIONS_CONFIG',
         expected: `a module that exports createIntegrations(…) as default (without it: ${NAMES.join(', ')} here)`,
-        received: found ?? 'none of them',
+        received: found === undefined ? 'none of them' : `${found}, ${whyNoFile(found)}`,
       },
     ])
   const module = await importModule(found)
@@ -53,6 +53,10 @@ export async function loadHost(path = process.env.INTEGRATIONS_CONFIG || undefin
 
 function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false
+}
+
+function whyNoFile(path: string): string {
+  return statSync(path, { throwIfNoEntry: false }) === undefined ? 'where there is no file' : 'which is no file'
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { TokenHolder } from '../framework/context.ts'
-import type { CircuitOpenException } from '../framework/errors.ts'
+import type { CircuitOpenException, InvalidArgumentException } from '../framework/errors.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { errorKind } from '../framework/thrown.ts'
@@ -74,11 +74,16 @@ export class CallTokens {
       return isReplaced && !isGivenUp()
     } catch (fault) {
       integrationLogger(framework, integration).warn(
-        // Its kind only: it may quote tokens that are not stored.
-        { event: 'tokens.not_replaced', error: errorKind(fault) },
+        // Its kind, and the name of what is missing, such as the client's secret: its words may quote tokens that are not stored.
+        { event: 'tokens.not_replaced', error: errorKind(fault), argument: argumentOf(fault) },
         'a token that the provider has refused could not be refreshed; the caller gets the refusal',
       )
       return false
     }
   }
+}
+
+/** Null: it is about no argument. */
+function argumentOf(fault: unknown): string | null {
+  return isIntegrationsError(fault, 'invalid_argument') ? (fault as InvalidArgumentException).argument : null
 }

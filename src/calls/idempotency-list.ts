@@ -22,9 +22,8 @@ import {
 import { checkOwnerFilter } from '../integrations/rules.ts'
 import { recordAct } from '../observability/audit.ts'
 import type { PriorCall } from '../providers/integration.ts'
-import { MAX_TIMEOUT_MS } from './call.ts'
-import { forgetReservation, hasTakenEffect, idempotencyRecord, isUnderKey, nowOf } from './idempotency.ts'
-import { IDEMPOTENCY_STATES, longestSilenceMs } from './idempotency-rules.ts'
+import { forgetReservation, hasTakenEffect, idempotencyRecord, underWayUntil } from './idempotency.ts'
+import { IDEMPOTENCY_STATES } from './idempotency-rules.ts'
 
 /** Selects keys; all that is given must hold. */
 export interface IdempotencyKeyFilter extends IntegrationSelection {
@@ -144,40 +143,17 @@ export async function forgetIdempotencyKeyOf(
   return key
 }
 
-function silenceMs({ config: { retry, rate_limiting } }: Framework): number {
-  return longestSilenceMs({
-    attemptMs: MAX_TIMEOUT_MS,
-    retrySeconds: retry.retry_after_max_seconds,
-    capacitySeconds: rate_limiting.max_wait_seconds,
-  })
-}
-
 /**
- * Locks the key's row, so that no caller takes its turn meanwhile. The last sign of a call is the moment at which the key was spent, or its
- * newest attempt ended.
+ * Locks the key's row, so that no caller takes its turn meanwhile.
  *
  * @throws IdempotencyKeyInUse, IdempotencyKeyNotFound
  */
 async function refuseInUse(framework: Framework, tx: Transaction, id: number): Promise<void> {
-  const { tables, clock } = framework
-  const { idempotencyKeys: keys, requests } = tables
+  const { idempotencyKeys: keys } = framework.tables
   await tx.select({ id: keys.id }).from(keys).where(eq(keys.id, id)).for('update')
-  const [row] = await tx
-    .select({
-      spentAt: keys.createdAt,
-      hasTurn: sql<boolean>`coalesce(${keys.turnEndsAt} > ${nowOf(framework)}, false)`,
-      triedAt: requests.createdAt,
-    })
-    .from(keys)
-    .leftJoin(requests, isUnderKey(tables))
-    .where(eq(keys.id, id))
-    .orderBy(desc(requests.id))
-    .limit(1)
-  if (row === undefined) throw new IdempotencyKeyNotFound(id)
-  const now = clock.now()
-  const lastSign = row.hasTurn ? now : (row.triedAt ?? row.spentAt)
-  const until = new Date(lastSign.getTime() + silenceMs(framework))
-  if (until > now) throw new IdempotencyKeyInUse(id, until)
+  const until = await underWayUntil(framework, tx, id)
+  if (until === null) throw new IdempotencyKeyNotFound(id)
+  if (until > framework.clock.now()) throw new IdempotencyKeyInUse(id, until)
 }
 
 function summaryOf(row: Omit<IdempotencyKeySummary, 'state'>): IdempotencyKeySummary {

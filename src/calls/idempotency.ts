@@ -7,7 +7,7 @@
 import { randomUUID } from 'node:crypto'
 import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, gte, isNull, or, sql } from 'drizzle-orm'
-import type { Transaction } from '../db/client.ts'
+import type { Database, Transaction } from '../db/client.ts'
 import { clockNow, intervalOf } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -20,6 +20,7 @@ import { insertLog } from '../observability/log-queries.ts'
 import { supportsIdempotency } from '../providers/contracts.ts'
 import type { PriorCall } from '../providers/integration.ts'
 import type { PlannedCall } from './call.ts'
+import { MAX_TIMEOUT_MS } from './call.ts'
 import * as rule from './idempotency-rules.ts'
 import type { Ending } from './request.ts'
 
@@ -43,6 +44,8 @@ interface LedgerEntry {
   readonly id: number
   /** The caller that had its turn last; null: its row was not written by a call. */
   readonly owner: string | null
+  /** When the row was read; null: no caller had the turn. */
+  readonly turnEndsAt: Date | null
   readonly reservedAt: Date
   /** By the same clock as `reservedAt`, when the row was read. */
   readonly ageSeconds: number
@@ -77,8 +80,9 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
     const turn = new Turn(call, key, entry, owner, spentAt)
     const isOwn = entry.owner === owner
     if (!hasTurns) {
-      if (!isOwn) throw conflict(key, entry)
-      return spentOnce(turn)
+      if (isOwn) return spentOnce(turn)
+      const until = entry.prior === null ? await underWayUntil(framework, framework.db, entry.id) : null
+      throw conflict(call, key, entry, until !== null && until > framework.clock.now() ? until : null)
     }
     if (isOwn || (await turn.takeOver())) return spentInTurns(turn, isOwn)
   }
@@ -147,7 +151,7 @@ class Turn {
       const still = await ledgerEntry(this.#call.framework, this.#key)
       if (still?.id !== this.#entry.id) return false
       if (mayBeTaken && mayBeSentAgain(this.#call, still)) return true
-      throw conflict(this.#key, still)
+      throw this.#conflict(still, mayBeTaken ? null : still.turnEndsAt)
     } catch (error) {
       if (mayBeTaken) await this.end(false)
       throw error
@@ -156,7 +160,7 @@ class Turn {
 
   /** @throws IdempotencyConflict if the key is answered, or its provider may have forgotten it */
   requireRepeatable(): void {
-    if (!mayBeSentAgain(this.#call, this.#entry)) throw conflict(this.#key, this.#entry)
+    if (!mayBeSentAgain(this.#call, this.#entry)) throw this.#conflict(this.#entry)
   }
 
   /** False: another caller has it, or the key was given back. */
@@ -171,7 +175,7 @@ class Turn {
     for (let made = 0; ; made += 1) {
       const ageMs = performance.now() - this.#takenAt
       if (ageMs < (made === 0 ? FRESH_MS : LONGEST_RENEWAL_MS)) return
-      if (made === MAX_RENEWALS) throw conflict(this.#key, this.#entry)
+      if (made === MAX_RENEWALS) throw this.#conflict(this.#entry)
       const before = this.#takenAt
       let refusal: IdempotencyConflict | null
       try {
@@ -179,7 +183,7 @@ class Turn {
       } catch (error) {
         this.#warn(error, 'cannot tell who holds the idempotency key; call refused')
         // Not what the driver threw: the caller is told what became of its key.
-        refusal = conflict(this.#key, this.#entry)
+        refusal = this.#conflict(this.#entry)
       }
       if (refusal !== null) throw refusal
       // An operator has freed the key: there is no turn to hold.
@@ -194,7 +198,14 @@ class Turn {
     const isTaken = await this.#take()
     const entry = await ledgerEntry(this.#call.framework, this.#key)
     // Another caller was let through while we waited. Without a row an operator has freed the key: the turn is ours.
-    return entry !== null && (!isTaken || entry.prior !== null) ? conflict(this.#key, entry) : null
+    return entry !== null && (!isTaken || entry.prior !== null)
+      ? this.#conflict(entry, isTaken ? null : entry.turnEndsAt)
+      : null
+  }
+
+  /** @param underWayUntil the end of another caller's turn */
+  #conflict(entry: LedgerEntry, underWayUntil: Date | null = null): IdempotencyConflict {
+    return conflict(this.#call, this.#key, entry, underWayUntil)
   }
 
   /** @param mayGiveKeyBack the key goes with the turn, if no other caller can have been let through since this one spent it */
@@ -303,7 +314,7 @@ async function spend(call: KeyedCall, key: LedgerKey, owner: string, withTurn: b
         })
         .onConflictDoNothing({ target: [idempotencyKeys.integrationId, idempotencyKeys.key] })
         .returning({ id: idempotencyKeys.id, owner: idempotencyKeys.owner, reservedAt: idempotencyKeys.createdAt })
-      return row === undefined ? null : { ...row, ageSeconds: 0, readAtMs, prior: null }
+      return row === undefined ? null : { ...row, turnEndsAt: null, ageSeconds: 0, readAtMs, prior: null }
     })
   } catch (error) {
     // The foreign key to the integration. https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -412,6 +423,7 @@ async function ledgerEntry(framework: Framework, { integrationId, key }: LedgerK
     .select({
       id: idempotencyKeys.id,
       owner: idempotencyKeys.owner,
+      turnEndsAt: idempotencyKeys.turnEndsAt,
       reservedAt: idempotencyKeys.createdAt,
       ageSeconds: sql<number>`extract(epoch from ${nowOf(framework)} - ${idempotencyKeys.createdAt})::double precision`,
       requestId: requests.id,
@@ -448,6 +460,52 @@ function priorOf({ prior }: LedgerEntry): Pick<PriorCall, 'priorState' | 'priorR
   return { ...rule.priorAnswer(prior.responseData), priorRequestId: prior.requestId }
 }
 
-function conflict(key: LedgerKey, entry: LedgerEntry): IdempotencyConflict {
-  return new IdempotencyConflict({ ...key, ...priorOf(entry), reservedAt: entry.reservedAt })
+function conflict(
+  call: KeyedCall,
+  key: LedgerKey,
+  entry: LedgerEntry,
+  underWayUntil: Date | null,
+): IdempotencyConflict {
+  const isRepeatable = mayBeSentAgain(call, entry)
+  return new IdempotencyConflict({
+    ...key,
+    ...priorOf(entry),
+    reservedAt: entry.reservedAt,
+    isRepeatable,
+    underWayUntil,
+  })
+}
+
+/**
+ * Until when a call with a key may be under way: its last sign is the turn that it has, else the end of its newest attempt, else the
+ * moment at which the key was spent. Null: there is no such key.
+ *
+ * @param id of the key's row
+ */
+export async function underWayUntil(
+  framework: Framework,
+  db: Database | Transaction,
+  id: number,
+): Promise<Date | null> {
+  const { clock, config, tables } = framework
+  const { idempotencyKeys: keys, requests } = tables
+  const [row] = await db
+    .select({
+      spentAt: keys.createdAt,
+      hasTurn: sql<boolean>`coalesce(${keys.turnEndsAt} > ${nowOf(framework)}, false)`,
+      triedAt: requests.createdAt,
+    })
+    .from(keys)
+    .leftJoin(requests, isUnderKey(tables))
+    .where(eq(keys.id, id))
+    .orderBy(desc(requests.id))
+    .limit(1)
+  if (row === undefined) return null
+  const lastSign = row.hasTurn ? clock.now() : (row.triedAt ?? row.spentAt)
+  const silenceMs = rule.longestSilenceMs({
+    attemptMs: MAX_TIMEOUT_MS,
+    retrySeconds: config.retry.retry_after_max_seconds,
+    capacitySeconds: config.rate_limiting.max_wait_seconds,
+  })
+  return new Date(lastSign.getTime() + silenceMs)
 }

@@ -171,5 +171,10 @@ function refuseBoth({ id: of, ...filter }: { readonly id?: number }): void {
     throw new Refused('usage', `Give an id or options that choose, not both: ${of} and --${kebab(given)} were given.`)
 }
 
-/** So that a row of a list fits a line; showing one has it whole. */
-export const shortError = (error: string | null): string | undefined => error?.slice(0, 60)
+const SHORT_ERROR_CHARACTERS = 60
+
+/** So that a row of a list fits a line; what was cut ends in `…`, and showing one has it whole. */
+export function shortError(error: string | null): string | undefined {
+  if (error === null || error.length <= SHORT_ERROR_CHARACTERS) return error ?? undefined
+  return `${error.slice(0, SHORT_ERROR_CHARACTERS - 1)}…`
+}

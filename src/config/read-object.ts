@@ -1,7 +1,7 @@
 /** Reads an object of values by one zod object that is made of their kinds. Each value that is wrong is a problem of its own. */
 import { z } from 'zod'
 import type { ConfigurationProblem } from '../framework/errors.ts'
-import { masked, shown } from './received.ts'
+import { masked, maskedNoJson, shown } from './received.ts'
 import type { ValueKind } from './value-kinds.ts'
 
 type Kind = Pick<ValueKind<unknown>, 'allowed' | 'schema' | 'secret'>
@@ -124,9 +124,15 @@ function valueFaults(
       received: `an unknown field${origin}`,
     }))
   const isWhole = key === name
-  const wrong = isWhole && variable !== undefined ? variable.text : wrongPart(given, issue)
-  const received = `${secret ? masked(wrong) : shown(wrong)}${origin}`
-  return [{ key, expected: isWhole ? allowed : issue.message, received }]
+  const text = isWhole ? variable?.text : undefined
+  const part = wrongPart(given, issue)
+  const received = secret ? maskedPart(part, text) : shown(text ?? part)
+  return [{ key, expected: isWhole ? allowed : issue.message, received: `${received}${origin}` }]
+}
+
+/** @param text of its variable: each of a secret is read as JSON, and stays text where it is none */
+function maskedPart(part: unknown, text: string | undefined): string {
+  return text !== undefined && part === text ? maskedNoJson(text) : masked(part)
 }
 
 /** The value at the issue, unless the check says that something else is wrong: a name instead of its value. */

@@ -24,6 +24,11 @@ export function masked(value: unknown): string {
   return value === null || value === undefined ? String(value) : `${kindOf(value)} (masked)`
 }
 
+/** The same of a text that should have been JSON: a shell may have taken its quotes. */
+export function maskedNoJson(text: string): string {
+  return `a text of ${text.length} characters that is not JSON (masked)`
+}
+
 function isPlain(value: unknown): boolean {
   return value === null || ['number', 'boolean', 'bigint', 'undefined'].includes(typeof value)
 }

@@ -66,11 +66,15 @@ const WEBHOOK = {
   max_payload_bytes: key(int(), 1_048_576, 'larger payloads are rejected (413)', 'bytes'),
   processing_timeout: key(int(60), 1800, 'time before a processing webhook is stale', 'seconds'),
   pending_timeout: key(int(), 3600, 'time before a pending webhook gets another job', 'seconds'),
-  max_attempts: key(int(1, 1000), 1, 'processing attempts at most, the first included'),
+  max_attempts: key(
+    int(1, 1000),
+    1,
+    'processing attempts at most, the first included; 1: a failed webhook is not tried again by itself',
+  ),
   retry_backoff: key(
     backoff(),
     [60, 300, 1800, 7200, 21600],
-    'wait before each retry; the last entry is reused',
+    'least wait before each retry; recovery makes it, every 5 minutes; the last entry is reused',
     'seconds',
   ),
   middleware: key(middlewareNames(), [], 'extra middleware of the webhook routes'),

@@ -295,9 +295,9 @@ export class HttpError extends IntegrationsError {
     readonly status: number,
     readonly headers: Headers,
     readonly body: unknown,
-    options?: { cause?: unknown },
+    { hint, ...options }: { cause?: unknown; hint?: string } = {},
   ) {
-    super(`The provider answered ${status}.`, options)
+    super(`The provider answered ${status}.${hint === undefined ? '' : ` ${hint}`}`, options)
   }
 }
 
@@ -381,11 +381,15 @@ export class IdempotencyConflict extends IntegrationsError {
     priorResponse: unknown
     priorRequestId: number | null
     reservedAt: Date
+    /** For the message: the provider knows the key, so the same call may be made again. */
+    isRepeatable?: boolean
+    /** For the message: until when another call with the key may be under way. */
+    underWayUntil?: Date | null
   }) {
     super(
       `The idempotency key "${conflict.key}" of integration ${conflict.integrationId} was used at ${conflict.reservedAt.toISOString()}: ${
         conflict.priorState === 'unknown'
-          ? 'whether it took effect is not known. Ask the provider; forgetIdempotencyKey() frees it'
+          ? adviceOnUnknown(conflict)
           : `request ${conflict.priorRequestId} has its answer`
       }.`,
     )
@@ -396,6 +400,23 @@ export class IdempotencyConflict extends IntegrationsError {
     this.priorRequestId = conflict.priorRequestId
     this.reservedAt = conflict.reservedAt
   }
+}
+
+/** To free a key while its call is under way lets the write happen twice; where the call can be repeated there is no need to. */
+function adviceOnUnknown({
+  isRepeatable = false,
+  underWayUntil = null,
+}: {
+  readonly isRepeatable?: boolean
+  readonly underWayUntil?: Date | null
+}): string {
+  const until = underWayUntil?.toISOString()
+  if (isRepeatable && until !== undefined)
+    return `another call with it may be under way until ${until}. Call again with the same key then`
+  if (isRepeatable) return 'whether it took effect is not known. Call again with the same key'
+  return until === undefined
+    ? 'whether it took effect is not known. Ask the provider; forgetIdempotencyKey() frees it'
+    : `its call may be under way until ${until}. If its effect is not known then, ask the provider; forgetIdempotencyKey() frees it`
 }
 
 /** A keyed write inside an open transaction: a rollback would forget what the provider has done. */
@@ -809,16 +830,20 @@ export class SchemaBehind extends IntegrationsError {
   }
 }
 
-/** Postgres or Temporal was not reached. */
+/** Postgres or Temporal was not reached, or is not there for us: Temporal without our namespace. */
 export class BackendUnreachable extends IntegrationsError {
   override readonly code = 'backend_unreachable'
   constructor(
     readonly backend: 'Postgres' | 'Temporal',
     /** Host and port, no password. */
     readonly address: string,
-    options: { cause?: unknown; remedy: string },
+    {
+      trouble = `${backend} was not reached at ${address}`,
+      remedy,
+      cause,
+    }: { cause?: unknown; trouble?: string; remedy: string },
   ) {
-    super(`${backend} was not reached at ${address}. ${options.remedy}`, { cause: options.cause })
+    super(`${trouble}. ${remedy}`, { cause })
   }
 }
 

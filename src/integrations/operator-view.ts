@@ -16,6 +16,7 @@ import { recordAct } from '../observability/audit.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import { trafficOfLastDay } from '../observability/traffic-queries.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
+import type { Integration } from '../providers/integration.ts'
 import type { SyncItemDetail } from '../syncs/items/item-list.ts'
 import { showSyncItem } from '../syncs/items/item-list.ts'
 import type { SchedulePause } from '../syncs/pause-rules.ts'
@@ -27,7 +28,7 @@ import { webhookAddress } from '../webhooks/address.ts'
 import type { WebhookDetail } from '../webhooks/list.ts'
 import { showWebhook } from '../webhooks/list.ts'
 import type { FormerSecret } from '../webhooks/secrets.ts'
-import { formerSecrets } from '../webhooks/secrets.ts'
+import { formerSecrets, lacksWebhookSecret } from '../webhooks/secrets.ts'
 import type { IntegrationSummary } from './list.ts'
 import { checkIntegrationFilter, openWork, summariesOf } from './list.ts'
 import type { IntegrationFilter } from './queries.ts'
@@ -143,6 +144,9 @@ export function operatorView(framework: Framework) {
       const provider = framework.providers.find(of.provider)
       return provider !== null && handlesWebhooks(provider) ? webhookAddress(framework, of) : null
     },
+
+    /** Whether each of its deliveries is refused for want of a webhook secret. */
+    lacksWebhookSecret: (integration: Integration): boolean => lacksWebhookSecret(framework, integration),
 
     /** Where each of its streams stands; none where its provider has one `sync()`. @throws IntegrationNotFound */
     streams: async (id: number): Promise<readonly StreamStanding[]> =>

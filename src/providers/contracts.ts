@@ -79,6 +79,12 @@ export interface HasOAuth2 extends IntegrationProvider {
    * asked where there is no token yet, and a refusal opens an incident. Default: false.
    */
   obtainsTokens?(integration: Integration): boolean
+  /**
+   * For the doctor: whether our client has what it proves itself with, such as a secret from the environment. It asks no server.
+   *
+   * @throws InvalidArgumentException that names what is missing; anything else counts as nothing found
+   */
+  checkClient?(integration: Integration): Maybe<void>
 }
 
 /** Which attempt at which webhook a handler is called for. */

@@ -3,8 +3,12 @@
  */
 import { createHash } from 'node:crypto'
 import type { AuthorizationServer, Client, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
-import type { HttpError } from '../framework/errors.ts'
-import { InvalidArgumentException, isIntegrationsError, ReauthRequiredException } from '../framework/errors.ts'
+import {
+  HttpError,
+  InvalidArgumentException,
+  isIntegrationsError,
+  ReauthRequiredException,
+} from '../framework/errors.ts'
 import { tokensOf } from '../oauth/rules.ts'
 import type { HasOAuth2 } from './contracts.ts'
 import type { Credentials, Integration, RequestContext } from './integration.ts'
@@ -58,6 +62,8 @@ interface Proof {
   readonly authentication: ClientAuth
   /** Names it without showing it. */
   readonly mark: string
+  /** Our id and secret do not stand in the header as they are. */
+  readonly isEncoded?: boolean
 }
 
 /**
@@ -132,6 +138,13 @@ export abstract class OAuth2Provider implements HasOAuth2 {
   /** Whether the tokens of this integration are obtained without a person. @throws InvalidArgumentException for a bad `grant` */
   obtainsTokens(integration: Integration): boolean {
     return this.#grant().type !== 'authorization_code' && (this.needsAuthorization?.(integration) ?? true)
+  }
+
+  async checkClient(integration: Integration): Promise<void> {
+    // One of a subclass's own may prove itself in another way.
+    if (this.refreshToken !== OAuth2Provider.prototype.refreshToken) return
+    const client = await this.#client(integration)
+    await proofsOf(await oauth2Library(), this.clientAuthentication, client)
   }
 
   #grant(): OAuth2Grant {
@@ -322,7 +335,8 @@ export abstract class OAuth2Provider implements HasOAuth2 {
         return answered
       } catch (error) {
         const refusal = isIntegrationsError(error, 'http_error') ? errorCodeOf((error as HttpError).body) : null
-        if (refusal !== 'invalid_client' || at === order.length - 1) throw error
+        if (refusal !== 'invalid_client') throw error
+        if (at === order.length - 1) throw hinted(error as HttpError, proofs)
       }
     throw new TypeError('there is at least one proof')
   }
@@ -370,7 +384,7 @@ type Options = (context: RequestContext) => ReturnType<typeof clientOptions<'POS
 async function proofsOf(
   library: OAuth2Library,
   method: OAuth2ClientAuthentication,
-  { secret, furtherSecrets = [], privateKey }: OAuth2Client,
+  { id, secret, furtherSecrets = [], privateKey }: OAuth2Client,
 ): Promise<Proof[]> {
   if (method === 'none') return [{ authentication: library.None(), mark: method }]
   if (method === 'private_key_jwt') {
@@ -387,7 +401,17 @@ async function proofsOf(
   return [...new Set(secrets as string[])].map((one) => ({
     authentication: prove(one),
     mark: createHash('sha256').update(one).digest('hex'),
+    isEncoded: method === 'client_secret_basic' && /[^A-Za-z0-9]/.test(id + one),
   }))
+}
+
+/** Many a server compares the header without decoding it (RFC 6749, 2.3.1), and answers no more than `invalid_client`. */
+function hinted(refusal: HttpError, proofs: readonly Proof[]): HttpError {
+  if (!proofs.some(({ isEncoded }) => isEncoded)) return refusal
+  const { status, headers, body } = refusal
+  const hint =
+    "The client's id or secret was percent-encoded (RFC 6749, 2.3.1): a server that does not decode it needs clientAuthentication = 'client_secret_post'."
+  return new HttpError(status, headers, body, { cause: refusal, hint })
 }
 
 function endpointOf(

@@ -126,8 +126,12 @@ export function streamFaults(provider: IntegrationProvider, models: readonly str
     if (model !== undefined && (typeof model !== 'string' || models?.includes(model) === false))
       fault(`model is a registered one (${models?.join(', ') || 'there is none'}); ${JSON.stringify(model)} was given`)
     faults.push(...skipFaults(stream).map((text) => `stream ${JSON.stringify(name)}: ${text}`))
-    if (after !== undefined && !leadsToAnEnd(provider.streams, name))
-      fault(`after names another stream, and no circle of them; ${JSON.stringify(after)} was given`)
+    if (after !== undefined && !leadsToAnEnd(provider.streams, name)) {
+      const others = Object.keys(provider.streams).filter((other) => other !== name)
+      fault(
+        `after names another stream (${others.join(', ') || 'there is none'}), and no circle of them; ${JSON.stringify(after)} was given`,
+      )
+    }
   }
   return faults
 }

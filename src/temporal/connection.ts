@@ -5,6 +5,7 @@ import { temporalTlsOf } from '../config/temporal-tls.ts'
 import type { ConfigurationProblem } from '../framework/errors.ts'
 import { BackendUnreachable } from '../framework/errors.ts'
 import { errorLine } from '../framework/logger.ts'
+import { shellWord } from '../framework/shell-word.ts'
 import { activeTraceparent } from '../observability/spans.ts'
 import { TRACE_HEADER } from '../observability/traced-run.ts'
 
@@ -147,8 +148,30 @@ function failedCall(status: CallStatus): ReturnType<NextCall> {
   }
 }
 
+const GRPC_NOT_FOUND = 5 // https://grpc.io/docs/guides/status-codes/
+
+/** Whether Temporal answers, and has no such namespace. A workflow or Schedule that is not there has the same code. */
+export function isWithoutNamespace(error: unknown): boolean {
+  return [error, (error as { cause?: unknown } | null)?.cause].some((fault) => {
+    const { code, details } = (fault ?? {}) as { readonly code?: unknown; readonly details?: unknown }
+    return code === GRPC_NOT_FOUND && /^namespace\b/i.test(String(details))
+  })
+}
+
+/** Makes it. The command takes an API key or TLS from its own environment. */
+export function createNamespaceCommand({ address, namespace }: TemporalAddress): string {
+  return `temporal operator namespace create --address ${shellWord(address)} --namespace ${shellWord(namespace)}`
+}
+
 /** What is thrown where Temporal did not answer. The client says of a failed call only what it was about; gRPC's words are in its cause. */
-export function temporalUnreachable({ address, namespace }: TemporalAddress, error: unknown): BackendUnreachable {
+export function temporalUnreachable(where: TemporalAddress, error: unknown): BackendUnreachable {
+  const { address, namespace } = where
+  if (isWithoutNamespace(error))
+    return new BackendUnreachable('Temporal', address, {
+      cause: error,
+      trouble: `Temporal answers at ${address}, but has no namespace "${namespace}"`,
+      remedy: `Set TEMPORAL_NAMESPACE, or create it: ${createNamespaceCommand(where)}`,
+    })
   const cause = error instanceof Error ? error.cause : undefined
   const why = cause === undefined ? errorLine(error, 300) : `${errorLine(error, 150)}: ${errorLine(cause, 150)}`
   return new BackendUnreachable('Temporal', address, {

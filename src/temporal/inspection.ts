@@ -15,7 +15,7 @@ import type { FollowIncidentInput } from '../incidents/incident-jobs.ts'
 import { QUERY, SIGNAL, scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 import type { PumpedQueueInput } from '../workflows/messages.ts'
 import type { TemporalAddress } from './connection.ts'
-import { checkTemporal, sdk, temporalUnreachable } from './connection.ts'
+import { checkTemporal, createNamespaceCommand, isWithoutNamespace, sdk, temporalUnreachable } from './connection.ts'
 import type { ScheduleNeeds } from './keep-schedules.ts'
 import { ensureSchedules, removeSchedule, scheduleDifferences, wantedSchedules } from './keep-schedules.ts'
 import { applySearchAttributes, readSearchAttributes } from './search-attributes.ts'
@@ -206,8 +206,6 @@ function newest(polls: readonly LastPoll[]): LastPoll | null {
   return [...polls].sort((a, b) => b.at.getTime() - a.at.getTime())[0] ?? null
 }
 
-const GRPC_NOT_FOUND = 5 // https://grpc.io/docs/guides/status-codes/
-
 interface Started {
   readonly workflow: string
   readonly workflowId: string
@@ -236,8 +234,8 @@ export function temporalCommands(
     `temporal workflow query ${at} --workflow-id ${shellWord(id)} --type ${QUERY.state}`
   return {
     reach(error) {
-      const code = (error as { cause?: { code?: unknown } }).cause?.code
-      if (code === GRPC_NOT_FOUND) return `temporal operator namespace create ${at}`
+      if (isWithoutNamespace((error as { cause?: unknown }).cause))
+        return createNamespaceCommand({ address, namespace })
       const [, host = '', port] = /^(.*):(\d+)$/.exec(address) ?? []
       return isDevelopment && isLoopback(host)
         ? `temporal server start-dev --port ${port} --namespace ${shellWord(namespace)} --db-filename temporal.db`

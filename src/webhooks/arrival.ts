@@ -35,7 +35,7 @@ import { KnownOwners, MAX_CANDIDATES } from './owners.ts'
 import type { NewPart } from './parts.ts'
 import { partRequest, partsOf } from './parts.ts'
 import { eventType, storeDelivery } from './rules.ts'
-import { FormerSecretMatches } from './secrets.ts'
+import { SecretNotes } from './secrets.ts'
 import { staleGuardOf } from './stale-guard.ts'
 import { ownerAmong, VerificationCredit } from './verification.ts'
 import { WebhookVerifier } from './verifier.ts'
@@ -102,7 +102,7 @@ interface Desk {
   readonly warnings: RepeatedWarnings
   readonly credit: VerificationCredit
   readonly verifier: WebhookVerifier
-  readonly formerSecrets: FormerSecretMatches
+  readonly secretNotes: SecretNotes
 }
 
 /** As the metric names them. */
@@ -250,11 +250,15 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     if (verdict.kind === 'busy') return busy(framework, delivery)
     if (verdict.kind === 'bad signature') {
       noteRefusal(framework, delivery, verdict.reason)
+      // Among several it is not known whose it was.
+      const [sole, ...others] = candidates.owners
+      if (verdict.reason === 'no_secret' && sole !== undefined && others.length === 0)
+        desk.secretNotes.missing(sole.integration)
       return badSignature(candidates)
     }
     if (verdict.kind !== 'verified') return verdict
     const { integration, version } = verdict.owner
-    if (verdict.formerSecret !== null) desk.formerSecrets.note(integration, verdict.formerSecret)
+    if (verdict.formerSecret !== null) desk.secretNotes.former(integration, verdict.formerSecret)
     row ??= rowOf(framework, provider, delivery, request)
     const wanted = wantedOf(framework, provider, { integration, request, row })
     if (wanted === null) return unwanted(framework, provider, integration, row)
@@ -528,7 +532,7 @@ function deskOf(framework: Framework): Desk {
     warnings: new RepeatedWarnings(logger, clock),
     credit: new VerificationCredit(),
     verifier: new WebhookVerifier(framework),
-    formerSecrets: new FormerSecretMatches(framework),
+    secretNotes: new SecretNotes(framework),
   }
   DESKS.set(framework, desk)
   return desk

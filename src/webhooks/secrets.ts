@@ -8,7 +8,8 @@ import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { integrationHandle } from '../integrations/handle.ts'
-import { requireLocked, updateIntegration } from '../integrations/queries.ts'
+import { integrationsById, requireLocked, updateIntegration } from '../integrations/queries.ts'
+import type { IntegrationProvider } from '../providers/contracts.ts'
 import { handlesWebhooks, managesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import {
@@ -148,7 +149,12 @@ const MAX_REMEMBERED = 1_000
 const matchKey = ({ encryption }: Pick<Framework, 'encryption'>, integrationId: number, secret: string): string =>
   integrationKey(integrationId, `former-secret:${encryption.sign(`former secret of ${integrationId}`, secret)}`)
 
-export class FormerSecretMatches {
+const MISSED_SECONDS = 24 * 3_600
+
+const missingKey = (integrationId: number): string => integrationKey(integrationId, 'webhook-secret-missing')
+
+/** What deliveries say of their integrations' secrets. In the background: no delivery waits for it. */
+export class SecretNotes {
   readonly #framework: Framework
   readonly #notedAtMs = new Map<string, number>()
 
@@ -156,9 +162,27 @@ export class FormerSecretMatches {
     this.#framework = framework
   }
 
-  /** In the background: the delivery does not wait for it. */
-  note(integration: Integration, secret: string): void {
-    const key = matchKey(this.#framework, integration.id, secret)
+  /** A former secret has verified a delivery. */
+  former(integration: Integration, secret: string): void {
+    this.#note(matchKey(this.#framework, integration.id, secret), KEPT_SECONDS, (error) =>
+      integrationLogger(this.#framework, integration).warn(
+        { event: 'webhook.former_secret_unnoted', error },
+        'it could not be noted that a former webhook secret has verified a delivery; a later one notes it',
+      ),
+    )
+  }
+
+  /** A delivery was refused, since there is no secret. */
+  missing(integration: Integration): void {
+    this.#note(missingKey(integration.id), MISSED_SECONDS, (error) =>
+      integrationLogger(this.#framework, integration).warn(
+        { event: 'webhook.missing_secret_unnoted', error },
+        'it could not be noted that a delivery was refused for want of a webhook secret; a later one notes it',
+      ),
+    )
+  }
+
+  #note(key: string, keptSeconds: number, failed: (error: string) => void): void {
     const { cache, clock } = this.#framework
     const now = clock.now()
     // A clock that was set back does not keep it from noting.
@@ -169,14 +193,7 @@ export class FormerSecretMatches {
       if (this.#notedAtMs.size <= MAX_REMEMBERED) break
       this.#notedAtMs.delete(oldest)
     }
-    cache
-      .set(key, now.toISOString(), KEPT_SECONDS)
-      .catch((error: unknown) =>
-        integrationLogger(this.#framework, integration).warn(
-          { event: 'webhook.former_secret_unnoted', error: errorLine(error, 300) },
-          'it could not be noted that a former webhook secret has verified a delivery; a later one notes it',
-        ),
-      )
+    cache.set(key, now.toISOString(), keptSeconds).catch((error: unknown) => failed(errorLine(error, 300)))
   }
 }
 
@@ -209,5 +226,43 @@ export async function formerSecrets(
   return former.map(({ until, ...each }) => {
     const at = matches.get(each.key)
     return { until, lastMatchedAt: typeof at === 'string' ? new Date(at) : null, isWatched }
+  })
+}
+
+/** Whether its deliveries are checked by secrets of the integration. What a provider brings itself may depend on the delivery. */
+export function isCheckedBySecret(provider: IntegrationProvider): boolean {
+  if (!handlesWebhooks(provider) || provider.webhookSecrets !== undefined) return false
+  const { signature } = provider
+  if (signature === undefined) return false
+  return !['publicKeys', 'jwks', 'certificate'].some((from) => Object.hasOwn(signature, from))
+}
+
+/** Whether each delivery is refused for want of a secret. Unreadable credentials are a fault of another kind. */
+export function lacksWebhookSecret({ providers, clock }: Framework, integration: Integration): boolean {
+  const provider = providers.find(integration.provider)
+  if (provider === null || !isCheckedBySecret(provider)) return false
+  try {
+    return activeWebhookSecrets(integration.credentialsArray(), clock.now()).length === 0
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Integrations that lack a webhook secret and were sent deliveries nevertheless in the last 24 hours, and when last. One without a
+ * delivery may have no use for webhooks.
+ */
+export async function missedSecrets(
+  framework: Framework,
+  ids: readonly number[],
+): Promise<{ readonly integrationId: number; readonly at: Date }[]> {
+  const notes = await framework.cache.getMany(ids.map(missingKey))
+  const noted = ids.filter((id) => notes.has(missingKey(id)))
+  const rows = await integrationsById(framework.db, framework.tables, noted)
+  return noted.flatMap((integrationId) => {
+    const row = rows.get(integrationId)
+    const at = notes.get(missingKey(integrationId))
+    if (row === undefined || typeof at !== 'string') return []
+    return lacksWebhookSecret(framework, integrationHandle(framework, row)) ? [{ integrationId, at: new Date(at) }] : []
   })
 }

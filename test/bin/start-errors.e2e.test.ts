@@ -159,12 +159,12 @@ describe("the host's module", () => {
   })
 
   it.each([
-    ['a file that is not there', 'elsewhere.ts'],
-    ['a folder', '.'],
-  ])('named by INTEGRATIONS_CONFIG, but %s', async (_, path) => {
+    ['a file that is not there', 'elsewhere.ts', 'where there is no file'],
+    ['a folder', '.', 'which is no file'],
+  ])('named by INTEGRATIONS_CONFIG, but %s', async (_, path, why) => {
     const { code, err } = await ends('api', { env: { INTEGRATIONS_CONFIG: path } })
     expect(code).toBe(1)
-    expect(err).toContain(`received ${join(root, path)}`)
+    expect(err).toContain(`received ${join(root, path)}, ${why}`)
   })
 
   it('is looked for in the working directory when INTEGRATIONS_CONFIG is empty', async () => {

@@ -386,7 +386,10 @@ describe('a conflict says what the key answered', () => {
       return { id: 1 }
     })
     await sent.happened
-    expect(await conflictOf(write(answers('{}')))).toMatchObject(nothing)
+    const conflict = await conflictOf(write(answers('{}')))
+    expect(conflict).toMatchObject(nothing)
+    const until = new Date(conflict.reservedAt.getTime() + 1_350_000).toISOString()
+    expect(conflict.message).toContain(`its call may be under way until ${until}. If its effect is not known then, ask`)
     end.happen()
     await first
     expect(await conflictOf(write(answers('{}')))).toMatchObject({ priorState: 'recovered', priorResponse: { id: 1 } })
@@ -494,7 +497,17 @@ describe('a provider that knows keys itself', () => {
     )
     await sent.happened
     const repeat = answers('{}')
-    expect(await conflictOf(write(repeat, {}, knowing))).toMatchObject({ priorState: 'unknown' })
+    const conflict = await conflictOf(write(repeat, {}, knowing))
+    expect(conflict).toMatchObject({ priorState: 'unknown' })
+    const [turn] = await test.sql<{ ends: Date }[]>`
+      select turn_ends_at as ends from integration_idempotency_keys where integration_id = ${knowing.id}`
+    // To free the key now would let the write happen twice.
+    expect(conflict.message).toMatch(
+      new RegExp(
+        `: another call with it may be under way until ${turn?.ends.toISOString()}. Call again with the same key`,
+      ),
+    )
+    expect(conflict.message).not.toContain('forgetIdempotencyKey')
     expect(repeat).not.toHaveBeenCalled()
     end.happen()
     await expect(first).rejects.toMatchObject({ status: 503 })
@@ -562,7 +575,8 @@ describe('a provider that knows keys itself', () => {
       set created_at = clock_timestamp() - make_interval(secs => ${WINDOW_SECONDS + offset})
       where integration_id = ${knowing.id}`
     const repeat = answers('{}')
-    if (expected === 'conflict') await conflictOf(write(repeat, {}, knowing))
+    const way = /: whether it took effect is not known\. Ask the provider; forgetIdempotencyKey\(\) frees it\.$/
+    if (expected === 'conflict') expect((await conflictOf(write(repeat, {}, knowing))).message).toMatch(way)
     else await write(repeat, {}, knowing)
     expect(repeat).toHaveBeenCalledTimes(expected === 'conflict' ? 0 : 1)
   })

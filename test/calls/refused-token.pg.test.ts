@@ -1,6 +1,6 @@
 /** A call whose token the provider refuses with a 401: refreshed, and made once more. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { HttpError, RetryableError } from '../../src/framework/errors.ts'
+import { HttpError, InvalidArgumentException, RetryableError } from '../../src/framework/errors.ts'
 import { insideTokenWork } from '../../src/oauth/token-work.ts'
 import type { CustomizesRetry, HasOAuth2 } from '../../src/providers/contracts.ts'
 import type { Call, Credentials, Integration, RequestOptions } from '../../src/providers/integration.ts'
@@ -203,6 +203,14 @@ describe('a 401 is as it is', () => {
       await expect(integration.request('things', 'GET', ask(integration))).rejects.toMatchObject({ status: 401 })
     })
     expect(refreshToken).toHaveBeenCalledTimes(1)
+  })
+
+  it('where the client lacks its secret: the log names it, and quotes nothing', async () => {
+    refreshToken.mockRejectedValue(new InvalidArgumentException('client secret', 'one is needed, token-9 was given'))
+    await expect(integration.request('things', 'GET', ask(integration))).rejects.toMatchObject({ status: 401 })
+    const line = test.lines.findLast(({ fields }) => fields.event === 'tokens.not_replaced')
+    expect(line?.fields).toMatchObject({ error: 'invalid_argument', argument: 'client secret' })
+    expect(JSON.stringify(line)).not.toContain('token-9')
   })
 
   it('where the token could not be had: its refusal is not that of the call', async () => {

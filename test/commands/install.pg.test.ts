@@ -10,7 +10,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
-import { syncProvider } from '../support/providers.ts'
+import { syncProvider, webhookProvider } from '../support/providers.ts'
 import { allIntegrations } from '../support/rows.ts'
 import type { Ran, RunOptions } from './cli/run.ts'
 import { runCommand } from './cli/run.ts'
@@ -54,7 +54,10 @@ const managed = {
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  test = testIntegrations(database.url, { encryptionKeys, providers: { demo, bare: {}, hooked, managed } })
+  test = testIntegrations(database.url, {
+    encryptionKeys,
+    providers: { demo, bare: {}, hooked, signed: webhookProvider(), managed },
+  })
   folder = await mkdtemp(join(tmpdir(), 'install-'))
   await writeFile(join(folder, 'token'), `${GOOD}\n`)
 })
@@ -128,6 +131,20 @@ describe('a new integration', () => {
     expect((await install(['managed', '--name', 'Other'])).out).toContain(
       `/webhook, or have that registered: integrations register-webhooks ${id + 2}\n`,
     )
+  })
+
+  it('of a provider whose deliveries are signed says so where it has no secret', async () => {
+    const { out } = await install(['signed'])
+    const [{ id = 0 } = {}] = await allIntegrations(test)
+    const lines = [
+      `Send its webhooks to /integrations/signed/${id}/webhook`,
+      `It has no webhook secret yet, so each delivery is refused. Set one: integrations rotate-webhook-secret ${id}`,
+    ]
+    expect(out).toContain(`\n${lines.join('\n')}\n`)
+    vi.stubEnv('HOOK_SECRET', 'a-secret-of-hooks')
+    const secret = ['--credential', 'webhook_secret=env:HOOK_SECRET']
+    expect((await install(['signed', '--name', 'Other', ...secret])).out).not.toContain('no webhook secret')
+    vi.unstubAllEnvs()
   })
 
   it('says the whole address where a base URL is configured', async () => {
@@ -220,7 +237,7 @@ describe('a value', () => {
     const { exitCode, err } = await install(['nobody'])
     expect({ exitCode, err }).toEqual({
       exitCode: 1,
-      err: 'No provider is registered as "nobody". Registered: bare, demo, hooked, managed.\n',
+      err: 'No provider is registered as "nobody". Registered: bare, demo, hooked, managed, signed.\n',
     })
   })
 })

@@ -57,6 +57,17 @@ describe('a bad value of a key', () => {
     }
   })
 
+  it.each([
+    ['whose quotes a shell took', '[{name:me}]', 'a text of 11 characters that is not JSON (masked)'],
+    ['that is JSON of another kind', `{"name": "${SECRET}"}`, 'an object (masked)'],
+    ['that is a JSON text', `"${SECRET}"`, `a string of ${SECRET.length} characters (masked)`],
+  ])('in a masked variable %s is told by what it is', (_, text, received) => {
+    const from = `${received} from INTEGRATIONS__OPERATOR__TOKENS`
+    const problems = problemsOf(GOOD, { INTEGRATIONS__OPERATOR__TOKENS: text })
+    expect(problems).toMatchObject([{ key: 'operator.tokens', received: from }])
+    vi.unstubAllEnvs()
+  })
+
   it('has a row for every kind of key', () => {
     const rows = new Set(BAD_VALUES.map(({ key }) => CONFIG_KEYS.get(key)?.allowed))
     const kinds = [...CONFIG_KEYS].filter(([, { allowed }]) => !rows.has(allowed)).map(([name]) => name)

@@ -171,7 +171,7 @@ export const BAD_VALUES: readonly BadValue[] = [
     text: {
       value: SECRET,
       expected: 'a list of objects {url, secret, types?, allow_private?, format?}',
-      received: MASKED,
+      received: `a text of ${SECRET.length} characters that is not JSON (masked)`,
     },
   },
   {

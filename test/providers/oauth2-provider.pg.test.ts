@@ -316,6 +316,23 @@ describe('the client proves who it is', () => {
     expect(error).toMatchObject({ code: 'http_error', status: 401, body: { error: 'invalid_client' } })
     expect(allOf(error)).not.toContain('the-wrong-secret-of-all')
   })
+
+  it.each([
+    ['client_secret_basic', 'a-b', true],
+    ['client_secret_basic', 'ab', false],
+    ['client_secret_post', 'a-b', false],
+  ] as const)('and refused by %s with %s: says that it was percent-encoded: %s', async (method, text, isTold) => {
+    class Wrong extends Strict {
+      protected override clientAuthentication = method
+      protected override client() {
+        return { id: text, secret: 'wrong' }
+      }
+    }
+    const { message } = await failure(() => new Wrong().exchangeCode(integration, 'code', REDIRECT_URI))
+    const words = "percent-encoded (RFC 6749, 2.3.1): a server that does not decode it needs clientAuthentication = 'cl"
+    expect(message.includes(words)).toBe(isTold)
+    expect(message).toContain('The provider answered 401.')
+  })
 })
 
 describe('the code is exchanged', () => {

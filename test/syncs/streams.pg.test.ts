@@ -289,9 +289,13 @@ describe('a provider', () => {
     ],
     ['a least interval of 9 s', { a: { ...good, everySeconds: { least: 9, most: 60 } } }, 'everySeconds has least'],
     ['no sync()', { a: { reduceCheckpoints: () => null } }, 'it lacks sync'],
-    ['a wait for itself', { a: { ...good, after: 'a' } }, 'after names another stream'],
+    ['a wait for itself', { a: { ...good, after: 'a' } }, 'after names another stream (there is none)'],
     ['a wait in a circle', { a: { ...good, after: 'b' }, b: { ...good, after: 'a' } }, 'no circle of them'],
-    ['a wait for none', { a: { ...good, after: 'b' } }, 'after names another stream'],
+    [
+      'a wait for none',
+      { a: { ...good, after: 'd' }, b: good, c: good },
+      'after names another stream (b, c), and no circle of them; "d" was given',
+    ],
     ['a concurrency of 0', { a: { ...good, itemConcurrency: 0 } }, 'itemConcurrency is a whole number'],
   ])('with %s is refused', (_, streams, message) => {
     expect(faults(streams)).toContain(message)

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
-import { afterEach, expect, it, vi } from 'vitest'
-import { closeClient, lazyClient } from '../../src/temporal/connection.ts'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { closeClient, lazyClient, temporalUnreachable } from '../../src/temporal/connection.ts'
 
 afterEach(() => {
   vi.restoreAllMocks()
@@ -38,6 +38,21 @@ it('a client connects to the server itself, whatever proxy the environment names
   await closeClient(client)
   for (const { close } of [server, proxy]) close()
   expect(asked).toBe('the server')
+})
+
+describe('what Temporal answers', () => {
+  const where = { address: 'temporal.example:7233', namespace: 'ledgerly' }
+  const answer = (details: string) => Object.assign(new Error(`5 NOT_FOUND: ${details}`), { code: 5, details })
+
+  it('is told apart from no answer, where the namespace is missing', () => {
+    const missing = answer('Namespace ledgerly is not found.')
+    const message =
+      'Temporal answers at temporal.example:7233, but has no namespace "ledgerly". Set TEMPORAL_NAMESPACE, or create it: temporal operator namespace create --address temporal.example:7233 --namespace ledgerly'
+    expect(temporalUnreachable(where, missing)).toMatchObject({ code: 'backend_unreachable', message })
+    expect(temporalUnreachable(where, new Error('failed', { cause: missing }))).toMatchObject({ message })
+    // A workflow or Schedule that is not there.
+    expect(temporalUnreachable(where, answer('workflow not found')).message).toContain('was not reached at')
+  })
 })
 
 /** Ends each connection as soon as it is made. */

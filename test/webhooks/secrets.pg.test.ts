@@ -7,7 +7,7 @@ import { createApi } from '../../src/api/app.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { activeWebhookSecrets } from '../../src/providers/webhook-request.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
-import { rotateWebhookSecret } from '../../src/webhooks/secrets.ts'
+import { missedSecrets, rotateWebhookSecret } from '../../src/webhooks/secrets.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -267,5 +267,30 @@ describe('a former secret', () => {
         level: 'warn',
         fields: { integration: integration.id, error: expect.stringContaining('no room') },
       })
+  })
+})
+
+describe('a missing secret', () => {
+  const missedOf = ({ id }: Integration) => missedSecrets(test.framework, [id])
+
+  it('is seen once a delivery was refused for it, for a day, and until there is one', async () => {
+    const integration = await makeIntegration(test, 'acme', { credentials: { token: TOKEN } })
+    expect(await missedOf(integration)).toEqual([])
+    const at = clock.now()
+    expect(await verifies(integration, SECRET)).toBe(false)
+    await expect.poll(() => missedOf(integration)).toEqual([{ integrationId: integration.id, at }])
+    await rotate(integration.id)
+    expect(await missedOf(integration)).toEqual([])
+  })
+
+  it('is not meant by a delivery of another signature, nor where the provider checks signatures itself', async () => {
+    const [signed, own] = [
+      await makeIntegration(test, 'acme'),
+      await makeIntegration(test, 'own', { credentials: { token: TOKEN } }),
+    ]
+    const set = vi.spyOn(test.framework.cache, 'set')
+    onTestFinished(() => set.mockRestore())
+    for (const integration of [signed, own]) expect(await verifies(integration, 'another')).toBe(false)
+    expect(set).not.toHaveBeenCalled()
   })
 })

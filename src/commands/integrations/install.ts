@@ -150,7 +150,8 @@ async function installed(context: CommandContext, input: Input): Promise<Outcome
   if (existing === null && !connects && !isActive) await integrations.update(id, { isActive: true })
   const webhooks = integrations.admin.operator.webhookAddress(integration)
   const outcome = installOutcome(integration, { isNew: existing === null, check, webhooks })
-  const last = webhookLine(integrations, provider, { id, webhooks })
+  const line = webhookLine(integrations, provider, { id, webhooks })
+  const last = line === '' ? '' : `${line}${secretLine(integrations, integration)}`
   if (!connects) {
     const document = isOAuth ? { ...outcome.document, connect_url: null, expires_at: null } : outcome.document
     // Also one that an install has left behind whose process died during its check.
@@ -213,6 +214,12 @@ function webhookLine(
   return config.webhook.subscribe
     ? ''
     : `\nSend its webhooks to ${webhooks}, or have that registered: integrations register-webhooks ${id}`
+}
+
+/** A provider whose secret is optional is installed without one, and refuses each delivery until it has one. */
+function secretLine({ admin }: Integrations, integration: Integration): string {
+  if (!admin.operator.lacksWebhookSecret(integration)) return ''
+  return `\nIt has no webhook secret yet, so each delivery is refused. Set one: integrations rotate-webhook-secret ${integration.id}`
 }
 
 /** What comes after the link. */

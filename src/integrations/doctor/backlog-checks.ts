@@ -8,7 +8,7 @@ import { overdueRows } from '../../retention/pruning.ts'
 import type { DeletingStep } from '../../retention/queries.ts'
 import { isNotErased } from '../../webhooks/queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, secondsAgo, warning } from './doctor-check.ts'
 import type { Finding } from './run-doctor.ts'
 import { temporalWorkers } from './workers-check.ts'
 
@@ -93,10 +93,9 @@ const webhooksFailed: Check = {
     return capped(
       groups.map(({ integrationId, webhooks, since }) =>
         warning(
-          `${counted(webhooks, 'webhook')} of integration ${integrationId} failed in the last 24 hours, the first at ${moment(since)}. Read why.`,
-          psqlCommand(
-            `select id, event_type, attempts, processed_at, error from ${quotedName(tables.webhooks)} where integration_id = ${integrationId} and status = $$failed$$ and dismissed_at is null order by id desc limit 20`,
-          ),
+          `${counted(webhooks, 'webhook')} of integration ${integrationId} failed in the last 24 hours, the first at ${moment(since)}. Mend why, then \`integrations replay-webhook ID\`; to give one up, \`dismiss-webhook ID\`.`,
+          // As JSON the errors are whole.
+          `integrations list-webhooks --integration ${integrationId} --status failed --limit 20 --json`,
           { integrationId, since },
         ),
       ),

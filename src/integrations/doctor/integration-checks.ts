@@ -8,11 +8,13 @@ import type { Framework } from '../../framework/context.ts'
 import { ascendingPages } from '../../framework/list-filter.ts'
 import { modelProblems } from '../../mappings/mapped-table.ts'
 import { neededReauthMarks, needingAuthorization } from '../../oauth/authorization-status.ts'
+import { incompleteClients } from '../../oauth/incomplete-clients.ts'
 import { keepAliveStates } from '../../oauth/keep-alive.ts'
 import { hasOAuth2 } from '../../providers/contracts.ts'
 import type { CircuitView } from '../../providers/integration.ts'
 import { troubledSubscriptions } from '../../subscriptions/queries.ts'
 import { unlistedIntegrations } from '../../webhooks/listed-webhook.ts'
+import { isCheckedBySecret, missedSecrets } from '../../webhooks/secrets.ts'
 import { acceptsWebhooks } from '../queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, listOfProvider, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
@@ -138,6 +140,14 @@ export const oauthRefreshes: Check = {
   needs: ['database.migrations'],
   async look(framework) {
     const before = framework.clock.now().getTime() - FAILING_MS
+    const incomplete = (await incompleteClients(framework, MAX_LOOKED_AT)).map(
+      ({ provider, reason, integrations, firstId }) =>
+        warning(
+          `In this process the OAuth client of the provider "${provider}" is not complete: ${reason}. Tokens of ${counted(integrations, 'integration')} (the first is ${firstId}) can't be refreshed by it, and no one can authorize one. Set what is missing for every process, then try.`,
+          `integrations refresh-tokens ${firstId}`,
+          { integrationId: integrations === 1 ? firstId : null },
+        ),
+    )
     const found = await ofAuthorized(framework, async (ids) => {
       // Integrations that wait for a person have a finding already.
       const marks = await neededReauthMarks(framework, ids)
@@ -160,7 +170,10 @@ export const oauthRefreshes: Check = {
         ]
       })
     })
-    return capped(found, 'No refresh of tokens has failed for an hour.')
+    return capped(
+      [...incomplete, ...found],
+      'No refresh of tokens has failed for an hour, and no client lacks what it proves itself with.',
+    )
   },
 }
 
@@ -219,6 +232,31 @@ const webhooksReconciliation: Check = {
   },
 }
 
+const webhooksSecret: Check = {
+  name: 'webhooks.secret',
+  needs: ['database.migrations'],
+  async look(framework) {
+    const found: Observation[] = []
+    const { tables, providers } = framework
+    const keys = providers.entries().flatMap(([key, provider]) => (isCheckedBySecret(provider) ? [key] : []))
+    const which = and(inArray(tables.integrations.provider, keys), acceptsWebhooks(tables))
+    for await (const rows of keys.length === 0 ? [] : pages(framework, which)) {
+      const ids = rows.map(({ id }) => id)
+      found.push(
+        ...(await missedSecrets(framework, ids)).map(({ integrationId, at }) =>
+          warning(
+            `Integration ${integrationId} has no webhook secret, so its deliveries are refused, the last one at ${moment(at)}. Set the secret that its provider signs with, or a new one at both.`,
+            `integrations rotate-webhook-secret ${integrationId}`,
+            { integrationId },
+          ),
+        ),
+      )
+      if (found.length >= MAX_LOOKED_AT) break
+    }
+    return capped(found, 'No delivery of the last 24 hours was refused for want of a webhook secret.')
+  },
+}
+
 export const integrationChecks = [
   providersRegistered,
   modelsTables,
@@ -228,6 +266,7 @@ export const integrationChecks = [
   oauthRefreshes,
   webhookSubscriptions,
   webhooksReconciliation,
+  webhooksSecret,
 ]
 
 /** Observations about integrations that may hold tokens and that no person has switched off; page by page, until there are enough. */

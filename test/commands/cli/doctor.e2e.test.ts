@@ -203,7 +203,7 @@ describe('a healthy stack', () => {
 
   it('is told in one line', async () => {
     const { exitCode, out } = await run('integrations doctor')
-    expect(out).toContain('All is well: 38 checks without a finding.')
+    expect(out).toContain('All is well: 39 checks without a finding.')
     expect(exitCode).toBe(0)
   })
 })

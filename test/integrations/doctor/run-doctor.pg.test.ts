@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseEnv, promisify } from 'node:util'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { askAside } from '../../../src/db/client.ts'
 import type {
   Framework,
@@ -23,6 +23,7 @@ import { tokensOf } from '../../../src/oauth/rules.ts'
 import type { HasBackfill, HasOAuth2, HasStreams, ReconcilesWebhooks } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
+import { OAuth2Provider } from '../../../src/providers/oauth2-provider.ts'
 import { eraseIntegration } from '../../../src/retention/erasure.ts'
 import { advanceCursor } from '../../../src/syncs/by-hand.ts'
 import type { SyncOf, SyncProgress } from '../../../src/syncs/sync-jobs.ts'
@@ -181,7 +182,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(38)
+  expect(findings.length).toBe(39)
   const page = await readFile(new URL('../../../docs/behaviour/doctor.md', import.meta.url), 'utf8')
   const named = [...page.matchAll(/^\| `([a-z_]+\.[a-z_]+)`/gm)].map(([, name]) => name)
   expect([...new Set(named)]).toEqual(findings.map(({ check }) => check))
@@ -392,7 +393,7 @@ describe('workers', () => {
       ['temporal.schedules', expect.stringMatching(/^\/kept\/temporal schedule toggle --address /)],
       ['temporal.schedules', 'npm run cli -- schedules --apply'],
       ['temporal.workers', 'kill -9 4711'],
-      ['webhooks.failed', expect.stringMatching(/^PGPASSWORD=\$\(cat p\) psql 'u' -c 'select id, /)],
+      ['webhooks.failed', `npm run cli -- list-webhooks --integration ${id} --status failed --limit 20 --json`],
     ])
     expect((await wrong())[2]?.message).toContain('kill -9 4711; npm start starts another.')
     temporal.queue = {}
@@ -546,6 +547,24 @@ describe('processing webhooks', () => {
   })
 })
 
+it('an integration without a webhook secret is a warning once a delivery was refused for that', async () => {
+  const { id } = await makeIntegration(test, 'hooks', { credentials: {} })
+  expect(await wrong()).toEqual([])
+  const at = ago(HOUR_MS)
+  await test.framework.cache.set(`integration:${id}:webhook-secret-missing`, at.toISOString(), 60)
+  expect(await wrong()).toMatchObject([
+    {
+      check: 'webhooks.secret',
+      status: 'warning',
+      message: expect.stringContaining(`Integration ${id} has no webhook secret, so its deliveries are refused`),
+      remedy: `integrations rotate-webhook-secret ${id}`,
+      integrationId: id,
+    },
+  ])
+  await setIntegration(test, id, { isActive: false, switchedOffAt: new Date() })
+  expect(await wrong()).toEqual([])
+})
+
 describe('failed webhooks', () => {
   it('of the last 24 hours are a warning; what an erasure has blanked is none: nothing is left to read or try', async () => {
     const { id } = await makeIntegration(test, 'hooks')
@@ -558,6 +577,7 @@ describe('failed webhooks', () => {
         check: 'webhooks.failed',
         status: 'warning',
         message: expect.stringMatching(new RegExp(`^1 webhook of integration ${id} .* the first at ${since}`)),
+        remedy: `integrations list-webhooks --integration ${id} --status failed --limit 20 --json`,
       },
     ])
     await makeWebhook(test, id, { status: 'pending' })
@@ -1395,6 +1415,57 @@ describe('authorizations', () => {
     ])
     await noteTokenRefreshed(host.framework, old.id)
     expect(await found('oauth.refreshes')).toEqual([])
+  })
+
+  it('whose client lacks its secret are a warning, where tokens are refreshed with it', async () => {
+    class Client extends OAuth2Provider {
+      protected override readonly endpoints = { authorization: 'https://id.example/a', token: 'https://id.example/t' }
+      protected override client() {
+        return { id: 'us', secret: process.env.DOCTOR_CLIENT_SECRET }
+      }
+      defaultRateLimit() {
+        return null
+      }
+    }
+    class PublicClient extends Client {
+      protected override readonly clientAuthentication = 'none'
+    }
+    class OwnRefresh extends Client {
+      override async refreshToken() {
+        return {}
+      }
+    }
+    const own = testIntegrations(database.url, {
+      encryptionKeys: KEY,
+      providers: { client: new Client(), public: new PublicClient(), own: new OwnRefresh() },
+    })
+    Object.assign(own.framework, { temporal: test.framework.temporal })
+    const look = async () =>
+      (await runDoctor(own.framework, probes)).filter(
+        ({ check, status }) => check === 'oauth.refreshes' && status !== 'ok',
+      )
+    for (const provider of ['public', 'own']) await makeIntegration(own, provider, { credentials: TOKENS })
+    await makeIntegration(own, 'client', { credentials: TOKENS, isActive: false })
+    // Not connected yet; and a token that lasts.
+    for (const credentials of [{}, { access_token: 'a' }]) await makeIntegration(own, 'client', { credentials })
+    expect(await look()).toEqual([])
+    const first = await makeIntegration(own, 'client', { credentials: TOKENS })
+    await makeIntegration(own, 'client', { credentials: TOKENS })
+    expect(await look()).toMatchObject([
+      {
+        status: 'warning',
+        message: expect.stringMatching(
+          new RegExp(
+            `^In this process the OAuth client of the provider "client" .*Invalid client secret: client_secret_basic needs one.* 2 integrations \\(the first is ${first.id}\\)`,
+          ),
+        ),
+        remedy: `integrations refresh-tokens ${first.id}`,
+      },
+    ])
+    vi.stubEnv('DOCTOR_CLIENT_SECRET', 'there')
+    expect(await look()).toEqual([])
+    vi.unstubAllEnvs()
+    await own.close()
   })
 
   it('of many pages are found, and ten are named', async () => {
