@@ -7,6 +7,7 @@
 import { randomUUID } from 'node:crypto'
 import type { ItemBatch, ItemBatchResult } from '../activities/item-activities.ts'
 import { syncItemActivities } from '../activities/item-activities.ts'
+import type { TryDetails } from '../activities/small-run.ts'
 import { syncActivities } from '../activities/sync-activities.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
@@ -166,9 +167,9 @@ async function listed(
       if (error instanceof SyncDidNotEnd) throw error
       if (error instanceof WorkerLost) continue
       const wait = LISTING_WAITS_SECONDS[faults]
-      const isFinal = (error as { nonRetryable?: boolean }).nonRetryable === true
-      if (isFinal || wait === undefined) return giveUp((error as Error).message)
+      const { nonRetryable, details } = error as { nonRetryable?: boolean; details?: readonly TryDetails[] }
+      if (nonRetryable === true || wait === undefined) return giveUp((error as Error).message)
       faults += 1
-      clock.advance(wait)
+      clock.advance(Math.max(wait, details?.[0]?.minimumWaitSeconds ?? 0))
     }
 }

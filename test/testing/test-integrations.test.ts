@@ -5,7 +5,14 @@ import { integer, pgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { integrationKey } from '../../src/cache/integration-keys.ts'
 import { partsOf } from '../../src/create-integrations.ts'
-import { mappedTable, NonRetryable, NotYet, RateLimit, RateLimitExceededException } from '../../src/index.ts'
+import {
+  CircuitOpenException,
+  mappedTable,
+  NonRetryable,
+  NotYet,
+  RateLimit,
+  RateLimitExceededException,
+} from '../../src/index.ts'
 import type { HandlesWebhooks, HasScheduledSync, SyncStream } from '../../src/providers/contracts.ts'
 import type { Integration, RequestOptions } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
@@ -407,6 +414,17 @@ describe('a sync', () => {
     })
     expect(await errorOfRun()).toBe('Error: page 2 is missing')
     expect([tries, kit.clock.now()]).toEqual([3, new Date('2026-01-31T12:00:40Z')])
+  })
+
+  it('waits for the end of an open circuit before the next try of a listing', async () => {
+    let tries = 0
+    lists = async (session) => {
+      tries += 1
+      if (tries === 1) throw new CircuitOpenException(integration, kit.clock.now(), 60, 45)
+      await dispatches(1)(session)
+    }
+    await kit.sync(integration)
+    expect(kit.clock.now()).toEqual(new Date('2026-01-31T12:00:45Z'))
   })
 
   it('goes on from a bookmark after each limit of the provider, by the clock, and asks for no page twice', async () => {

@@ -149,7 +149,7 @@ export class Bench {
 
   /**
    * A new integration of the provider, so that no check is under the open circuit of another. Nor under the provider's rate limit:
-   * a call waits for capacity in real time, and the kit's clock, which stands still meanwhile, never opens the next window.
+   * a call that waits for capacity moves the kit's clock, by which a check compares moments.
    */
   async create(credentials: Credentials = this.subject.fixtures.credentials): Promise<Integration> {
     const { identifier, fixtures } = this.subject
