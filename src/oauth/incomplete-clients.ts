@@ -10,7 +10,7 @@ import type { Integration } from '../providers/integration.ts'
 import { oauthClientOf, obtainsTokens } from './oauth-provider.ts'
 import { tokensOf } from './rules.ts'
 
-export interface IncompleteClient {
+interface IncompleteClient {
   readonly provider: string
   /** What is missing, in words. */
   readonly reason: string
