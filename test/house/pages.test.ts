@@ -64,6 +64,19 @@ it('a word in angle brackets is code, or is escaped: the site would take it for 
   expect(elements).toEqual([])
 })
 
+it('no heading skips a level: who listens to a page would miss one', () => {
+  const skipping = pages.flatMap((page) => {
+    let level = 0
+    return linesOf(page).flatMap(({ at, line }) => {
+      const before = level
+      const depth = /^(#+) /.exec(line)?.[1]?.length ?? 0
+      if (depth > 0) level = depth
+      return depth > before + 1 ? [`${at}: ${line}`] : []
+    })
+  })
+  expect(skipping).toEqual([])
+})
+
 it('a page of behaviour has its table, if it has one, ahead of the rest: right after what it is about', () => {
   const late = pages
     .filter((page) => page.startsWith('docs/behaviour/'))
