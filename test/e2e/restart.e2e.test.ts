@@ -146,7 +146,7 @@ describe('npm start', () => {
 
     // As printed, with the address and the key of this start; the `temporal` that runs is named, to be asked by hand.
     const { urls: shown } = runningState(folder)
-    expect(shown.Commands).toBe(`npm run cli -- --data ${folder} list`)
+    expect(shown.Commands).toBe(`npm run cli -- --data ${folder} --help`)
     const listed = JSON.parse(
       execFileSync('npm', ['run', '--silent', 'cli', '--', '--data', folder, 'list', '--json'], QUIET),
     )
