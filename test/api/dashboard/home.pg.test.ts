@@ -105,8 +105,8 @@ describe('what is wrong now', () => {
     await makeWebhook(test, id, { status: 'failed', attempts: 3, processedAt: new Date() })
     const page = await home(reader)
     expect(under(page, 'Webhooks that failed')).not.toMatch(/<form|\/do\//)
-    expect(under(page, 'Webhooks that failed')).toContain('psql')
-    expect(under(await home(), 'Webhooks that failed')).not.toContain('psql')
+    expect(under(page, 'Webhooks that failed')).toContain('integrations list-webhooks')
+    expect(under(await home(), 'Webhooks that failed')).not.toContain('integrations list-webhooks')
   })
 
   it('shows the command in place of a sync that mends nothing', async () => {
