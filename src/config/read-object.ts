@@ -130,7 +130,7 @@ function valueFaults(
   return [{ key, expected: isWhole ? allowed : issue.message, received: `${received}${origin}` }]
 }
 
-/** @param text of its variable: each of a secret is read as JSON, and stays text where it is none */
+/** @param text of its variable: each of a secret is read as JSON, and stays a text if it can't be */
 function maskedPart(part: unknown, text: string | undefined): string {
   return text !== undefined && part === text ? maskedNoJson(text) : masked(part)
 }

@@ -113,7 +113,7 @@ async function takesConnections(address: string): Promise<void> {
     }
 }
 
-/** Installs it where this is root on Debian. @throws Error where there is none */
+/** Installs it where this is root on Debian. @throws Error if it is missing after that */
 export function findPgbouncer(): string {
   if (presentPgbouncer() === null && isRootOnDebian()) installPackages([{ name: 'pgbouncer' }], console.log)
   const command = presentPgbouncer()

@@ -83,7 +83,7 @@ export class AdmissionLines {
   /**
    * @param ask one statement; its verdicts stand in the order of the owners
    * @param budgetMs how long each gate may hold one caller, in sum
-   * @param wait in place of a timer: moves a clock on by which the limits are judged
+   * @param wait in place of a timer: moves on the clock that judges the limits
    */
   constructor(
     ask: (integration: Identity, owners: readonly string[]) => Promise<readonly Admission[]>,

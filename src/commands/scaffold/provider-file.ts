@@ -7,7 +7,6 @@ import { blocks, classHead, importStatement, lines } from './source-text.ts'
 
 export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, door: WebhookDoor): string {
   const members = parts.has('webhooks') ? doorMembers(door) : ''
-  const reads = readsApi(parts)
   return `${blocks(
     lines(
       `/**
@@ -15,7 +14,7 @@ export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>, doo
  *
  * How it goes on: docs/writing-a-provider.md of durable-integrations.
  */`,
-      ...imports(parts, reads, members),
+      ...imports(parts, members),
     ),
     constants(names, parts),
     credentials(parts, door),
@@ -38,7 +37,7 @@ function callsApi(parts: ReadonlySet<Part>): boolean {
 }
 
 /** @param members of the class, about webhooks */
-function imports(parts: ReadonlySet<Part>, reads: boolean, members: string): (string | false)[] {
+function imports(parts: ReadonlySet<Part>, members: string): (string | false)[] {
   const sync = parts.has('sync')
   const webhooks = parts.has('webhooks')
   const calls = callsApi(parts)
@@ -46,7 +45,7 @@ function imports(parts: ReadonlySet<Part>, reads: boolean, members: string): (st
   const types = [
     ...(calls || webhooks ? ['Integration'] : []),
     ...(calls ? ['RequestContext'] : []),
-    ...(reads ? ['RequestOptions'] : []),
+    ...(readsApi(parts) ? ['RequestOptions'] : []),
     ...(sync ? ['HasIncrementalSync', 'SyncItemEventClass', 'SyncSession'] : []),
     ...(webhooks ? ['HandlesWebhooks', 'Json', 'SignatureScheme', 'WebhookContext', 'WebhookRequest'] : []),
     ...named('WebhookDoor', 'WebhookPart'),

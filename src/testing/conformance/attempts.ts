@@ -10,7 +10,7 @@ export interface Attempt {
   readonly idempotencyKey: string | null
   /** How often it called out. */
   calls: number
-  /** What the provider's code threw in it. An answer that it gave back, whatever its status, is none. */
+  /** What the provider's code threw in it. Not an answer that it gave back, whatever its status. */
   thrown?: { readonly error: unknown }
 }
 

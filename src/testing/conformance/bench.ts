@@ -149,7 +149,7 @@ export class Bench {
 
   /**
    * A new integration of the provider, so that no check is under the open circuit of another. Nor under the provider's rate limit:
-   * a call that waits for capacity moves the kit's clock, by which a check compares moments.
+   * a call that waits for capacity moves the kit's clock, and a check compares moments of that clock.
    */
   async create(credentials: Credentials = this.subject.fixtures.credentials): Promise<Integration> {
     const { identifier, fixtures } = this.subject
@@ -195,7 +195,7 @@ export class Bench {
     }
   }
 
-  /** While `work` runs no call is made again, so that nothing waits in real time: what the wait would be is not in question. */
+  /** While `work` runs no call is made again, so that no wait moves the kit's clock. */
   async withoutRetries<T>(work: () => Promise<T>, { timeoutMs }: { timeoutMs?: number } = {}): Promise<T> {
     const before = this.#wire.door
     this.#wire.door = { attempts: 1, ...(timeoutMs === undefined ? {} : { timeoutMs }) }

@@ -8,6 +8,7 @@ import type { WebhookRequest } from '../../providers/webhook-request.ts'
 import { DEFAULT_TOLERANCE_SECONDS, webhookRequest } from '../../providers/webhook-request.ts'
 import type { WebhookFixture } from '../conformance.ts'
 import { signedWebhook } from '../signed-webhook.ts'
+import type { Bench } from './bench.ts'
 
 const UUID = '6d9f2b1c-3a54-4e0e-9d6b-0c1f5e7a8b90'
 /** A digest is longer than any time or version that stands beside it. */
@@ -169,4 +170,32 @@ export function withCharacterAt(text: string, at: number): string {
 
 export function withByteAt(bytes: Uint8Array, at: number): Uint8Array {
   return bytes.map((byte, index) => (index === at ? byte ^ 1 : byte))
+}
+
+/** Bodies that a provider may meet: its signature says who sent it, not what it holds. */
+const ODD_BODIES = [
+  '',
+  'no JSON',
+  'null',
+  '7',
+  '"text"',
+  '[]',
+  '{}',
+  '{"id":7,"type":{},"event":[]}',
+  '\ufeff{}',
+  '\u0000',
+]
+
+/** The delivery of the fixtures with each of these bodies. */
+export function oddRequests(
+  bench: Bench,
+  fixture: SignedFixture,
+): Promise<{ readonly body: string; readonly request: WebhookRequest }[]> {
+  const at = bench.kit.clock.now()
+  return Promise.all(
+    ODD_BODIES.map(async (body) => {
+      const odd = await withBody(delivery(fixture, { at }), () => Buffer.from(body))
+      return { body, request: await received(fixture, odd, at) }
+    }),
+  )
 }

@@ -77,3 +77,24 @@ function broken(begin: Uint8Array): ReadableStream<Uint8Array> {
     },
   })
 }
+
+const LONGEST_HOLD_MS = 1_000
+
+/** Holds the first of two until the second lets it go; for a second at most, as a provider may make the second wait for the first. */
+export function held(): { released(): Promise<void>; release(): void } {
+  let go = (): void => {}
+  const gone = new Promise<void>((resolve) => {
+    go = resolve
+  })
+  let timer: NodeJS.Timeout | undefined
+  return {
+    released() {
+      timer ??= setTimeout(go, LONGEST_HOLD_MS)
+      return gone
+    },
+    release() {
+      clearTimeout(timer)
+      go()
+    },
+  }
+}

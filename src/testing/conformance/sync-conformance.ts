@@ -22,6 +22,7 @@ import {
   wholeListing,
 } from './listings.ts'
 import { outcomeOf, shown, wordsFor } from './outcome-checks.ts'
+import { held } from './played-faults.ts'
 
 export function syncChapter(provider: IntegrationProvider, cursor: Json): Chapter {
   const checks = [WHOLE, ...itemChecks, CURSOR, AGAIN, AT_ONCE, ...listingFaultChecks]
@@ -74,20 +75,14 @@ const AGAIN: Check = {
   },
 }
 
-/** For a provider that makes the second listing wait for the first: then the first must not wait for the second. */
-const LONGEST_HOLD_MS = 1_000
-
 const AT_ONCE: Check = {
   name: 'lists everything where another integration is listed meanwhile',
   async run(bench) {
     const { session: whole } = await wholeListing(bench)
     const [first, second] = [await bench.create(), await bench.create()]
-    const sessions = [sessionOf(bench, first), sessionOf(bench, second)] as const
+    const [one, other] = [sessionOf(bench, first), sessionOf(bench, second)]
     const { api } = bench.subject.fixtures
-    let release = (): void => {}
-    const released = new Promise<void>((resolve) => {
-      release = resolve
-    })
+    const { released, release } = held()
     let hasAsked = (): void => {}
     const asked = new Promise<void>((resolve) => {
       hasAsked = resolve
@@ -95,22 +90,24 @@ const AT_ONCE: Check = {
     const holding: PlayedApi = async (request) => {
       if (bench.attempts.current?.integrationId === first.id) {
         hasAsked()
-        await released
+        await released()
       }
       return api(request)
     }
     await bench.answeredBy(holding, async () => {
-      const under = outcomeOf(() => listed(bench, sessions[0])).finally(hasAsked)
+      const under = outcomeOf(() => listed(bench, one)).finally(hasAsked)
       await asked
-      const timer = setTimeout(release, LONGEST_HOLD_MS)
-      const meanwhile = await outcomeOf(() => listed(bench, sessions[1])).finally(release)
-      clearTimeout(timer)
-      for (const [at, outcome] of [await under, meanwhile].entries()) {
+      const meanwhile = await outcomeOf(() => listed(bench, other)).finally(release)
+      const ended = [
+        [one, await under],
+        [other, meanwhile],
+      ] as const
+      for (const [session, outcome] of ended) {
         assert(
           outcome.kind === 'gave',
           `one object lists for all integrations at once, so it must keep nothing of a listing; with two it ${wordsFor(outcome)}`,
         )
-        expectAll(keysOf(sessions[at as 0 | 1]), keysOf(whole), 'a listing beside that of another integration')
+        expectAll(keysOf(session), keysOf(whole), 'a listing beside that of another integration')
       }
     })
   },
@@ -146,12 +143,11 @@ function fullFrom(cursor: Json): Check {
       const { session } = await listingFrom(bench, cursor)
       const full = session.fullListingOf
       if (full === null) return
-      const whole = (await listingFrom(bench, null)).session
+      const { session: whole } = await wholeListing(bench)
       const lost = lostOf(keysOf(session), keysOf(whole))
       const types = [...new Set(whole.items.map(({ event }) => typeOf(event)))]
       const keysOfType = ({ items }: FakeSyncSession, type: string) =>
         keysOf({ items: items.filter(({ event }) => typeOf(event) === type) })
-      // Which class holds the items of a model is not known: those of other models may be listed in part.
       const isOfModel = full.internalType !== null
       const isPart = (type: string) => lostOf(keysOfType(session, type), keysOfType(whole, type)).length > 0
       // Which class holds the items of a model is not known: those of other models may be listed in part.

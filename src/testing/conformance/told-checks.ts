@@ -9,10 +9,11 @@ import type { WebhookRequest } from '../../providers/webhook-request.ts'
 import type { Bench } from './bench.ts'
 import type { Chapter, Check } from './conformance-check.ts'
 import type { SignedFixture } from './deliveries.ts'
+import { oddRequests } from './deliveries.ts'
+import { requestPairs } from './event-checks.ts'
 import { typeOf, wholeListing } from './listings.ts'
 import type { Outcome } from './outcome-checks.ts'
 import { given, shown, wordsFor } from './outcome-checks.ts'
-import { oddRequests, requestPairs } from './part-checks.ts'
 
 /** @param fixture null: there is no delivery to ask about */
 export function echoChapters(provider: IntegrationProvider, fixture: SignedFixture | null): Chapter[] {

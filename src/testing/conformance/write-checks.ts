@@ -9,6 +9,7 @@ import type { Bench } from './bench.ts'
 import type { Chapter, Check } from './conformance-check.ts'
 import type { Outcome } from './outcome-checks.ts'
 import { outcomeOf, wordsFor } from './outcome-checks.ts'
+import { held } from './played-faults.ts'
 
 const CONTRACT = 'a write with an idempotency key'
 
@@ -111,9 +112,6 @@ interface Sent {
   readonly text: string
 }
 
-/** For a provider that makes the second caller wait for the first: then the first must not wait for the second. */
-const LONGEST_HOLD_MS = 1_000
-
 /** One key, the write that is made with it, and what went out. */
 class Written {
   static async on(bench: Bench, write: KeyedWrite): Promise<Written> {
@@ -167,21 +165,15 @@ class Written {
   /** The first request waits until the other caller has ended, or sends as well. */
   twiceAtOnce(): Promise<Outcome<unknown>[]> {
     const { api } = this.#bench.subject.fixtures
-    let release = (): void => {}
-    const released = new Promise<void>((resolve) => {
-      release = resolve
-    })
+    const { released, release } = held()
     const play: PlayedApi = async (request) => {
       if (this.keyed.length > 1) release()
-      await released
+      await released()
       return api(request)
     }
     return this.#watched(play, async () => {
-      const timer = setTimeout(release, LONGEST_HOLD_MS)
       const caller = () => outcomeOf(() => this.#bench.inTime('`write`', this.#write)).finally(release)
-      const outcomes = await Promise.all([caller(), caller()])
-      clearTimeout(timer)
-      return outcomes
+      return Promise.all([caller(), caller()])
     })
   }
 

@@ -55,7 +55,7 @@ export interface Passing {
 export type ChangeStep = Passing & Change
 
 export interface RunStep extends Passing {
-  /** `webhooks`, `sync`, `events` for queued listeners, or the name of a job of the scenario's. */
+  /** `webhooks`, `sync`, `events` for queued listeners and notification targets, or the name of a job of the scenario's. */
   readonly run: string
   /** Webhooks that wait run from the newest to the oldest: several run at once in production. */
   readonly newestFirst?: true

@@ -64,7 +64,7 @@ export interface Scenario<Model extends Outside = Outside> {
   readonly jobs?: Readonly<Record<string, (host: SimulatedHost, integration: Integration) => unknown>>
   /** What must hold once all faults are over and all work is done, by name. It throws, or returns false, where it does not. */
   readonly invariants: Readonly<Record<string, (end: SimulationEnd<Model>) => unknown>>
-  /** Webhooks and items may end as failed. Default false: then all of them must end well. */
+  /** Webhooks, items, events, syncs and jobs may end as failed. Default false: then all of them must end well. */
   readonly mayFail?: boolean
   /** The kinds of faults that are tried. Default: all. */
   readonly faults?: readonly FaultKind[]

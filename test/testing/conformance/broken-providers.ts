@@ -210,13 +210,29 @@ const RETRIES = 'isRetryable() answers true, false or null, whatever was thrown'
 const DELAYS = 'retryDelayMs() answers a number of 0 or more, or null, whatever was thrown'
 const RECOGNISED = 'can be recognised: a 429 as throttle, a 500 as upstream, or as classifyFailure() says'
 const FAILURES = [
-  ...of('failures of its calls', [
-    'hides the status of what failed',
-    hidingTheStatus,
-    RECOGNISED,
-    /after a 429 GET \/me threw Error: no luck, whose class is unknown/,
-    /after a 500 GET \/me threw Error: no luck, whose class is unknown/,
-  ]),
+  ...of(
+    'failures of its calls',
+    [
+      'hides the status of what failed',
+      hidingTheStatus,
+      RECOGNISED,
+      /after a 429 GET \/me threw Error: no luck, whose class is unknown/,
+      /after a 500 GET \/me threw Error: no luck, whose class is unknown/,
+    ],
+    [
+      'hides a 500 in the last of all that it does, when many calls have failed',
+      but(() => ({
+        revokeToken: (integration: Integration) =>
+          integration.at('/revoke').post(async ({ fetch }) => {
+            const response = await fetch('https://api.tickets.example/revoke', { method: 'POST' })
+            if (response.status >= 500) throw new Error('no luck')
+            return response
+          }),
+      })),
+      RECOGNISED,
+      /after a 500 POST \/revoke threw Error: no luck/,
+    ],
+  ),
   ...of(
     'ClassifiesFailures',
     [

@@ -43,7 +43,7 @@ export function of(
   }))
 }
 
-/** Gets by calls that throw an error of their own where the answer is none. */
+/** Gets by calls that throw an error of their own for a failure. */
 export const hidingTheStatus = but(() => ({
   get: (integration: Integration, path: string, signal?: AbortSignal) =>
     integration.request(

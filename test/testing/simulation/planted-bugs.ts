@@ -20,37 +20,14 @@ const remove = { change: 'remove', seed: 2 }
 const sync = { run: 'sync' }
 const webhooks = { run: 'webhooks' }
 
-const synced = (name: Parameters<typeof syncedMirror>[0] & string, plan: Plan): PlantedBug => ({
-  name,
-  host: syncedMirror(name),
-  invariant: MIRROR,
-  plan,
-})
-const delivered = (name: Parameters<typeof deliveredMirror>[0] & string, plan: Plan): PlantedBug => ({
-  name,
-  host: deliveredMirror(name),
-  invariant: MIRROR,
-  plan,
-})
-const mirroring = (name: Parameters<typeof mirrored>[0] & string, plan: Plan): PlantedBug => ({
-  name,
-  host: mirrored(name),
-  invariant: MIRROR,
-  plan,
-})
-const charging = (name: Parameters<typeof chargingHost>[0] & string, invariant: string, plan: Plan): PlantedBug => ({
-  name,
-  host: chargingHost(name),
-  invariant,
-  plan,
-})
-
-const queued = (name: Parameters<typeof queuedHost>[0] & string, invariant: string, plan: Plan): PlantedBug => ({
-  name,
-  host: queuedHost(name),
-  invariant,
-  plan,
-})
+const planted =
+  <Name extends string>(host: (bug?: Name) => PlantedBug['host']) =>
+  (name: Name, plan: Plan, invariant = MIRROR): PlantedBug => ({ name, host: host(name), invariant, plan })
+const synced = planted(syncedMirror)
+const delivered = planted(deliveredMirror)
+const mirroring = planted(mirrored)
+const charging = planted(chargingHost)
+const queued = planted(queuedHost)
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [
   synced('ties', { steps: [place, sync, rename] }),
@@ -82,23 +59,47 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       },
     ],
   }),
-  charging('write without a key', 'each order is charged once', {
-    steps: [place, { ...webhooks, faults: [{ call: 1, gets: 'an error after it worked' }] }],
-  }),
-  charging('another key each time', 'each order is charged once', {
-    steps: [place, { ...webhooks, faults: [{ call: 1, gets: 'an error after it worked' }] }],
-  }),
-  charging('counts twice', 'the total is the number of orders', {
-    steps: [place, { ...webhooks, faults: [{ call: 2, gets: 'an error' }] }],
-  }),
-  charging('two writes without a transaction', 'each parcel has its line', {
-    steps: [place, { ...webhooks, faults: [{ crashAfter: 10 }] }],
-  }),
-  charging('mapped after the call', 'each customer is there once', {
-    steps: [place, { ...webhooks, faults: [{ call: 2, gets: 'an error after it worked' }] }],
-  }),
-  queued('counts twice in a queued listener', 'each delivery is counted once', {
-    steps: [place, { run: 'events', faults: [{ crashAfter: 1 }] }],
-  }),
-  queued('a queued listener that always throws', 'nothing is left undone', { steps: [place] }),
+  charging(
+    'write without a key',
+    {
+      steps: [place, { ...webhooks, faults: [{ call: 1, gets: 'an error after it worked' }] }],
+    },
+    'each order is charged once',
+  ),
+  charging(
+    'another key each time',
+    {
+      steps: [place, { ...webhooks, faults: [{ call: 1, gets: 'an error after it worked' }] }],
+    },
+    'each order is charged once',
+  ),
+  charging(
+    'counts twice',
+    {
+      steps: [place, { ...webhooks, faults: [{ call: 2, gets: 'an error' }] }],
+    },
+    'the total is the number of orders',
+  ),
+  charging(
+    'two writes without a transaction',
+    {
+      steps: [place, { ...webhooks, faults: [{ crashAfter: 10 }] }],
+    },
+    'each parcel has its line',
+  ),
+  charging(
+    'mapped after the call',
+    {
+      steps: [place, { ...webhooks, faults: [{ call: 2, gets: 'an error after it worked' }] }],
+    },
+    'each customer is there once',
+  ),
+  queued(
+    'counts twice in a queued listener',
+    {
+      steps: [place, { run: 'events', faults: [{ crashAfter: 1 }] }],
+    },
+    'each delivery is counted once',
+  ),
+  queued('a queued listener that always throws', { steps: [place] }, 'nothing is left undone'),
 ]

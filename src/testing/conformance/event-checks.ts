@@ -11,7 +11,7 @@ import { judged, staleGuardOf } from '../../webhooks/stale-guard.ts'
 import type { Bench } from './bench.ts'
 import type { Chapter, Check } from './conformance-check.ts'
 import type { SignedFixture } from './deliveries.ts'
-import { delivery, received, withBody } from './deliveries.ts'
+import { delivery, oddRequests, received } from './deliveries.ts'
 import { given, outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 
 export function eventsChapter(fixture: SignedFixture, provider: HandlesWebhooks): Chapter {
@@ -137,34 +137,6 @@ export async function requestPairs(bench: Bench, fixture: SignedFixture): Promis
     again: partRequest(again, later[at] ?? part),
     type: part.eventType,
   }))
-}
-
-/** Bodies that a provider may meet: its signature says who sent it, not what it holds. */
-const ODD_BODIES = [
-  '',
-  'no JSON',
-  'null',
-  '7',
-  '"text"',
-  '[]',
-  '{}',
-  '{"id":7,"type":{},"event":[]}',
-  '\ufeff{}',
-  '\u0000',
-]
-
-/** The delivery of the fixtures with each of these bodies. */
-export function oddRequests(
-  bench: Bench,
-  fixture: SignedFixture,
-): Promise<{ readonly body: string; readonly request: WebhookRequest }[]> {
-  const at = bench.kit.clock.now()
-  return Promise.all(
-    ODD_BODIES.map(async (body) => {
-      const odd = await withBody(delivery(fixture, { at }), () => Buffer.from(body))
-      return { body, request: await received(fixture, odd, at) }
-    }),
-  )
 }
 
 function requestAt(bench: Bench, fixture: SignedFixture, laterMs: number): Promise<WebhookRequest> {
