@@ -24,11 +24,17 @@ function batch(more: Partial<Batch<number, null, number>>): Batch<number, null, 
 
 it('settles 50 rows first, and then with each statement all that ended while the one before ran', async () => {
   const sets: number[] = []
+  let runs = 0
+  const run = async (row: number) => {
+    runs += 1
+    return row
+  }
+  // The first statement takes until the last row has run.
   const settle = async (outcomes: readonly number[]) => {
     sets.push(outcomes.length)
-    await nextTurn()
+    while (runs < rows.length) await nextTurn()
   }
-  expect(await runBatch(batch({ settle }))).toBe(200)
+  expect(await runBatch(batch({ run, settle }))).toBe(200)
   expect(sets).toEqual([50, 150])
 })
 
