@@ -249,11 +249,11 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     }
     if (verdict.kind === 'busy') return busy(framework, delivery)
     if (verdict.kind === 'bad signature') {
-      noteRefusal(framework, delivery, verdict.reason)
       // Among several it is not known whose it was.
-      const [sole, ...others] = candidates.owners
-      if (verdict.reason === 'no_secret' && sole !== undefined && others.length === 0)
-        desk.secretNotes.missing(sole.integration)
+      const [sole, ...others] = integrationsOf(candidates)
+      const integration = others.length === 0 ? sole : undefined
+      noteRefusal(framework, delivery, { integrationId: integration?.id ?? null, reason: verdict.reason })
+      if (integration !== undefined) desk.secretNotes.refused(integration)
       return badSignature(candidates)
     }
     if (verdict.kind !== 'verified') return verdict
@@ -456,7 +456,11 @@ function handshakeFailed(framework: Framework, { provider, integrationId }: Deli
 }
 
 /** Logs nothing of what was sent: the sender is unknown. */
-function noteRefusal(framework: Framework, { provider, integrationId }: Delivery, reason: RefusalReason): void {
+function noteRefusal(
+  framework: Framework,
+  { provider }: Delivery,
+  { integrationId, reason }: { readonly integrationId: number | null; readonly reason: RefusalReason },
+): void {
   deskOf(framework).warnings.warn(
     // Not by the reason: a forger chooses it.
     `refused ${integrationId ?? provider}`,

@@ -1,11 +1,15 @@
 /** A new webhook secret, with time for the sender to take it up; and whether it still signs with a former one. Rule: docs/behaviour/webhook-signatures.md, "Rotation". */
 import { randomBytes } from 'node:crypto'
+import { and, desc, eq, inArray, sql } from 'drizzle-orm'
+import { z } from 'zod'
 import { integrationKey } from '../cache/integration-keys.ts'
 import { checkCredentials } from '../credentials/credentials.ts'
-import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { Database } from '../db/client.ts'
+import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { integrationsById, requireLocked, updateIntegration } from '../integrations/queries.ts'
@@ -18,6 +22,7 @@ import {
   MAX_WEBHOOK_SECRETS,
   secretEndMs,
 } from '../providers/webhook-request.ts'
+import { PSEUDO_HEADER } from './rules.ts'
 
 /** Of a secret that we make, in bytes: as many as SHA-256 gives, within the 24 to 64 of Standard Webhooks. */
 const SECRET_BYTES = 32
@@ -136,10 +141,10 @@ function rotatedCredentials(
   return checked
 }
 
-/** Each process notes a secret's match at most once a minute, so a delivery costs no statement of its own. */
+/** Each process notes a secret's match, or a refusal, at most once a minute, so a delivery costs no statement of its own. */
 const NOTE_EVERY_MS = 60_000
 const KEPT_SECONDS = 90 * 24 * 3_600
-/** Secrets that a process remembers to have noted. */
+/** Secrets and integrations that a process remembers to have noted. */
 const MAX_REMEMBERED = 1_000
 
 /**
@@ -149,9 +154,25 @@ const MAX_REMEMBERED = 1_000
 const matchKey = ({ encryption }: Pick<Framework, 'encryption'>, integrationId: number, secret: string): string =>
   integrationKey(integrationId, `former-secret:${encryption.sign(`former secret of ${integrationId}`, secret)}`)
 
-const MISSED_SECONDS = 24 * 3_600
+const REFUSALS_KEPT_SECONDS = 24 * 3_600
+/** So many refusals, so far apart, and no delivery stored since the first: it is not one stranger's try, nor a provider's repeat. */
+const REFUSALS = 3
+const REFUSALS_APART_MS = 5 * 60_000
 
-const missingKey = (integrationId: number): string => integrationKey(integrationId, 'webhook-secret-missing')
+const refusalsKey = (integrationId: number): string => integrationKey(integrationId, 'webhook-refusals')
+/** The last of them, oldest first, under the secrets that were in force: others begin a new list. */
+const Refusals = z.object({ secrets: z.string(), at: z.array(z.iso.datetime().transform((at) => new Date(at))) })
+
+function refusalsUnder(note: Json | undefined, secrets: string): readonly Date[] {
+  const refusals = note === undefined ? null : Refusals.parse(note)
+  return refusals?.secrets === secrets ? refusals.at : []
+}
+
+/** Tells whether the secrets in force are others than before, and nothing of what they are. @throws CredentialsUnreadable */
+function digestOfSecrets({ encryption, clock }: Framework, integration: Integration): string {
+  const secrets = activeWebhookSecrets(integration.credentialsArray(), clock.now())
+  return encryption.sign(`webhook secrets of ${integration.id}`, JSON.stringify(secrets))
+}
 
 /** What deliveries say of their integrations' secrets. In the background: no delivery waits for it. */
 export class SecretNotes {
@@ -164,27 +185,44 @@ export class SecretNotes {
 
   /** A former secret has verified a delivery. */
   former(integration: Integration, secret: string): void {
-    this.#note(matchKey(this.#framework, integration.id, secret), KEPT_SECONDS, (error) =>
-      integrationLogger(this.#framework, integration).warn(
-        { event: 'webhook.former_secret_unnoted', error },
-        'it could not be noted that a former webhook secret has verified a delivery; a later one notes it',
-      ),
+    const { cache } = this.#framework
+    const key = matchKey(this.#framework, integration.id, secret)
+    this.#note(
+      key,
+      (now) => cache.set(key, now.toISOString(), KEPT_SECONDS),
+      (error) =>
+        integrationLogger(this.#framework, integration).warn(
+          { event: 'webhook.former_secret_unnoted', error },
+          'it could not be noted that a former webhook secret has verified a delivery; a later one notes it',
+        ),
     )
   }
 
-  /** A delivery was refused, since there is no secret. */
-  missing(integration: Integration): void {
-    this.#note(missingKey(integration.id), MISSED_SECONDS, (error) =>
-      integrationLogger(this.#framework, integration).warn(
-        { event: 'webhook.missing_secret_unnoted', error },
-        'it could not be noted that a delivery was refused for want of a webhook secret; a later one notes it',
-      ),
+  /** A delivery was refused for its signature. */
+  refused(integration: Integration): void {
+    const { cache } = this.#framework
+    const key = refusalsKey(integration.id)
+    this.#note(
+      key,
+      async (now) => {
+        // Two processes may write at once. Then one moment is lost, and the next refusal brings another.
+        const secrets = digestOfSecrets(this.#framework, integration)
+        const before = refusalsUnder(await cache.get(key), secrets)
+        const last = before.at(-1)
+        if (last !== undefined && now.getTime() - last.getTime() < REFUSALS_APART_MS) return
+        const at = [...before, now].slice(-REFUSALS).map((each) => each.toISOString())
+        await cache.set(key, { secrets, at }, REFUSALS_KEPT_SECONDS)
+      },
+      (error) =>
+        integrationLogger(this.#framework, integration).warn(
+          { event: 'webhook.refusal_unnoted', error },
+          'it could not be noted that a delivery was refused for its signature; a later one notes it',
+        ),
     )
   }
 
-  #note(key: string, keptSeconds: number, failed: (error: string) => void): void {
-    const { cache, clock } = this.#framework
-    const now = clock.now()
+  #note(key: string, write: (now: Date) => Promise<void>, failed: (error: string) => void): void {
+    const now = this.#framework.clock.now()
     // A clock that was set back does not keep it from noting.
     if (Math.abs(now.getTime() - (this.#notedAtMs.get(key) ?? Number.NEGATIVE_INFINITY)) < NOTE_EVERY_MS) return
     this.#notedAtMs.delete(key)
@@ -193,7 +231,7 @@ export class SecretNotes {
       if (this.#notedAtMs.size <= MAX_REMEMBERED) break
       this.#notedAtMs.delete(oldest)
     }
-    cache.set(key, now.toISOString(), keptSeconds).catch((error: unknown) => failed(errorLine(error, 300)))
+    write(now).catch((error: unknown) => failed(errorLine(error, 300)))
   }
 }
 
@@ -248,21 +286,76 @@ export function lacksWebhookSecret({ providers, clock }: Framework, integration:
   }
 }
 
+/** Deliveries of an integration were refused for their signature. */
+export interface RefusedDeliveries {
+  readonly integrationId: number
+  /** `no secret`: there is none. `none matches`: each of the last ones was refused, over ten minutes at least. */
+  readonly because: 'no secret' | 'none matches'
+  readonly lastRefusedAt: Date
+  /** The last delivery that was stored as its sender sent it; null: there is none, or it was pruned. */
+  readonly lastStoredAt: Date | null
+  /** Whether secrets of the integration decide; else keys, or a check, of its provider. */
+  readonly isCheckedBySecret: boolean
+}
+
 /**
- * Integrations that lack a webhook secret and were sent deliveries nevertheless in the last 24 hours, and when last. One without a
- * delivery may have no use for webhooks.
+ * Those of the last 24 hours that a person should look at. A stranger's forgery beside deliveries that verify is not one; nor is
+ * an integration without secret and without deliveries: it may have no use for webhooks.
+ *
+ * Rule: docs/behaviour/webhook-signatures.md, "Refused deliveries".
  */
-export async function missedSecrets(
-  framework: Framework,
-  ids: readonly number[],
-): Promise<{ readonly integrationId: number; readonly at: Date }[]> {
-  const notes = await framework.cache.getMany(ids.map(missingKey))
-  const noted = ids.filter((id) => notes.has(missingKey(id)))
-  const rows = await integrationsById(framework.db, framework.tables, noted)
-  return noted.flatMap((integrationId) => {
+export async function refusedDeliveries(framework: Framework, ids: readonly number[]): Promise<RefusedDeliveries[]> {
+  const { cache, db, tables, providers } = framework
+  const notes = await cache.getMany(ids.map(refusalsKey))
+  const noted = ids.filter((id) => notes.has(refusalsKey(id)))
+  const [rows, stored] = await Promise.all([integrationsById(db, tables, noted), lastSentDeliveries(db, tables, noted)])
+  return noted.flatMap((integrationId): RefusedDeliveries[] => {
     const row = rows.get(integrationId)
-    const at = notes.get(missingKey(integrationId))
-    if (row === undefined || typeof at !== 'string') return []
-    return lacksWebhookSecret(framework, integrationHandle(framework, row)) ? [{ integrationId, at: new Date(at) }] : []
+    const provider = row === undefined ? null : providers.find(row.provider)
+    if (row === undefined || provider === null) return []
+    const integration = integrationHandle(framework, row)
+    const refusals = presentRefusals(framework, integration, notes.get(refusalsKey(integrationId)))
+    const lastRefusedAt = refusals.at(-1)
+    if (lastRefusedAt === undefined) return []
+    const lastStoredAt = stored.get(integrationId) ?? null
+    const found = { integrationId, lastRefusedAt, lastStoredAt, isCheckedBySecret: isCheckedBySecret(provider) }
+    if (lacksWebhookSecret(framework, integration)) return [{ ...found, because: 'no secret' }]
+    const first = refusals.at(-REFUSALS)
+    const matchesNone = first !== undefined && (lastStoredAt === null || lastStoredAt <= first)
+    return matchesNone ? [{ ...found, because: 'none matches' }] : []
   })
+}
+
+/** Unreadable credentials are a fault of another kind. */
+function presentRefusals(framework: Framework, integration: Integration, note: Json | undefined): readonly Date[] {
+  try {
+    return refusalsUnder(note, digestOfSecrets(framework, integration))
+  } catch {
+    return []
+  }
+}
+
+/** When the last delivery of each was stored. What a reconciliation has fetched was not checked. */
+async function lastSentDeliveries(db: Database, tables: Tables, ids: readonly number[]): Promise<Map<number, Date>> {
+  if (ids.length === 0) return new Map()
+  const { integrations, webhooks, deliveries } = tables
+  const sent = db
+    .select({ at: webhooks.createdAt })
+    .from(webhooks)
+    .leftJoin(deliveries, eq(deliveries.id, webhooks.partOf))
+    .where(
+      and(
+        eq(webhooks.integrationId, integrations.id),
+        sql`not jsonb_exists(coalesce(${deliveries.headers}, ${webhooks.headers}), ${PSEUDO_HEADER.source})`,
+      ),
+    )
+    .orderBy(desc(webhooks.createdAt))
+    .limit(1)
+    .as('sent')
+  const rows = await db
+    .select({ id: integrations.id, at: sent.at })
+    .from(integrations)
+    .innerJoinLateral(sent, sql`true`)
+    .where(inArray(integrations.id, [...ids]))
+  return new Map(rows.map(({ id, at }) => [id, at]))
 }

@@ -7,13 +7,13 @@ import { createApi } from '../../src/api/app.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { activeWebhookSecrets } from '../../src/providers/webhook-request.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
-import { missedSecrets, rotateWebhookSecret } from '../../src/webhooks/secrets.ts'
+import { refusedDeliveries, rotateWebhookSecret } from '../../src/webhooks/secrets.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, testIntegrations } from '../support/integrations.ts'
 import { SECRET, sign, TOKEN, webhookProvider } from '../support/providers.ts'
-import { makeIntegration, webhookOf } from '../support/rows.ts'
+import { makeIntegration, makeWebhook, webhookOf } from '../support/rows.ts'
 import { workOff } from '../support/work-off.ts'
 
 const OVERLAP_SECONDS = 86_400
@@ -29,6 +29,7 @@ beforeAll(async () => {
     clock,
     providers: {
       acme: webhookProvider(),
+      lone: webhookProvider(),
       narrow: webhookProvider({ credentialsSchema: z.object({ token: z.string(), webhook_secret: z.string() }) }),
       short: webhookProvider({
         credentialsSchema: z.looseObject({ webhook_secret: z.string().max(SECRET.length) }),
@@ -270,27 +271,111 @@ describe('a former secret', () => {
   })
 })
 
-describe('a missing secret', () => {
-  const missedOf = ({ id }: Integration) => missedSecrets(test.framework, [id])
+describe('refused deliveries', () => {
+  const seen = async ({ id }: Integration) => (await refusedDeliveries(test.framework, [id]))[0] ?? null
+  const MINUTE_MS = 60_000
 
-  it('is seen once a delivery was refused for it, for a day, and until there is one', async () => {
+  /** At these minutes before now, by the clock of the database: it says when a row was stored. */
+  async function refusedAt(integration: Integration, minutesAgo: readonly number[]): Promise<void> {
+    const set = vi.spyOn(test.framework.cache, 'set')
+    for (const minutes of minutesAgo) {
+      clock.set(new Date(Date.now() - minutes * MINUTE_MS))
+      const writes = set.mock.calls.length
+      expect(await verifies(integration, 'of another')).toBe(false)
+      await expect.poll(() => set.mock.calls.length).toBe(writes + 1)
+    }
+    set.mockRestore()
+  }
+
+  it('are seen at once where there is no secret, for a day, and until there is one', async () => {
     const integration = await makeIntegration(test, 'acme', { credentials: { token: TOKEN } })
-    expect(await missedOf(integration)).toEqual([])
-    const at = clock.now()
+    expect(await seen(integration)).toBeNull()
+    const lastRefusedAt = clock.now()
     expect(await verifies(integration, SECRET)).toBe(false)
-    await expect.poll(() => missedOf(integration)).toEqual([{ integrationId: integration.id, at }])
+    await expect
+      .poll(() => seen(integration))
+      .toEqual({
+        integrationId: integration.id,
+        because: 'no secret',
+        lastRefusedAt,
+        lastStoredAt: null,
+        isCheckedBySecret: true,
+      })
     await rotate(integration.id)
-    expect(await missedOf(integration)).toEqual([])
+    expect(await seen(integration)).toBeNull()
   })
 
-  it('is not meant by a delivery of another signature, nor where the provider checks signatures itself', async () => {
-    const [signed, own] = [
-      await makeIntegration(test, 'acme'),
-      await makeIntegration(test, 'own', { credentials: { token: TOKEN } }),
-    ]
+  it.each([
+    ['acme', true],
+    ['own', false],
+  ])('are seen once three of %s, five minutes apart, match nothing', async (provider, isCheckedBySecret) => {
+    const integration = await makeIntegration(test, provider)
+    const createdAt = new Date(Date.now() - 40 * MINUTE_MS)
+    await makeWebhook(test, integration.id, { createdAt })
+    await refusedAt(integration, [30, 25])
+    expect(await seen(integration)).toBeNull()
+    await refusedAt(integration, [19])
+    expect(await seen(integration)).toEqual({
+      integrationId: integration.id,
+      because: 'none matches',
+      lastRefusedAt: clock.now(),
+      lastStoredAt: createdAt,
+      isCheckedBySecret,
+    })
+  })
+
+  it('say nothing when they come at once', async () => {
+    const integration = await makeIntegration(test, 'acme')
+    await refusedAt(integration, [30])
     const set = vi.spyOn(test.framework.cache, 'set')
-    onTestFinished(() => set.mockRestore())
-    for (const integration of [signed, own]) expect(await verifies(integration, 'another')).toBe(false)
+    const get = vi.spyOn(test.framework.cache, 'get')
+    for (const minutes of [29, 28, 27, 26]) {
+      clock.set(new Date(Date.now() - minutes * MINUTE_MS))
+      expect(await verifies(integration, 'of another')).toBe(false)
+    }
+    await expect.poll(() => get.mock.calls.length).toBe(4)
     expect(set).not.toHaveBeenCalled()
+    set.mockRestore()
+    get.mockRestore()
+    expect(await seen(integration)).toBeNull()
+  })
+
+  it('are a stranger’s beside deliveries that verify; what a reconciliation has fetched was not checked', async () => {
+    const integration = await makeIntegration(test, 'acme')
+    await refusedAt(integration, [30, 25, 20])
+    await makeWebhook(test, integration.id, { headers: { ':source': ['reconcile'] } })
+    expect(await seen(integration)).toMatchObject({ because: 'none matches', lastStoredAt: null })
+    await makeWebhook(test, integration.id, { createdAt: new Date(Date.now() - 27 * MINUTE_MS) })
+    expect(await seen(integration)).toBeNull()
+  })
+
+  it('begin again with other secrets: whether those match, later deliveries tell', async () => {
+    const integration = await makeIntegration(test, 'acme')
+    await refusedAt(integration, [60, 50, 40])
+    expect(await seen(integration)).toMatchObject({ because: 'none matches' })
+    await rotate(integration.id)
+    expect(await seen(integration)).toBeNull()
+    await refusedAt(integration, [30, 20])
+    expect(await seen(integration)).toBeNull()
+    await refusedAt(integration, [10])
+    expect(await seen(integration)).toMatchObject({ because: 'none matches' })
+  })
+
+  it('on the generic route are those of the only integration that was asked; of several it is not known whose', async () => {
+    const post = () =>
+      api.request('/integrations/lone/webhook', { method: 'POST', headers: { 'x-signature': 'forged' }, body: '{}' })
+    const named = () =>
+      test.lines.flatMap(({ fields }) =>
+        fields.event === 'webhook.refused' && fields.provider === 'lone' ? fields.integration : [],
+      )
+    const first = await makeIntegration(test, 'lone', { credentials: { token: TOKEN } })
+    expect((await post()).status).toBe(403)
+    await expect.poll(() => seen(first)).toMatchObject({ because: 'no secret' })
+    expect(named()).toEqual([first.id])
+    const second = await makeIntegration(test, 'lone', { credentials: { token: TOKEN } })
+    clock.advance(2 * MINUTE_MS)
+    expect((await post()).status).toBe(403)
+    expect(named()).toEqual([first.id, null])
+    expect(await seen(second)).toBeNull()
   })
 })

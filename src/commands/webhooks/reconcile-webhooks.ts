@@ -62,7 +62,8 @@ async function reconcile(context: CommandContext, { integration, since, dryRun }
   const result = await byWorker(context, integrations.webhooks.reconcile(asked))
   if (result === 'already running')
     throw new Refused('already_running', 'A reconciliation is running. Wait for its end, and ask again.')
-  if (integration !== undefined && !dryRun) await note(integration, 'reconcile')
+  if (dryRun) warn('Nothing was stored: in a dry run `inserted` counts what would be.')
+  else if (integration !== undefined) await note(integration, 'reconcile')
   const rest = since === undefined ? 'the next run goes on' : 'give the same --since again for the rest'
   if (result.capped > 0) warn(`${result.capped} reached the limit of a run; ${rest}.`)
   if (result.failed > 0) warn(`${result.failed} failed; the log of the worker says why.`)

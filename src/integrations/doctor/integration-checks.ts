@@ -10,11 +10,12 @@ import { modelProblems } from '../../mappings/mapped-table.ts'
 import { neededReauthMarks, needingAuthorization } from '../../oauth/authorization-status.ts'
 import { incompleteClients } from '../../oauth/incomplete-clients.ts'
 import { keepAliveStates } from '../../oauth/keep-alive.ts'
-import { hasOAuth2 } from '../../providers/contracts.ts'
+import { handlesWebhooks, hasOAuth2 } from '../../providers/contracts.ts'
 import type { CircuitView } from '../../providers/integration.ts'
 import { troubledSubscriptions } from '../../subscriptions/queries.ts'
 import { unlistedIntegrations } from '../../webhooks/listed-webhook.ts'
-import { isCheckedBySecret, missedSecrets } from '../../webhooks/secrets.ts'
+import type { RefusedDeliveries } from '../../webhooks/secrets.ts'
+import { refusedDeliveries } from '../../webhooks/secrets.ts'
 import { acceptsWebhooks } from '../queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, listOfProvider, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
@@ -238,23 +239,37 @@ const webhooksSecret: Check = {
   async look(framework) {
     const found: Observation[] = []
     const { tables, providers } = framework
-    const keys = providers.entries().flatMap(([key, provider]) => (isCheckedBySecret(provider) ? [key] : []))
+    const keys = providers.entries().flatMap(([key, provider]) => (handlesWebhooks(provider) ? [key] : []))
     const which = and(inArray(tables.integrations.provider, keys), acceptsWebhooks(tables))
     for await (const rows of keys.length === 0 ? [] : pages(framework, which)) {
       const ids = rows.map(({ id }) => id)
-      found.push(
-        ...(await missedSecrets(framework, ids)).map(({ integrationId, at }) =>
-          warning(
-            `Integration ${integrationId} has no webhook secret, so its deliveries are refused, the last one at ${moment(at)}. Set the secret that its provider signs with, or a new one at both.`,
-            `integrations rotate-webhook-secret ${integrationId}`,
-            { integrationId },
-          ),
-        ),
-      )
+      found.push(...(await refusedDeliveries(framework, ids)).map(refusedObservation))
       if (found.length >= MAX_LOOKED_AT) break
     }
-    return capped(found, 'No delivery of the last 24 hours was refused for want of a webhook secret.')
+    return capped(found, 'No integration refuses all that it is sent: none lacks a webhook secret or has a wrong one.')
   },
+}
+
+function refusedObservation(refused: RefusedDeliveries): Observation {
+  const { integrationId, because, lastRefusedAt, lastStoredAt } = refused
+  const last = `the last one at ${moment(lastRefusedAt)}`
+  const newSecret = `integrations rotate-webhook-secret ${integrationId}`
+  if (because === 'no secret')
+    return warning(
+      `Integration ${integrationId} has no webhook secret, so its deliveries are refused, ${last}. Set the secret that its provider signs with, or a new one at both.`,
+      newSecret,
+      { integrationId },
+    )
+  const stored =
+    lastStoredAt === null ? 'none is stored' : `the last one that was stored came at ${moment(lastStoredAt)}`
+  const cause = refused.isCheckedBySecret
+    ? 'Its provider signs with another secret, or somebody else sends: set the secret that the provider signs with, or a new one at both'
+    : 'The key of its provider, or what the provider signs, is another one than the code expects, or somebody else sends: the log line `webhook.refused` has the reasons'
+  return warning(
+    `Integration ${integrationId} refuses all that it is sent, since no signature matches: ${last}, and ${stored}. ${cause}. Then \`integrations reconcile-webhooks ${integrationId}\` fetches what was refused, if the provider keeps it.`,
+    refused.isCheckedBySecret ? newSecret : `integrations show ${integrationId}`,
+    { integrationId, since: lastStoredAt },
+  )
 }
 
 export const integrationChecks = [

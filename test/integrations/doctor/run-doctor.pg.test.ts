@@ -29,6 +29,8 @@ import { advanceCursor } from '../../../src/syncs/by-hand.ts'
 import type { SyncOf, SyncProgress } from '../../../src/syncs/sync-jobs.ts'
 import { temporalUnreachable } from '../../../src/temporal/connection.ts'
 import { temporalCommands } from '../../../src/temporal/inspection.ts'
+import { ManualClock } from '../../../src/testing/manual-clock.ts'
+import { SecretNotes } from '../../../src/webhooks/secrets.ts'
 import { scriptedOAuth } from '../../oauth/scripted-oauth.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
@@ -90,6 +92,7 @@ beforeAll(async () => {
     config: { operator: { tokens: [{ name: 'test', sha256: 'a'.repeat(64), scopes: ['read'] }] } },
     providers: {
       hooks: webhookProvider(),
+      own: webhookProvider({ verifyWebhookSignature: () => false }),
       things: withWindow,
       crm,
       keyed,
@@ -547,22 +550,64 @@ describe('processing webhooks', () => {
   })
 })
 
-it('an integration without a webhook secret is a warning once a delivery was refused for that', async () => {
-  const { id } = await makeIntegration(test, 'hooks', { credentials: {} })
-  expect(await wrong()).toEqual([])
-  const at = ago(HOUR_MS)
-  await test.framework.cache.set(`integration:${id}:webhook-secret-missing`, at.toISOString(), 60)
-  expect(await wrong()).toMatchObject([
-    {
+describe('refused deliveries', () => {
+  async function refused(integration: Integration, minutesAgo: readonly number[]): Promise<void> {
+    for (const minutes of minutesAgo) {
+      const set = vi.spyOn(test.framework.cache, 'set')
+      const clock = new ManualClock(ago(minutes * 60_000))
+      new SecretNotes({ ...test.framework, clock }).refused(integration)
+      await expect.poll(() => set.mock.settledResults.length).toBe(1)
+      set.mockRestore()
+    }
+  }
+
+  it('for want of a secret are a warning, unless a person has switched the integration off', async () => {
+    const integration = await makeIntegration(test, 'hooks', { credentials: {} })
+    const { id } = integration
+    expect(await wrong()).toEqual([])
+    await refused(integration, [60])
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'webhooks.secret',
+        status: 'warning',
+        message: expect.stringContaining(`Integration ${id} has no webhook secret, so its deliveries are refused`),
+        remedy: `integrations rotate-webhook-secret ${id}`,
+        integrationId: id,
+      },
+    ])
+    await setIntegration(test, id, { isActive: false, switchedOffAt: new Date() })
+    expect(await wrong()).toEqual([])
+  })
+
+  it('that match no secret are a warning, with the last that was stored', async () => {
+    const integration = await makeIntegration(test, 'hooks')
+    const { id } = integration
+    const createdAt = ago(2 * HOUR_MS)
+    await makeWebhook(test, id, { status: 'processed', createdAt })
+    await refused(integration, [60, 50, 40])
+    const [found, ...others] = await wrong()
+    expect(others).toEqual([])
+    expect(found).toMatchObject({
       check: 'webhooks.secret',
       status: 'warning',
-      message: expect.stringContaining(`Integration ${id} has no webhook secret, so its deliveries are refused`),
       remedy: `integrations rotate-webhook-secret ${id}`,
       integrationId: id,
-    },
-  ])
-  await setIntegration(test, id, { isActive: false, switchedOffAt: new Date() })
-  expect(await wrong()).toEqual([])
+      since: createdAt,
+    })
+    expect(found?.message).toContain(`Integration ${id} refuses all that it is sent, since no signature matches`)
+    expect(found?.message).toContain(`the last one that was stored came at ${createdAt.toISOString().slice(0, 19)}Z`)
+  })
+
+  it('of a provider that checks signatures itself name no secret', async () => {
+    const integration = await makeIntegration(test, 'own')
+    await refused(integration, [60, 50, 40])
+    expect(await wrong()).toMatchObject([
+      {
+        message: expect.stringContaining('the log line `webhook.refused`'),
+        remedy: `integrations show ${integration.id}`,
+      },
+    ])
+  })
 })
 
 describe('failed webhooks', () => {
