@@ -28,6 +28,11 @@ export function createNarrator(print: (line: string) => void): Narrator {
     },
     'webhook.processed': (f) => say('webhook', `#${f.webhook} processed: ${nameOf(f.webhook)} ${howLong(f)}`),
     'webhook.failed': (f) => say('webhook', `#${f.webhook} FAILED: ${nameOf(f.webhook)}: ${f.error}`),
+    'webhook.refused': (f) =>
+      say(
+        'webhook',
+        `${f.times ?? 1} REFUSED${f.integration == null ? '' : ` by integration ${f.integration}`}: ${reasonsIn(f)}`,
+      ),
     'webhook.worker_lost': (f) => say('webhook', `#${f.webhook} lost its worker; taken up again`),
     'sync.started': (f) =>
       say(
@@ -58,6 +63,7 @@ export function createNarrator(print: (line: string) => void): Narrator {
     'api.ready': (f) => say('api', `ready at ${f.url}, pid ${f.pid}`),
   }
   const nameOf = (id: unknown): string => stored.get(id)?.type ?? 'webhook'
+  const reasonsIn = ({ reasons }: Fields): string => Object.keys(reasons ?? {}).join(', ') || 'no reason is known'
   /** The handler's time; with the wait before it, where that is much longer. */
   const howLong = ({ webhook, duration_ms: durationMs, time }: Fields): string => {
     const sinceStoredMs = Number(time) - (stored.get(webhook)?.atMs ?? Number.NaN)

@@ -59,7 +59,6 @@ export interface StackOptions {
 export interface Stack {
   readonly integrations: Integrations
   readonly integrationId: number
-  readonly webhookSecret: string
   readonly databaseUrl: string
   /** Opens a `psql` on it, for a shell. */
   readonly psql: string
@@ -184,7 +183,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     tellWhenEnded('sandbox', started.exited)
     return url
   })
-  const integration = await checklist.step('integration', () => connectSandbox(integrations, sandboxUrl))
+  const integrationId = await checklist.step('integration', () => connectSandbox(integrations, sandboxUrl))
 
   const startApi = async (preferred: number): Promise<{ url: string; process: Restarting }> => {
     const apiPort = await freePort(preferred)
@@ -206,7 +205,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   )
   return {
     integrations,
-    ...integration,
+    integrationId,
     databaseUrl: postgres.url,
     psql,
     temporalAddress: temporal.address,
@@ -221,26 +220,21 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 }
 
 /** The sandbox's integration: made at the first start, pointed at the sandbox's present address at each. */
-async function connectSandbox(
-  integrations: Integrations,
-  sandboxUrl: string,
-): Promise<{ integrationId: number; webhookSecret: string }> {
+async function connectSandbox(integrations: Integrations, sandboxUrl: string): Promise<number> {
   // The webhook that the sandbox sends by: reconciliation lists its deliveries.
   const metadata = { owner: 'octo-sandbox', repo: 'widgets', base_url: sandboxUrl, hook_id: HOOK_ID }
-  for await (const found of integrations.list({ provider: 'github', limit: 1 })) {
-    const { webhook_secret: webhookSecret } = found.credentialsArray()
-    await integrations.update(found.id, { metadata })
-    return { integrationId: found.id, webhookSecret: String(webhookSecret) }
+  for await (const { id } of integrations.list({ provider: 'github', limit: 1 })) {
+    await integrations.update(id, { metadata })
+    return id
   }
-  const webhookSecret = randomBytes(24).toString('hex')
-  const created = await integrations.create({
+  const { id } = await integrations.create({
     provider: 'github',
     name: 'Sandbox repository',
-    credentials: { token: SANDBOX_TOKEN, webhook_secret: webhookSecret },
+    credentials: { token: SANDBOX_TOKEN, webhook_secret: randomBytes(24).toString('hex') },
     metadata,
     syncIntervalMinutes: SYNC_INTERVAL_MINUTES,
   })
-  return { integrationId: created.id, webhookSecret }
+  return id
 }
 
 /** Without the password, which would end up in logs and screenshots. */

@@ -69,12 +69,19 @@ export async function sendWebhooks(
   stack: Stack,
   options: { limit?: number; offset?: number; ratePerSecond?: number; concurrency?: number; fresh?: boolean },
 ): Promise<SentWebhooks> {
-  const url = `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`
+  const { integrationId, integrations } = stack
+  const url = `${stack.apiUrl}/integrations/github/${integrationId}/webhook`
   return (await post(`${stack.sandboxUrl}/_sandbox/webhooks`, {
     url,
-    secret: stack.webhookSecret,
+    secret: await webhookSecretOf(integrations, integrationId),
     ...options,
   })) as SentWebhooks
+}
+
+/** The present one: who rotates it need not tell the sandbox. */
+export async function webhookSecretOf(integrations: Stack['integrations'], integrationId: number): Promise<string> {
+  const integration = await integrations.get(integrationId)
+  return String(integration.credentialsArray().webhook_secret)
 }
 
 export async function post(url: string, body: unknown): Promise<unknown> {

@@ -35,12 +35,12 @@ const VARIES: readonly (readonly [RegExp, string | ((found: string) => string)])
   [/(<(url|uuid|time|email|text|address|id|n)>)(?: ?, ?<\2>)+(?!:)/g, '$1, …'],
 ]
 
-/** Stands for a status meanwhile: no stored text has this character. */
+/** Stands for what stays meanwhile: no stored text has this character. */
 const HELD = '\u0000'
 
-/** A status says what failed: it stays. */
-const STATUS =
-  /\b(?:http|https|status|status code|statuscode|code|answered|answered with)[ :=/]{1,3}[1-5]\d\d\b(?![.,]?\d)/gi
+/** What says what failed, and stays: a status, and a name of the database's own in Postgres' messages. */
+const STAYS =
+  /\b(?:http|https|status|status code|statuscode|code|answered|answered with)[ :=/]{1,3}[1-5]\d\d\b(?![.,]?\d)|\b(?:constraint|relation|column|table|index|schema) "[a-z_][a-z0-9_$]{0,62}"/gi
 
 /**
  * An error without what varies: `HttpError: HTTP 404: no order <n>`.
@@ -50,7 +50,7 @@ const STATUS =
 export function normalisedError(error: string | null): string {
   const text = (error ?? '').slice(0, MAX_LOOKED_AT).replaceAll(HELD, ' ').replaceAll(/\s+/g, ' ').trim()
   if (text === '') return '<no error>'
-  return withoutStatuses(text, (rest) =>
+  return withoutThem(text, (rest) =>
     VARIES.reduce((left, [pattern, stand]) => left.replace(pattern, stand as string), rest),
   )
 }
@@ -60,12 +60,12 @@ export const AT_A_TIME = 250
 /** Of each kind, the newest. */
 export const MAX_SCANNED = 4_000
 
-function withoutStatuses(text: string, change: (rest: string) => string): string {
-  const statuses = text.match(STATUS) ?? []
-  const parts = change(text.replace(STATUS, HELD)).split(HELD)
+function withoutThem(text: string, change: (rest: string) => string): string {
+  const staying = text.match(STAYS) ?? []
+  const parts = change(text.replace(STAYS, HELD)).split(HELD)
   // One within a quotation or a URL went with it.
-  if (parts.length !== statuses.length + 1) return change(text)
-  return parts.map((part, at) => `${part}${statuses[at] ?? ''}`).join('')
+  if (parts.length !== staying.length + 1) return change(text)
+  return parts.map((part, at) => `${part}${staying[at] ?? ''}`).join('')
 }
 
 /**

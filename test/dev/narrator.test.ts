@@ -34,6 +34,19 @@ describe('the narrator', () => {
     expect(told(event, fields)).toContain(sentence)
   })
 
+  it('tells how many deliveries were refused, by which integration, and why', () => {
+    const printed: string[] = []
+    const line = {
+      event: 'webhook.refused',
+      provider: 'github',
+      integration: 1,
+      times: 4,
+      reasons: { mismatch: 3, time_off: 1 },
+    }
+    createNarrator((sentence) => printed.push(sentence)).line('api', JSON.stringify(line))
+    expect(printed[0]).toMatch(/ webhook {2}4 REFUSED by integration 1: mismatch, time_off$/)
+  })
+
   const AT_MS = Date.parse('2031-06-01T12:00:00Z')
   it.each([
     [135, 'in 135 ms'],

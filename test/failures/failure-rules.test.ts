@@ -46,6 +46,17 @@ describe('a normalised error', () => {
     ['no user “Ada”, ‘Bob’ or «Eve»', 'no user <text>, … or <text>'],
     ['answered {"id":17,"name":"x"}', 'answered {<text>:<n>,<text>:<text>}'],
     ['answered {"id":"abc', 'answered {<text>:<text>'],
+    // Names of the database's own.
+    [
+      'new row for relation "issues" violates check constraint "issues_title_length" (23514)',
+      'new row for relation "issues" violates check constraint "issues_title_length" (<n>)',
+    ],
+    [
+      'duplicate key (email)=("ada@acme.test") of index "people_email_key"',
+      'duplicate key (email)=(<text>) of index "people_email_key"',
+    ],
+    ['no column "Ada Lovelace" in a table', 'no column <text> in a table'],
+    ['he said \'no table "x" here\', twice', 'he said <text>, twice'],
     // URLs, addresses, moments.
     ['GET https://api.acme.test/v1/orders/17?x=1 failed', 'GET <url> failed'],
     ['(see https://docs.acme.test/errors)', '(see <url>)'],

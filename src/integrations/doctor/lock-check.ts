@@ -36,14 +36,16 @@ interface LockHolder {
   readonly mayEnd: boolean
   readonly role: string
   readonly waiting: number
+  /** Names of the applications that wait, quoted. */
+  readonly waitingOf: string
   readonly waitingSince: Date
   readonly tables: readonly string[]
 }
 
 function about(holder: LockHolder): Observation {
-  const { pid, waiting, waitingSince, tables } = holder
+  const { pid, waiting, waitingOf, waitingSince, tables } = holder
   const since = waitingSince
-  const told = `${counted(waiting, 'session')} of ours ${waiting === 1 ? 'waits' : 'wait'} for a lock${tables.length === 0 ? '' : ` on ${tables.join(', ')}`}, the longest since ${moment(since)}`
+  const told = `${counted(waiting, 'session')} of ours (${waitingOf}) ${waiting === 1 ? 'waits' : 'wait'} for a lock${tables.length === 0 ? '' : ` on ${tables.join(', ')}`}, the longest since ${moment(since)}`
   if (pid === 0)
     return fault(
       `${told}. A prepared transaction holds it, without a session: find out whose it is, then commit or roll it back by its gid.`,
@@ -91,6 +93,7 @@ export async function lockHolders(sql: Connection['sql'], seconds: number): Prom
     ),
     waiting as materialized (
       select asked.*, pg_blocking_pids(asked.pid) as blockers,
+             coalesce('"' || nullif(session.application_name, '') || '"', 'without an application_name') as application,
              session.usename = session_user
                or session.application_name = nullif(current_setting('application_name'), '') as is_ours
       from asked join pg_stat_activity session on session.pid = asked.pid
@@ -130,7 +133,8 @@ export async function lockHolders(sql: Connection['sql'], seconds: number): Prom
              or coalesce(pg_has_role(session_user, session.usesysid, 'usage'), false)
              or pg_has_role(session_user, 'pg_signal_backend', 'usage')
                and not coalesce((select rolsuper from pg_roles where oid = session.usesysid), true) as "mayEnd",
-           session_user::text as role, count(distinct held.waiter)::int as waiting, min(waiting.waitstart) as "waitingSince",
+           session_user::text as role, count(distinct held.waiter)::int as waiting,
+           string_agg(distinct waiting.application, ', ') as "waitingOf", min(waiting.waitstart) as "waitingSince",
            (select coalesce(json_agg(relation::regclass::text order by relation::regclass::text), '[]')::text
             from locked where locked.blocker = held.blocker) as tables
     from held

@@ -5,6 +5,8 @@ import { OWN_WORKFLOW_CLAIM } from '../../claims/rules.ts'
 import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
 import { quotedName } from '../../db/sql-functions.ts'
+import { MAX_LOOKED_AT as MAX_CHARACTERS } from '../../failures/failure-rules.ts'
+import { mostFrequentError } from '../../failures/waiting-items.ts'
 import type { Framework } from '../../framework/context.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import type { RunMetadata } from '../../observability/log-queries.ts'
@@ -22,6 +24,7 @@ import {
   counted,
   fault,
   listOfProvider,
+  MAX_FINDINGS,
   MAX_LOOKED_AT,
   moment,
   ok,
@@ -36,6 +39,8 @@ const OVERDUE_SECONDS = 300
 const STUCK_SECONDS = 60
 /** The last runs of each integration, and of each of its streams, that are looked at. */
 const RUNS_DEPTH = 20
+/** Errors of each integration or stream that are compared. */
+const MAX_ERRORS = 200
 /** Runs that are asked side by side whether they are paused: one without a worker answers after 5 s. */
 const ASKED_AT_ONCE = 50
 
@@ -239,36 +244,41 @@ const syncFailedItems: Check = {
   name: 'sync.failed_items',
   needs: ['database.migrations'],
   async look(framework) {
-    const held = await unresolvedItems(framework.db, framework.tables)
-    return capped(
-      held.flatMap(({ items, nameless, since, provider, ...of }) => {
-        const named = items - nameless
-        const hold = `of ${syncWords(of)} failed and hold its cursor, the oldest since ${moment(since)}`
-        const about = { ...of, since }
-        const found = whereDeclared(framework, provider, of.stream)
-        if (found === 'nowhere')
-          return warning(
-            `${counted(items, 'item')} ${hold}. Its provider no longer has this stream, so no run takes them again: let go of them.`,
+    const found: Observation[] = []
+    for (const held of await unresolvedItems(framework.db, framework.tables)) {
+      const { items, nameless, since, provider, errors, ...of } = held
+      // No one reads the errors of those that are only counted.
+      const error = found.length <= MAX_FINDINGS ? await mostFrequentError(errors) : null
+      const named = items - nameless
+      const hold = `of ${syncWords(of)} failed and hold its cursor, the oldest since ${moment(since)}.${error === null ? '' : ` Most often: ${error}.`}`
+      const about = { ...of, since }
+      const declared = whereDeclared(framework, provider, of.stream)
+      if (declared === 'nowhere') {
+        found.push(
+          warning(
+            `${counted(items, 'item')} ${hold} Its provider no longer has this stream, so no run takes them again: let go of them.`,
             skipFailed(framework, of),
             about,
-          )
-        const again =
-          found === 'unknown'
-            ? warning(`${counted(named, 'item')} ${hold}. ${unknownHere(provider)}`, listOfProvider(provider), about)
-            : warning(
-                `${counted(named, 'item')} ${hold}. Mend what they failed of; another run takes them again.`,
-                syncNow(of),
-                about,
-              )
-        const letGo = warning(
-          `${counted(nameless, 'item')} without an external id ${hold}; no later run can make up for them. Mend what they failed of, or let go of them.`,
-          skipFailed(framework, of, ' and external_id is null'),
-          about,
+          ),
         )
-        return [...(named > 0 ? [again] : []), ...(nameless > 0 ? [letGo] : [])]
-      }),
-      'No failed item holds a cursor.',
-    )
+        continue
+      }
+      if (named > 0)
+        found.push(
+          declared === 'unknown'
+            ? warning(`${counted(named, 'item')} ${hold} ${unknownHere(provider)}`, listOfProvider(provider), about)
+            : warning(`${counted(named, 'item')} ${hold} Mend that; another run takes them again.`, syncNow(of), about),
+        )
+      if (nameless > 0)
+        found.push(
+          warning(
+            `${counted(nameless, 'item')} without an external id ${hold} No later run can make up for them: mend that, or let go of them.`,
+            skipFailed(framework, of, ' and external_id is null'),
+            about,
+          ),
+        )
+    }
+    return capped(found, 'No failed item holds a cursor.')
   },
 }
 
@@ -399,12 +409,15 @@ async function unresolvedItems(db: Database, { syncItems, integrations, logs }: 
     items: number
     nameless: number
     since: string | Date
+    errors: readonly string[]
   }>(sql`
-    select i.id, i.provider, held.stream, held.items, held.nameless, held.since
+    select i.id, i.provider, held.stream, held.items, held.nameless, held.since, held.errors
     from ${integrations} i
     cross join lateral (
       select f.stream, count(*)::int as items, count(*) filter (where f.external_id is null)::int as nameless,
-             min(f.created_at) as since
+             min(f.created_at) as since,
+             coalesce(to_json((array_agg(left(f.error, ${MAX_CHARACTERS}) order by f.id desc)
+               filter (where f.error is not null))[1:${MAX_ERRORS}]), '[]') as errors
       from ${syncItems} f
       where f.integration_id = i.id and f.status = 'failed'
         and not exists (select 1 from ${logs} l where l.id = f.sync_log_id and l.operation = 'backfill')
@@ -417,5 +430,10 @@ async function unresolvedItems(db: Database, { syncItems, integrations, logs }: 
     ) held
     where i.is_active and held.items > 0
     order by held.since limit ${MAX_LOOKED_AT}`)
-  return rows.map(({ id, since, ...counts }) => ({ integrationId: Number(id), since: new Date(since), ...counts }))
+  return rows.map(({ id, since, errors, ...counts }) => ({
+    integrationId: Number(id),
+    since: new Date(since),
+    errors: errors.map((error) => ({ error, items: 1 })),
+    ...counts,
+  }))
 }

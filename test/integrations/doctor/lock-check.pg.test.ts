@@ -70,11 +70,11 @@ it('names the session that holds a table which ours wait for, and its remedy end
   expect(await look()).toMatchObject([{ status: 'ok' }])
   const stored = [behind(makeWebhook(test, id)), behind(makeWebhook(test, id))]
   await expect.poll(async () => (await look())[0]?.status, SOON).toBe('fault')
-  await expect.poll(async () => (await look())[0]?.message, SOON).toContain('2 sessions of ours wait')
+  await expect.poll(async () => (await look())[0]?.message, SOON).toMatch(/^2 sessions of ours \("[^"]+"\) wait/)
   const [found] = await look()
   expect(found?.message).toMatch(
     new RegExp(
-      `^2 sessions of ours wait for a lock on integration_webhooks, the longest since \\S+Z\\. The session with pid ${pid} holds it: application_name "psql", user "postgres", (from \\S+, )?idle in transaction since \\S+Z, in a transaction since \\S+Z\\. Find out first whose it is\\.`,
+      `^2 sessions of ours \\("[^"]+"\\) wait for a lock on integration_webhooks, the longest since \\S+Z\\. The session with pid ${pid} holds it: application_name "psql", user "postgres", (from \\S+, )?idle in transaction since \\S+Z, in a transaction since \\S+Z\\. Find out first whose it is\\.`,
     ),
   )
   expect(found?.since?.getTime()).toBeLessThan(Date.now() - 4_000)
@@ -105,7 +105,14 @@ it('names the session at the head of a line, not one that waits in it', async ()
     const altered = behind(inLine.begin((sql) => sql`lock table integration_webhooks in access exclusive mode`))
     await expect.poll(async () => (await holders()).length, SOON).toBe(1)
     const stored = behind(makeWebhook(test, id))
-    await expect.poll(holders, SOON).toMatchObject([{ pid, waiting: 2, tables: ['integration_webhooks'] }])
+    await expect.poll(holders, SOON).toMatchObject([
+      {
+        pid,
+        waiting: 2,
+        waitingOf: expect.stringMatching(/^"a migration", "/),
+        tables: ['integration_webhooks'],
+      },
+    ])
     await session`rollback`
     await altered
     await stored

@@ -859,13 +859,16 @@ describe('runs', () => {
   it('with failed items that hold the cursor: another run for those with an external id, else letting go', async () => {
     const { id } = await makeIntegration(test, 'things')
     const run = await makeRun(test, id, {}, { status: 'partial' })
-    await makeItem(test, run, { status: 'failed', externalId: 'a' })
-    await makeItem(test, run, { status: 'failed', externalId: 'b' })
-    await makeItem(test, run, { status: 'failed' })
+    const error = (id: number) => `PostgresError: no "${id}": violates check constraint "titles_length"`
+    await makeItem(test, run, { status: 'failed', externalId: 'a', error: error(17) })
+    await makeItem(test, run, { status: 'failed', externalId: 'b', error: error(18) })
+    await makeItem(test, run, { status: 'failed', error: 'timed out' })
     expect(await wrong()).toMatchObject([
       {
         check: 'sync.failed_items',
-        message: expect.stringMatching(/^2 items /),
+        message: expect.stringMatching(
+          /^2 items .* Most often: PostgresError: no <text>: violates check constraint "titles_length"\. Mend that;/,
+        ),
         remedy: `integrations sync --integration ${id}`,
       },
       {
