@@ -338,16 +338,24 @@ describe('one run', () => {
 describe('on many rows', () => {
   const PAGE = { below: undefined, limit: 50 }
   let bigId: number
+  let streamedId: number
   let bigRun: LogRow
 
   beforeAll(async () => {
     bigId = (await makeIntegration(test, 'acme')).id
+    streamedId = (await makeIntegration(test, 'acme')).id
     const otherId = (await makeIntegration(test, 'acme')).id
     bigRun = await makeRun(test, bigId)
     // What is asked for is older than what stands before it, and rare: a walk from the newest id would be long.
     await test.sql`
       insert into integration_sync_items (integration_id, sync_log_id, event_class, external_id, status)
       select ${bigId}, ${bigRun.id}, 'test.thing', 'x' || n, case when n % 500 = 0 then 'failed' else 'success' end
+      from generate_series(1, 20000) n`
+    // Three of a thousand are of a rare stream.
+    await test.sql`
+      insert into integration_sync_items (integration_id, stream, event_class, external_id, status, created_at)
+      select ${streamedId}, case when n % 1000 < 3 then 'rare' else 'large' end, 'test.thing', 'x' || n, 'success',
+             now() - make_interval(mins => 20000 - n)
       from generate_series(1, 20000) n`
     await test.sql`
       insert into integration_sync_items (integration_id, event_class, external_id, status)
@@ -361,19 +369,28 @@ describe('on many rows', () => {
     await test.sql`analyze integration_sync_items, integration_logs`
   })
 
-  /** Rows that were looked at and dropped, over the whole plan. */
+  const minutesAgo = (minutes: number): Date => new Date(Date.now() - minutes * 60_000)
+
+  /** Rows that were looked at and dropped, or found by an index beside others, over the whole plan. */
   async function droppedBy(query: { toSQL(): { sql: string; params: unknown[] } }): Promise<number> {
     const { sql: text, params } = query.toSQL()
     const rows = await test.sql.unsafe(`explain (analyze, timing off) ${text}`, params as never[])
     const plan = rows.map((row) => String(row['QUERY PLAN'])).join('\n')
     expect(plan).not.toContain('Seq Scan')
-    return [...plan.matchAll(/Rows Removed by Filter: (\d+)/g)].reduce((sum, [, n]) => sum + Number(n), 0)
+    const counts = /Rows Removed by Filter: (\d+)|Bitmap Index Scan .*\(actual rows=(\d+)/g
+    return [...plan.matchAll(counts)].reduce((sum, [, removed, found]) => sum + Number(removed ?? found), 0)
   }
 
   it.each<[string, () => Parameters<typeof pageOfSyncItems>[2]]>([
     ['the failed ones of an integration', () => ({ integrationId: bigId, status: 'failed' })],
     ['the failed ones of a run', () => ({ syncLogId: bigRun.id, status: 'failed' })],
     ['one external id', () => ({ integrationId: bigId, externalId: 'x7' })],
+    ['one external id of a stream', () => ({ integrationId: streamedId, stream: 'large', externalId: 'x7' })],
+    [
+      'what a stream had at a time',
+      () => ({ integrationId: streamedId, stream: 'large', since: minutesAgo(90), until: minutesAgo(60) }),
+    ],
+    ['those of a rare stream', () => ({ integrationId: streamedId, stream: 'rare' })],
   ])('%s are found by an index', async (_, filter) => {
     const { db, tables } = test.framework
     expect(await droppedBy(pageOfSyncItems(db, tables, filter(), PAGE))).toBeLessThan(100)

@@ -198,18 +198,19 @@ export function pageOfSyncItems(
     since,
     until,
   } = filter
-  const ofStream = stream === undefined ? undefined : eq(syncItems.stream, stream)
-  const ofIntegration = integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId)
-  const whose =
-    integrationId !== undefined && stream !== undefined
-      ? itemsOf(sql`${syncItems}`, { integrationId, stream })
-      : (ofIntegration ?? ofStream)
+  // Of these there are indexes of an integration, which are better than that of its streams and want its bare column.
+  const isFew = externalId !== undefined || since !== undefined || syncLogId !== undefined
+  const streams =
+    integrationId === undefined || isFew
+      ? (name: string) => eq(syncItems.stream, name)
+      : (name: string) => itemsOf(sql`${syncItems}`, { integrationId, stream: name })
   return db
     .select({ ...columns, ...beside(tables) })
     .from(syncItems)
     .where(
       and(
-        whose,
+        integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId),
+        stream === undefined ? undefined : streams(stream),
         belongsToThem(tables, sql`${syncItems.integrationId}`, { provider, owner }),
         syncLogId === undefined ? undefined : eq(syncItems.syncLogId, syncLogId),
         status === undefined ? undefined : eq(syncItems.status, status),
