@@ -253,7 +253,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       const [sole, ...others] = integrationsOf(candidates)
       const integration = others.length === 0 ? sole : undefined
       noteRefusal(framework, delivery, { integrationId: integration?.id ?? null, reason: verdict.reason })
-      if (integration !== undefined) desk.secretNotes.refused(integration)
+      if (integration !== undefined) desk.secretNotes.refused(integration, verdict.reason)
       return badSignature(candidates)
     }
     if (verdict.kind !== 'verified') return verdict

@@ -1,6 +1,6 @@
 /** A new webhook secret, with time for the sender to take it up; and whether it still signs with a former one. Rule: docs/behaviour/webhook-signatures.md, "Rotation". */
 import { randomBytes } from 'node:crypto'
-import { and, desc, eq, inArray, sql } from 'drizzle-orm'
+import { desc, eq, inArray, sql } from 'drizzle-orm'
 import { z } from 'zod'
 import { integrationKey } from '../cache/integration-keys.ts'
 import { checkCredentials } from '../credentials/credentials.ts'
@@ -16,6 +16,8 @@ import { integrationsById, requireLocked, updateIntegration } from '../integrati
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import { handlesWebhooks, managesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
+import type { RefusalReason } from '../providers/signatures/scheme-rules.ts'
+import { REFUSAL_REASONS } from '../providers/signatures/scheme-rules.ts'
 import {
   activeWebhookSecrets,
   furtherWebhookSecrets,
@@ -160,12 +162,20 @@ const REFUSALS = 3
 const REFUSALS_APART_MS = 5 * 60_000
 
 const refusalsKey = (integrationId: number): string => integrationKey(integrationId, 'webhook-refusals')
-/** The last of them, oldest first, under the secrets that were in force: others begin a new list. */
-const Refusals = z.object({ secrets: z.string(), at: z.array(z.iso.datetime().transform((at) => new Date(at))) })
+const Refusals = z.object({
+  /** Those in force, as a digest: others begin a new list. */
+  secrets: z.string(),
+  /** The last refusals, oldest first. */
+  at: z.array(z.iso.datetime().transform((at) => new Date(at))),
+  /** Of the last one. */
+  reason: z.enum(REFUSAL_REASONS),
+})
+/** What a sender with another secret, or with none, is refused for. */
+const REASONS_OF_SECRETS: readonly RefusalReason[] = ['no_secret', 'signature_missing', 'mismatch']
 
-function refusalsUnder(note: Json | undefined, secrets: string): readonly Date[] {
+function refusalsUnder(note: Json | undefined, secrets: string): z.output<typeof Refusals> | null {
   const refusals = note === undefined ? null : Refusals.parse(note)
-  return refusals?.secrets === secrets ? refusals.at : []
+  return refusals?.secrets === secrets ? refusals : null
 }
 
 /** Tells whether the secrets in force are others than before, and nothing of what they are. @throws CredentialsUnreadable */
@@ -199,7 +209,7 @@ export class SecretNotes {
   }
 
   /** A delivery was refused for its signature. */
-  refused(integration: Integration): void {
+  refused(integration: Integration, reason: RefusalReason): void {
     const { cache } = this.#framework
     const key = refusalsKey(integration.id)
     this.#note(
@@ -207,11 +217,11 @@ export class SecretNotes {
       async (now) => {
         // Two processes may write at once. Then one moment is lost, and the next refusal brings another.
         const secrets = digestOfSecrets(this.#framework, integration)
-        const before = refusalsUnder(await cache.get(key), secrets)
+        const before = refusalsUnder(await cache.get(key), secrets)?.at ?? []
         const last = before.at(-1)
         if (last !== undefined && now.getTime() - last.getTime() < REFUSALS_APART_MS) return
         const at = [...before, now].slice(-REFUSALS).map((each) => each.toISOString())
-        await cache.set(key, { secrets, at }, REFUSALS_KEPT_SECONDS)
+        await cache.set(key, { secrets, at, reason }, REFUSALS_KEPT_SECONDS)
       },
       (error) =>
         integrationLogger(this.#framework, integration).warn(
@@ -292,10 +302,11 @@ export interface RefusedDeliveries {
   /** `no secret`: there is none. `none matches`: each of the last ones was refused, over ten minutes at least. */
   readonly because: 'no secret' | 'none matches'
   readonly lastRefusedAt: Date
-  /** The last delivery that was stored as its sender sent it; null: there is none, or it was pruned. */
+  readonly reason: RefusalReason
+  /** The last delivery that was stored as its sender sent it; null: none of the newest webhooks is one. */
   readonly lastStoredAt: Date | null
-  /** Whether secrets of the integration decide; else keys, or a check, of its provider. */
-  readonly isCheckedBySecret: boolean
+  /** Whether another secret of the integration would mend it. */
+  readonly isOfSecret: boolean
 }
 
 /**
@@ -315,41 +326,49 @@ export async function refusedDeliveries(framework: Framework, ids: readonly numb
     if (row === undefined || provider === null) return []
     const integration = integrationHandle(framework, row)
     const refusals = presentRefusals(framework, integration, notes.get(refusalsKey(integrationId)))
-    const lastRefusedAt = refusals.at(-1)
-    if (lastRefusedAt === undefined) return []
+    const lastRefusedAt = refusals?.at.at(-1)
+    if (refusals === null || lastRefusedAt === undefined) return []
+    const { reason } = refusals
     const lastStoredAt = stored.get(integrationId) ?? null
-    const found = { integrationId, lastRefusedAt, lastStoredAt, isCheckedBySecret: isCheckedBySecret(provider) }
+    const isOfSecret = isCheckedBySecret(provider) && REASONS_OF_SECRETS.includes(reason)
+    const found = { integrationId, lastRefusedAt, reason, lastStoredAt, isOfSecret }
     if (lacksWebhookSecret(framework, integration)) return [{ ...found, because: 'no secret' }]
-    const first = refusals.at(-REFUSALS)
+    const first = refusals.at.at(-REFUSALS)
     const matchesNone = first !== undefined && (lastStoredAt === null || lastStoredAt <= first)
     return matchesNone ? [{ ...found, because: 'none matches' }] : []
   })
 }
 
 /** Unreadable credentials are a fault of another kind. */
-function presentRefusals(framework: Framework, integration: Integration, note: Json | undefined): readonly Date[] {
+function presentRefusals(framework: Framework, integration: Integration, note: Json | undefined) {
   try {
     return refusalsUnder(note, digestOfSecrets(framework, integration))
   } catch {
-    return []
+    return null
   }
 }
+
+/** Of an integration: what a reconciliation fetches may be all that there is. */
+const NEWEST_LOOKED_AT = 1_000
 
 /** When the last delivery of each was stored. What a reconciliation has fetched was not checked. */
 async function lastSentDeliveries(db: Database, tables: Tables, ids: readonly number[]): Promise<Map<number, Date>> {
   if (ids.length === 0) return new Map()
   const { integrations, webhooks, deliveries } = tables
-  const sent = db
-    .select({ at: webhooks.createdAt })
+  const { createdAt, headers, partOf } = webhooks
+  const newest = db
+    .select({ at: createdAt, headers, partOf })
     .from(webhooks)
-    .leftJoin(deliveries, eq(deliveries.id, webhooks.partOf))
-    .where(
-      and(
-        eq(webhooks.integrationId, integrations.id),
-        sql`not jsonb_exists(coalesce(${deliveries.headers}, ${webhooks.headers}), ${PSEUDO_HEADER.source})`,
-      ),
-    )
-    .orderBy(desc(webhooks.createdAt))
+    .where(eq(webhooks.integrationId, integrations.id))
+    .orderBy(desc(createdAt))
+    .limit(NEWEST_LOOKED_AT)
+    .as('newest')
+  const sent = db
+    .select({ at: newest.at })
+    .from(newest)
+    .leftJoin(deliveries, eq(deliveries.id, newest.partOf))
+    .where(sql`not jsonb_exists(coalesce(${deliveries.headers}, ${newest.headers}), ${PSEUDO_HEADER.source})`)
+    .orderBy(desc(newest.at))
     .limit(1)
     .as('sent')
   const rows = await db

@@ -298,17 +298,18 @@ describe('refused deliveries', () => {
         integrationId: integration.id,
         because: 'no secret',
         lastRefusedAt,
+        reason: 'no_secret',
         lastStoredAt: null,
-        isCheckedBySecret: true,
+        isOfSecret: true,
       })
     await rotate(integration.id)
     expect(await seen(integration)).toBeNull()
   })
 
   it.each([
-    ['acme', true],
-    ['own', false],
-  ])('are seen once three of %s, five minutes apart, match nothing', async (provider, isCheckedBySecret) => {
+    ['acme', 'mismatch', true],
+    ['own', 'refused_by_provider', false],
+  ])('are seen once three of %s, five minutes apart, are refused for %s', async (provider, reason, isOfSecret) => {
     const integration = await makeIntegration(test, provider)
     const createdAt = new Date(Date.now() - 40 * MINUTE_MS)
     await makeWebhook(test, integration.id, { createdAt })
@@ -319,8 +320,9 @@ describe('refused deliveries', () => {
       integrationId: integration.id,
       because: 'none matches',
       lastRefusedAt: clock.now(),
+      reason,
       lastStoredAt: createdAt,
-      isCheckedBySecret,
+      isOfSecret,
     })
   })
 

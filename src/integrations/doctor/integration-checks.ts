@@ -251,23 +251,22 @@ const webhooksSecret: Check = {
 }
 
 function refusedObservation(refused: RefusedDeliveries): Observation {
-  const { integrationId, because, lastRefusedAt, lastStoredAt } = refused
-  const last = `the last one at ${moment(lastRefusedAt)}`
+  const { integrationId, because, lastRefusedAt, lastStoredAt, reason, isOfSecret } = refused
   const newSecret = `integrations rotate-webhook-secret ${integrationId}`
   if (because === 'no secret')
     return warning(
-      `Integration ${integrationId} has no webhook secret, so its deliveries are refused, ${last}. Set the secret that its provider signs with, or a new one at both.`,
+      `Integration ${integrationId} has no webhook secret, so its deliveries are refused, the last one at ${moment(lastRefusedAt)}. Set the secret that its provider signs with, or a new one at both.`,
       newSecret,
       { integrationId },
     )
   const stored =
-    lastStoredAt === null ? 'none is stored' : `the last one that was stored came at ${moment(lastStoredAt)}`
-  const cause = refused.isCheckedBySecret
-    ? 'Its provider signs with another secret, or somebody else sends: set the secret that the provider signs with, or a new one at both'
-    : 'The key of its provider, or what the provider signs, is another one than the code expects, or somebody else sends: the log line `webhook.refused` has the reasons'
+    lastStoredAt === null ? 'none was stored lately' : `the last one that was stored came at ${moment(lastStoredAt)}`
+  const mend = isOfSecret
+    ? 'Its provider signs with another secret, or with none, or somebody else sends. Set the secret that the provider signs with, or a new one at both'
+    : 'Its provider’s deliveries are not as its `signature` says, or somebody else sends. Mend what the reason names (docs/behaviour/webhook-signatures.md, "Reasons")'
   return warning(
-    `Integration ${integrationId} refuses all that it is sent, since no signature matches: ${last}, and ${stored}. ${cause}. Then \`integrations reconcile-webhooks ${integrationId}\` fetches what was refused, if the provider keeps it.`,
-    refused.isCheckedBySecret ? newSecret : `integrations show ${integrationId}`,
+    `Integration ${integrationId} refuses all that it is sent: the last one at ${moment(lastRefusedAt)}, for the reason \`${reason}\`; ${stored}. ${mend}; then \`integrations reconcile-webhooks ${integrationId}\` fetches what was refused, if the provider keeps it.`,
+    isOfSecret ? newSecret : `integrations show ${integrationId}`,
     { integrationId, since: lastStoredAt },
   )
 }

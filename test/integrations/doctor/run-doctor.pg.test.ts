@@ -24,6 +24,7 @@ import type { HasBackfill, HasOAuth2, HasStreams, ReconcilesWebhooks } from '../
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
 import { OAuth2Provider } from '../../../src/providers/oauth2-provider.ts'
+import type { RefusalReason } from '../../../src/providers/signatures/scheme-rules.ts'
 import { eraseIntegration } from '../../../src/retention/erasure.ts'
 import { advanceCursor } from '../../../src/syncs/by-hand.ts'
 import type { SyncOf, SyncProgress } from '../../../src/syncs/sync-jobs.ts'
@@ -551,11 +552,15 @@ describe('processing webhooks', () => {
 })
 
 describe('refused deliveries', () => {
-  async function refused(integration: Integration, minutesAgo: readonly number[]): Promise<void> {
+  async function refused(
+    integration: Integration,
+    minutesAgo: readonly number[],
+    reason: RefusalReason = 'mismatch',
+  ): Promise<void> {
     for (const minutes of minutesAgo) {
       const set = vi.spyOn(test.framework.cache, 'set')
       const clock = new ManualClock(ago(minutes * 60_000))
-      new SecretNotes({ ...test.framework, clock }).refused(integration)
+      new SecretNotes({ ...test.framework, clock }).refused(integration, reason)
       await expect.poll(() => set.mock.settledResults.length).toBe(1)
       set.mockRestore()
     }
@@ -594,16 +599,21 @@ describe('refused deliveries', () => {
       integrationId: id,
       since: createdAt,
     })
-    expect(found?.message).toContain(`Integration ${id} refuses all that it is sent, since no signature matches`)
+    expect(found?.message).toContain(`Integration ${id} refuses all that it is sent: the last one at `)
     expect(found?.message).toContain(`the last one that was stored came at ${createdAt.toISOString().slice(0, 19)}Z`)
   })
 
-  it('of a provider that checks signatures itself name no secret', async () => {
-    const integration = await makeIntegration(test, 'own')
-    await refused(integration, [60, 50, 40])
+  it.each<[string, RefusalReason]>([
+    ['own', 'refused_by_provider'],
+    ['hooks', 'time_off'],
+  ])('of %s for %s are not mended by a new secret', async (provider, reason) => {
+    const integration = await makeIntegration(test, provider)
+    await refused(integration, [60, 50, 40], reason)
     expect(await wrong()).toMatchObject([
       {
-        message: expect.stringContaining('the log line `webhook.refused`'),
+        message: expect.stringContaining(
+          `for the reason \`${reason}\`; none was stored lately. Its provider’s deliveries`,
+        ),
         remedy: `integrations show ${integration.id}`,
       },
     ])
