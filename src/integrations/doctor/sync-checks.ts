@@ -18,6 +18,7 @@ import type { Overdue } from '../../syncs/due.ts'
 import { declaredStreams, dueRule, overdueIntegrations, overdueStreams } from '../../syncs/due.ts'
 import { streamOption, syncWords } from '../../syncs/stream-rules.ts'
 import type { SyncOf } from '../../syncs/sync-jobs.ts'
+import { isOfStream } from '../../syncs/sync-rows.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import {
   capped,
@@ -246,9 +247,9 @@ const syncFailedItems: Check = {
   async look(framework) {
     const found: Observation[] = []
     for (const held of await unresolvedItems(framework.db, framework.tables)) {
-      const { items, nameless, since, provider, errors, ...of } = held
+      const { items, nameless, since, provider, ...of } = held
       // No one reads the errors of those that are only counted.
-      const error = found.length <= MAX_FINDINGS ? await mostFrequentError(errors) : null
+      const error = found.length <= MAX_FINDINGS ? await commonestError(framework, of) : null
       const named = items - nameless
       const hold = `of ${syncWords(of)} failed and hold its cursor, the oldest since ${moment(since)}.${error === null ? '' : ` Most often: ${error}.`}`
       const about = { ...of, since }
@@ -409,15 +410,12 @@ async function unresolvedItems(db: Database, { syncItems, integrations, logs }: 
     items: number
     nameless: number
     since: string | Date
-    errors: readonly string[]
   }>(sql`
-    select i.id, i.provider, held.stream, held.items, held.nameless, held.since, held.errors
+    select i.id, i.provider, held.stream, held.items, held.nameless, held.since
     from ${integrations} i
     cross join lateral (
       select f.stream, count(*)::int as items, count(*) filter (where f.external_id is null)::int as nameless,
-             min(f.created_at) as since,
-             coalesce(to_json((array_agg(left(f.error, ${MAX_CHARACTERS}) order by f.id desc)
-               filter (where f.error is not null))[1:${MAX_ERRORS}]), '[]') as errors
+             min(f.created_at) as since
       from ${syncItems} f
       where f.integration_id = i.id and f.status = 'failed'
         and not exists (select 1 from ${logs} l where l.id = f.sync_log_id and l.operation = 'backfill')
@@ -430,10 +428,15 @@ async function unresolvedItems(db: Database, { syncItems, integrations, logs }: 
     ) held
     where i.is_active and held.items > 0
     order by held.since limit ${MAX_LOOKED_AT}`)
-  return rows.map(({ id, since, errors, ...counts }) => ({
-    integrationId: Number(id),
-    since: new Date(since),
-    errors: errors.map((error) => ({ error, items: 1 })),
-    ...counts,
-  }))
+  return rows.map(({ id, since, ...counts }) => ({ integrationId: Number(id), since: new Date(since), ...counts }))
+}
+
+/** Of the newest failed items; null: they have none. */
+async function commonestError({ db, tables }: Framework, { integrationId, stream }: SyncOf): Promise<string | null> {
+  const { syncItems } = tables
+  const rows = await db.execute<{ error: string }>(sql`
+    select left(error, ${MAX_CHARACTERS}) as error from ${syncItems}
+    where integration_id = ${integrationId} and ${isOfStream(syncItems.stream, stream)} and status = 'failed' and error is not null
+    order by id desc limit ${MAX_ERRORS}`)
+  return mostFrequentError(rows.map(({ error }) => ({ error, items: 1 })))
 }
