@@ -81,8 +81,7 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
     const isOwn = entry.owner === owner
     if (!hasTurns) {
       if (isOwn) return spentOnce(turn)
-      const until = entry.prior === null ? await underWayUntil(framework, framework.db, entry.id) : null
-      throw conflict(call, key, entry, until !== null && until > framework.clock.now() ? until : null)
+      throw await conflictNow(call, key, entry)
     }
     if (isOwn || (await turn.takeOver())) return spentInTurns(turn, isOwn)
   }
@@ -143,7 +142,7 @@ class Turn {
 
   /** Of a key that another call has spent. False: it was given back meanwhile. @throws IdempotencyConflict */
   async takeOver(): Promise<boolean> {
-    this.requireRepeatable()
+    if (!mayBeSentAgain(this.#call, this.#entry)) throw await conflictNow(this.#call, this.#key, this.#entry)
     let mayBeTaken = true
     try {
       mayBeTaken = await this.#take()
@@ -458,6 +457,13 @@ function ownClock({ clock }: Framework): Date | null {
 function priorOf({ prior }: LedgerEntry): Pick<PriorCall, 'priorState' | 'priorResponse' | 'priorRequestId'> {
   if (prior === null) return { priorState: 'unknown', priorResponse: null, priorRequestId: null }
   return { ...rule.priorAnswer(prior.responseData), priorRequestId: prior.requestId }
+}
+
+/** Names until when a call with the key may be under way, if it may. */
+async function conflictNow(call: KeyedCall, key: LedgerKey, entry: LedgerEntry): Promise<IdempotencyConflict> {
+  const { framework } = call
+  const until = entry.prior === null ? await underWayUntil(framework, framework.db, entry.id) : null
+  return conflict(call, key, entry, until !== null && until > framework.clock.now() ? until : null)
 }
 
 function conflict(

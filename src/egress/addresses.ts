@@ -53,6 +53,8 @@ const TRANSLATED = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
 const COMPATIBLE = ipaddr.IPv6.parseCIDR('::/96')
 const SIX_TO_FOUR = ipaddr.IPv6.parseCIDR('2002::/16')
 const TEREDO = ipaddr.IPv6.parseCIDR('2001::/32')
+/** What is sent to them reaches an IPv4 address. */
+const LEADING_TO_IPV4 = [MAPPED, TRANSLATED, SIX_TO_FOUR, TEREDO]
 
 /** Null when the text is not an address, such as a host's name. An IPv4 address has four decimal parts. */
 export function parseAddress(text: string): Address | null {
@@ -80,8 +82,13 @@ export function formsOf(address: Address): Address[] {
   return [address]
 }
 
+export interface AddressRange {
+  readonly address: string
+  readonly prefixBits: number
+}
+
 /** Whether the range holds the address in any of its forms. An IPv6 range that is IPv4 in disguise holds the IPv4 addresses. */
-export function holds(range: { readonly address: string; readonly prefixBits: number }, address: Address): boolean {
+export function holds(range: AddressRange, address: Address): boolean {
   const start = parseAddress(range.address)
   if (start === null) return false
   const isMappedRange = !isIpv4(start) && start.match(MAPPED) && range.prefixBits >= 96
@@ -89,10 +96,16 @@ export function holds(range: { readonly address: string; readonly prefixBits: nu
   const bits = isMappedRange ? range.prefixBits - 96 : range.prefixBits
   return formsOf(address).some((form) => {
     if (isIpv4(form)) return isIpv4(from) && form.match(from, bits)
-    // What reaches an IPv4 address is one, whatever a wide IPv6 range holds.
-    const reachesIpv4 = form.match(MAPPED) || form.match(TRANSLATED)
-    return !isIpv4(from) && form.match(from, bits) && (!reachesIpv4 || bits >= 96)
+    return !isIpv4(from) && form.match(from, bits)
   })
+}
+
+/** The same for a range that is allowed: who allows a wide range of IPv6, such as `::/0`, means no IPv4 address that it leads to. */
+export function allows(range: AddressRange, address: Address): boolean {
+  const isWider = (prefix: [ipaddr.IPv6, number]) => range.prefixBits < prefix[1]
+  const isOfIpv6 = parseAddress(range.address)?.kind() === 'ipv6' && !isIpv4(address)
+  if (isOfIpv6 && LEADING_TO_IPV4.some((prefix) => isWider(prefix) && address.match(prefix))) return false
+  return holds(range, address)
 }
 
 function isIpv4(address: Address): address is ipaddr.IPv4 {

@@ -3,7 +3,7 @@
 import { EgressRefused, InvalidArgumentException } from '../framework/errors.ts'
 import type { EgressRule } from './address-rules.ts'
 import { bareHost, EGRESS_RULE, parseEgressRule } from './address-rules.ts'
-import { holds, parseAddress, whyNotPublic } from './addresses.ts'
+import { allows, holds, parseAddress, whyNotPublic } from './addresses.ts'
 
 /** Whether a connection is encrypted: `http:` is not. */
 export type Scheme = 'http:' | 'https:'
@@ -50,9 +50,10 @@ export class EgressRules {
   #reason(text: string, { isTrusted, scheme }: { isTrusted: boolean; scheme: Scheme }): string | null {
     const address = parseAddress(text)
     if (address === null) return 'is no address'
-    const isIn = (rule: EgressRule) => rule.kind === 'range' && holds(rule, address)
-    if (this.#deny.some(isIn)) return 'is in a range of the option egress.deny'
-    if (isTrusted || this.#allow.some(isIn)) return null
+    const isDenied = (rule: EgressRule) => rule.kind === 'range' && holds(rule, address)
+    const isAllowed = (rule: EgressRule) => rule.kind === 'range' && allows(rule, address)
+    if (this.#deny.some(isDenied)) return 'is in a range of the option egress.deny'
+    if (isTrusted || this.#allow.some(isAllowed)) return null
     const kind = whyNotPublic(address)
     if (kind !== null) return `is ${kind}, not public. ${REMEDY}`
     return scheme === 'http:' ? `is public, and ${PLAIN}` : null

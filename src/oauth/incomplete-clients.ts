@@ -15,6 +15,8 @@ interface IncompleteClient {
   /** What is missing, in words. */
   readonly reason: string
   readonly integrations: number
+  /** There are more than were looked at: the number is a lower bound. */
+  readonly isAtLeast: boolean
   readonly firstId: number
 }
 
@@ -43,7 +45,14 @@ export async function incompleteClients(framework: Framework, limit: number): Pr
       if (same === undefined) byReason.set(reason, { integrations: 1, firstId: row.id })
       else same.integrations += 1
     }
-    found.push(...[...byReason].map(([reason, which]) => ({ provider: key, reason, ...which })))
+    found.push(
+      ...[...byReason].map(([reason, which]) => ({
+        provider: key,
+        reason,
+        isAtLeast: rows.length === limit,
+        ...which,
+      })),
+    )
   }
   return found
 }

@@ -138,8 +138,13 @@ export async function listWhole(
       const isLast = result.isFinal || state.faults >= MAX_FAULTS
       const { minimumWaitSeconds = 0 } = result
       const waitMs = Math.max(delayAfter(state.faults, FAULT_WAITS_SECONDS), minimumWaitSeconds) * 1_000
-      failed(result.type || null, result.reason, isLast ? null : waitMs)
+      const isTooLate = waitMs + LEAST_LEFT_MS > settings.listingTotalSeconds * 1_000 - state.spentMs
+      failed(result.type || null, result.reason, isLast || isTooLate ? null : waitMs)
       if (isLast) return givenUp(result.reason, result.type, integrationId)
+      if (isTooLate) {
+        const reason = `${result.reason}; sync.lock_ttl (${settings.listingTotalSeconds} s) leaves no time for another try`
+        return givenUp(reason, result.type, integrationId)
+      }
       await sleep(waitMs, { summary: `after fault ${state.faults} of ${MAX_FAULTS} of the listing` })
       state = { ...state, spentMs: state.spentMs + waitMs }
     }

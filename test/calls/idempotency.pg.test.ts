@@ -574,6 +574,8 @@ describe('a provider that knows keys itself', () => {
     await test.sql`update integration_idempotency_keys
       set created_at = clock_timestamp() - make_interval(secs => ${WINDOW_SECONDS + offset})
       where integration_id = ${knowing.id}`
+    // Of a call that has tried lately another attempt may come.
+    await test.sql`update integration_requests set created_at = created_at - interval '1 day' where integration_id = ${knowing.id}`
     const repeat = answers('{}')
     const way = /: whether it took effect is not known\. Ask the provider; forgetIdempotencyKey\(\) frees it\.$/
     if (expected === 'conflict') expect((await conflictOf(write(repeat, {}, knowing))).message).toMatch(way)
@@ -669,6 +671,18 @@ describe('a provider that knows keys itself', () => {
       await conflictOf(reservation.mayCall())
       await reservation.end(WITHOUT_EFFECT)
       expect(await ledger(own)).toEqual(['key'])
+    })
+
+    it('a key whose call is under way at the end of the window is not to be freed yet', async () => {
+      const call = { framework: clocked.framework, integration: own, provider: KNOWING, timeoutMs: 30_000 }
+      await reserve(call, 'key')
+      clock.advance(WINDOW_SECONDS - 5)
+      // Takes the turn over.
+      const reservation = await reserve(call, 'key')
+      clock.advance(10)
+      const { message } = await conflictOf(write(answers('{}'), {}, own))
+      expect(message).toContain('its call may be under way until 2026-01-02')
+      await reservation.end(WITHOUT_EFFECT)
     })
 
     it.each([

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import ipaddr from 'ipaddr.js'
 import { describe, expect, it } from 'vitest'
-import { holds, parseAddress, whyNotPublic } from '../../src/egress/addresses.ts'
+import { allows, holds, parseAddress, whyNotPublic } from '../../src/egress/addresses.ts'
 
 const reasonOf = (text: string) => {
   const address = parseAddress(text)
@@ -136,7 +136,8 @@ describe('a range', () => {
     ['10.1.2.3', 8, ['10.0.0.0', '10.255.255.255', '::ffff:10.0.0.1'], ['11.0.0.0', 'fd00::a00:1']],
     ['10.0.0.1', 32, ['10.0.0.1'], ['10.0.0.2', '10.0.0.0']],
     ['::ffff:10.0.0.0', 104, ['10.9.9.9', '::ffff:10.9.9.9'], ['11.0.0.0']],
-    ['::', 0, ['::1', '2001:db8::', 'fd00::'], ['10.0.0.1', '::ffff:10.0.0.1', '64:ff9b::a00:1']],
+    ['::', 0, ['::1', '2001:db8::', 'fd00::', '::ffff:10.0.0.1', '64:ff9b::a00:1', '2002:a00:1::1'], ['10.0.0.1']],
+    ['64:ff9b::', 64, ['64:ff9b::a00:1'], ['10.0.0.1']],
     ['64:ff9b::', 96, ['64:ff9b::a00:1'], ['10.0.0.1', '::ffff:10.0.0.1']],
     ['0.0.0.0', 0, ['10.0.0.1', '255.255.255.255'], ['fd00::1']],
     ['fd00::', 8, ['fd00::1', 'fdff::'], ['fc00::', 'fe80::']],
@@ -145,5 +146,25 @@ describe('a range', () => {
       holds({ address, prefixBits }, parseAddress(text) as NonNullable<ReturnType<typeof parseAddress>>)
     expect(inside.filter((text) => !isHeld(text))).toEqual([])
     expect(outside.filter(isHeld)).toEqual([])
+  })
+})
+
+describe('a range that is allowed', () => {
+  it.each<[address: string, bits: number, inside: string[], outside: string[]]>([
+    [
+      '::',
+      0,
+      ['::1', '2001:db8::', 'fd00::'],
+      ['10.0.0.1', '::ffff:10.0.0.1', '64:ff9b::a00:1', '2002:a00:1::1', '2001:0:a00:1::1'],
+    ],
+    ['64:ff9b::', 64, ['64:ff9b::1:0:0'], ['64:ff9b::a00:1']],
+    ['64:ff9b::', 96, ['64:ff9b::a00:1'], ['10.0.0.1']],
+    ['2002::', 16, ['2002:a00:1::1'], ['10.0.0.1']],
+    ['10.1.2.3', 8, ['10.0.0.0', '::ffff:10.0.0.1', '64:ff9b::a00:1', '2002:a00:1::1'], ['11.0.0.0']],
+  ])('%s/%i', (address, prefixBits, inside, outside) => {
+    const isAllowed = (text: string) =>
+      allows({ address, prefixBits }, parseAddress(text) as NonNullable<ReturnType<typeof parseAddress>>)
+    expect(inside.filter((text) => !isAllowed(text))).toEqual([])
+    expect(outside.filter(isAllowed)).toEqual([])
   })
 })

@@ -267,7 +267,24 @@ describe('sync.lock_ttl', () => {
       { settings: { listingTotalSeconds: 25 } },
     )
     expect(attemptsOf(played)).toEqual([1, 2])
-    expect(played.end).toBe(`The listing did not end: it took longer than sync.lock_ttl (25 s).${NEXT}`)
+    expect(played.end).toBe(
+      `The listing did not end: not now; sync.lock_ttl (25 s) leaves no time for another try.${NEXT}`,
+    )
+  })
+
+  it('ends the listing at once where a try must wait for longer than is left, with what it failed of', async () => {
+    const played = await play(
+      () => {
+        const details = [{ tookMs: 0, minimumWaitSeconds: 55 }]
+        throw ApplicationFailure.create({ type: 'circuit_open', message: 'the circuit is open', details })
+      },
+      { settings: { listingTotalSeconds: 50 } },
+    )
+    expect(attemptsOf(played)).toEqual([1])
+    expect(played.end).toContain(
+      'The listing did not end: the circuit is open; sync.lock_ttl (50 s) leaves no time for another try.',
+    )
+    expect(played.end).toContain('`integrations circuit 7 status` shows it')
   })
 
   it('does not count the time that the provider puts it off', async () => {

@@ -142,9 +142,9 @@ export const oauthRefreshes: Check = {
   async look(framework) {
     const before = framework.clock.now().getTime() - FAILING_MS
     const incomplete = (await incompleteClients(framework, MAX_LOOKED_AT)).map(
-      ({ provider, reason, integrations, firstId }) =>
+      ({ provider, reason, integrations, isAtLeast, firstId }) =>
         warning(
-          `In this process the OAuth client of the provider "${provider}" is not complete: ${reason}. Tokens of ${counted(integrations, 'integration')} (the first is ${firstId}) can't be refreshed by it, and no one can authorize one. Set what is missing for every process, then try.`,
+          `In this process the OAuth client of the provider "${provider}" is not complete: ${reason}. Tokens of ${isAtLeast ? 'at least ' : ''}${counted(integrations, 'integration')} (the first is ${firstId}) can't be refreshed by it, and no new ones obtained. Set what is missing for every process, then try.`,
           `integrations refresh-tokens ${firstId}`,
           { integrationId: integrations === 1 ? firstId : null },
         ),
