@@ -1,4 +1,5 @@
 /** A run that goes on in the activity that opens it, as far as that is quick. */
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { OpenedRun } from '../../src/activities/sync-activities.ts'
 import { syncActivities } from '../../src/activities/sync-activities.ts'
@@ -11,7 +12,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { syncProvider, ThingSynced } from '../support/providers.ts'
-import { itemsOf, logOf, makeIntegration } from '../support/rows.ts'
+import { itemsOf, logOf, makeIntegration, makeItem, makeRun } from '../support/rows.ts'
 
 const QUEUE = 'integrations-default'
 const THINGS = 3
@@ -276,6 +277,31 @@ describe('the opening leaves to other steps', () => {
     expect(first?.end).toBeUndefined()
     expect((await logOf(test, syncLogId)).status).toBe('processing')
   })
+})
+
+it('after it batches of large runs work one at a time', async () => {
+  const rows = []
+  for (const name of ['first', 'second']) {
+    const run = await makeRun(test, (await makeIntegration(test, 'acme', { name })).id)
+    rows.push(await makeItem(test, run))
+  }
+  await open()
+  let [atWork, atOnce] = [0, 0]
+  listens = async () => {
+    atWork += 1
+    atOnce = Math.max(atOnce, atWork)
+    await setTimeout(40)
+    atWork -= 1
+  }
+  const batches = rows.map(({ syncLogId }) =>
+    runActivity(test.activities.processSyncItems, {
+      syncLogId: syncLogId as number,
+      claim: `large:${syncLogId}:1`,
+      take: { kind: 'pending', limit: 1 },
+    }),
+  )
+  expect(await Promise.all(batches)).toMatchObject([{ succeeded: 1 }, { succeeded: 1 }])
+  expect(atOnce).toBe(1)
 })
 
 it('opens no second run for a workflow whose first step had ended the first', async () => {
