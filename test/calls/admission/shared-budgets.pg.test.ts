@@ -16,6 +16,7 @@ import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
+import { reachableTemporal } from '../../support/reachable-temporal.ts'
 import { makeIntegration } from '../../support/rows.ts'
 import { SOON } from '../../support/soon.ts'
 
@@ -58,10 +59,13 @@ afterAll(async () => {
 
 /** As another process. */
 function open(waitSeconds = 0): TestIntegrations {
-  return testIntegrations(database.url, {
+  const opened = testIntegrations(database.url, {
     ...{ encryptionKeys, providers },
     config: { rate_limiting: { max_wait_seconds: waitSeconds } },
   })
+  // What the doctor asks.
+  Object.assign(opened.framework, { temporal: reachableTemporal() })
+  return opened
 }
 
 let apps = 0

@@ -10,6 +10,7 @@ import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { chmod, cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Client, Connection } from '@temporalio/client'
 import postgres from 'postgres'
@@ -28,6 +29,8 @@ const INSTALLED = inject('installed')
 /** The stack's host, for whom the package is installed. */
 const HOST = join(INSTALLED, 'doctor')
 const PREFIX = 'integrations'
+/** A look costs a second of a core, which what is waited for needs, too. */
+const BETWEEN_LOOKS_MS = 2_000
 const TOKEN = { name: 'test', sha256: createHash('sha256').update('of the tests').digest('hex'), scopes: ['read'] }
 
 interface Finding {
@@ -314,6 +317,7 @@ describe('Temporal', () => {
       await until(
         'the doctor sees that tasks wait',
         async () => {
+          await sleep(BETWEEN_LOOKS_MS)
           found = (await doctor()).findings.find(({ check }) => check === 'temporal.workers')
           return found?.status === 'warning'
         },
@@ -325,7 +329,11 @@ describe('Temporal', () => {
     } finally {
       process.kill(pid, 'SIGCONT')
     }
-    await until('it goes on', async () => wrong((await doctor()).findings).length === 0, 90)
+    const isWell = async (): Promise<boolean> => {
+      await sleep(BETWEEN_LOOKS_MS)
+      return wrong((await doctor()).findings).length === 0
+    }
+    await until('it goes on', isWell, 90)
   })
 
   it('whose task queue nobody polls', async () => {
