@@ -50,7 +50,7 @@ const STAYS =
 export function normalisedError(error: string | null): string {
   const text = (error ?? '').slice(0, MAX_LOOKED_AT).replaceAll(HELD, ' ').replaceAll(/\s+/g, ' ').trim()
   if (text === '') return '<no error>'
-  return withoutThem(text, (rest) =>
+  return aroundWhatStays(text, (rest) =>
     VARIES.reduce((left, [pattern, stand]) => left.replace(pattern, stand as string), rest),
   )
 }
@@ -60,7 +60,7 @@ export const AT_A_TIME = 250
 /** Of each kind, the newest. */
 export const MAX_SCANNED = 4_000
 
-function withoutThem(text: string, change: (rest: string) => string): string {
+function aroundWhatStays(text: string, change: (rest: string) => string): string {
   const staying = text.match(STAYS) ?? []
   const parts = change(text.replace(STAYS, HELD)).split(HELD)
   // One within a quotation or a URL went with it.

@@ -1,4 +1,9 @@
-/** A new webhook secret, with time for the sender to take it up; and whether it still signs with a former one. Rule: docs/behaviour/webhook-signatures.md, "Rotation". */
+/**
+ * A new webhook secret, with time for the sender to take it up; and what deliveries say of the present one: whether a former one still
+ * verifies them, and whether each is refused.
+ *
+ * Rules: docs/behaviour/webhook-signatures.md, "Rotation" and "Refused deliveries".
+ */
 import { randomBytes } from 'node:crypto'
 import { desc, eq, inArray, sql } from 'drizzle-orm'
 import { z } from 'zod'
@@ -157,7 +162,7 @@ const matchKey = ({ encryption }: Pick<Framework, 'encryption'>, integrationId: 
   integrationKey(integrationId, `former-secret:${encryption.sign(`former secret of ${integrationId}`, secret)}`)
 
 const REFUSALS_KEPT_SECONDS = 24 * 3_600
-/** So many refusals, so far apart, and no delivery stored since the first: it is not one stranger's try, nor a provider's repeat. */
+/** Three refusals, each this long after the one before, are neither one stranger's try nor one delivery that is sent again. */
 const REFUSALS = 3
 const REFUSALS_APART_MS = 5 * 60_000
 
@@ -278,7 +283,7 @@ export async function formerSecrets(
 }
 
 /** Whether its deliveries are checked by secrets of the integration. What a provider brings itself may depend on the delivery. */
-export function isCheckedBySecret(provider: IntegrationProvider): boolean {
+function isCheckedBySecret(provider: IntegrationProvider): boolean {
   if (!handlesWebhooks(provider) || provider.webhookSecrets !== undefined) return false
   const { signature } = provider
   if (signature === undefined) return false
@@ -299,8 +304,8 @@ export function lacksWebhookSecret({ providers, clock }: Framework, integration:
 /** Deliveries of an integration were refused for their signature. */
 export interface RefusedDeliveries {
   readonly integrationId: number
-  /** `no secret`: there is none. `none matches`: each of the last ones was refused, over ten minutes at least. */
-  readonly because: 'no secret' | 'none matches'
+  /** `no secret`: it lacks one. `all refused`: each of the last deliveries was, over ten minutes at least. */
+  readonly because: 'no secret' | 'all refused'
   readonly lastRefusedAt: Date
   readonly reason: RefusalReason
   /** The last delivery that was stored as its sender sent it; null: none of the newest webhooks is one. */
@@ -334,8 +339,8 @@ export async function refusedDeliveries(framework: Framework, ids: readonly numb
     const found = { integrationId, lastRefusedAt, reason, lastStoredAt, isOfSecret }
     if (lacksWebhookSecret(framework, integration)) return [{ ...found, because: 'no secret' }]
     const first = refusals.at.at(-REFUSALS)
-    const matchesNone = first !== undefined && (lastStoredAt === null || lastStoredAt <= first)
-    return matchesNone ? [{ ...found, because: 'none matches' }] : []
+    const isEachRefused = first !== undefined && (lastStoredAt === null || lastStoredAt <= first)
+    return isEachRefused ? [{ ...found, because: 'all refused' }] : []
   })
 }
 

@@ -138,6 +138,7 @@ export async function listWhole(
       const isLast = result.isFinal || state.faults >= MAX_FAULTS
       const { minimumWaitSeconds = 0 } = result
       const waitMs = Math.max(delayAfter(state.faults, FAULT_WAITS_SECONDS), minimumWaitSeconds) * 1_000
+      // Such as an open circuit's cooldown: the run would sleep, and could not try then.
       const isTooLate = waitMs + LEAST_LEFT_MS > settings.listingTotalSeconds * 1_000 - state.spentMs
       failed(result.type || null, result.reason, isLast || isTooLate ? null : waitMs)
       if (isLast) return givenUp(result.reason, result.type, integrationId)

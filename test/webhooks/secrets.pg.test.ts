@@ -318,7 +318,7 @@ describe('refused deliveries', () => {
     await refusedAt(integration, [19])
     expect(await seen(integration)).toEqual({
       integrationId: integration.id,
-      because: 'none matches',
+      because: 'all refused',
       lastRefusedAt: clock.now(),
       reason,
       lastStoredAt: createdAt,
@@ -346,7 +346,7 @@ describe('refused deliveries', () => {
     const integration = await makeIntegration(test, 'acme')
     await refusedAt(integration, [30, 25, 20])
     await makeWebhook(test, integration.id, { headers: { ':source': ['reconcile'] } })
-    expect(await seen(integration)).toMatchObject({ because: 'none matches', lastStoredAt: null })
+    expect(await seen(integration)).toMatchObject({ because: 'all refused', lastStoredAt: null })
     await makeWebhook(test, integration.id, { createdAt: new Date(Date.now() - 27 * MINUTE_MS) })
     expect(await seen(integration)).toBeNull()
   })
@@ -354,13 +354,13 @@ describe('refused deliveries', () => {
   it('begin again with other secrets: whether those match, later deliveries tell', async () => {
     const integration = await makeIntegration(test, 'acme')
     await refusedAt(integration, [60, 50, 40])
-    expect(await seen(integration)).toMatchObject({ because: 'none matches' })
+    expect(await seen(integration)).toMatchObject({ because: 'all refused' })
     await rotate(integration.id)
     expect(await seen(integration)).toBeNull()
     await refusedAt(integration, [30, 20])
     expect(await seen(integration)).toBeNull()
     await refusedAt(integration, [10])
-    expect(await seen(integration)).toMatchObject({ because: 'none matches' })
+    expect(await seen(integration)).toMatchObject({ because: 'all refused' })
   })
 
   it('on the generic route are those of the only integration that was asked; of several it is not known whose', async () => {

@@ -10,6 +10,7 @@ import { modelProblems } from '../../mappings/mapped-table.ts'
 import { neededReauthMarks, needingAuthorization } from '../../oauth/authorization-status.ts'
 import { incompleteClients } from '../../oauth/incomplete-clients.ts'
 import { keepAliveStates } from '../../oauth/keep-alive.ts'
+import type { IntegrationProvider } from '../../providers/contracts.ts'
 import { handlesWebhooks, hasOAuth2 } from '../../providers/contracts.ts'
 import type { CircuitView } from '../../providers/integration.ts'
 import { troubledSubscriptions } from '../../subscriptions/queries.ts'
@@ -123,7 +124,7 @@ export const oauthReauthorization: Check = {
   name: 'oauth.reauthorization',
   needs: ['database.migrations'],
   async look(framework) {
-    const found = await ofAuthorized(framework, async (ids) =>
+    const found = await ofProviders(framework, hasOAuth2, async (ids) =>
       [...(await neededReauthMarks(framework, ids))].map(([id, { reason, since }]) =>
         fault(
           `Integration ${id} has had no valid authorization since ${moment(since)} (${reason}): a person has to authorize it again. Send them the link.`,
@@ -149,7 +150,7 @@ export const oauthRefreshes: Check = {
           { integrationId: integrations === 1 ? firstId : null },
         ),
     )
-    const found = await ofAuthorized(framework, async (ids) => {
+    const found = await ofProviders(framework, hasOAuth2, async (ids) => {
       // Integrations that wait for a person have a finding already.
       const marks = await neededReauthMarks(framework, ids)
       const failing = [...(await keepAliveStates(framework, ids))].filter(
@@ -237,16 +238,10 @@ const webhooksSecret: Check = {
   name: 'webhooks.secret',
   needs: ['database.migrations'],
   async look(framework) {
-    const found: Observation[] = []
-    const { tables, providers } = framework
-    const keys = providers.entries().flatMap(([key, provider]) => (handlesWebhooks(provider) ? [key] : []))
-    const which = and(inArray(tables.integrations.provider, keys), acceptsWebhooks(tables))
-    for await (const rows of keys.length === 0 ? [] : pages(framework, which)) {
-      const ids = rows.map(({ id }) => id)
-      found.push(...(await refusedDeliveries(framework, ids)).map(refusedObservation))
-      if (found.length >= MAX_LOOKED_AT) break
-    }
-    return capped(found, 'No integration refuses all that it is sent: none lacks a webhook secret or has a wrong one.')
+    const found = await ofProviders(framework, handlesWebhooks, async (ids) =>
+      (await refusedDeliveries(framework, ids)).map(refusedObservation),
+    )
+    return capped(found, 'No integration refuses all that it is sent.')
   },
 }
 
@@ -283,13 +278,14 @@ export const integrationChecks = [
   webhooksSecret,
 ]
 
-/** Observations about integrations that may hold tokens and that no person has switched off; page by page, until there are enough. */
-async function ofAuthorized(
+/** Observations about integrations whose provider can, and that no person has switched off; page by page, until there are enough. */
+async function ofProviders(
   framework: Framework,
+  can: (provider: IntegrationProvider) => boolean,
   about: (ids: readonly number[]) => Promise<readonly Observation[]>,
 ): Promise<Observation[]> {
   const { tables, providers } = framework
-  const keys = providers.entries().flatMap(([key, provider]) => (hasOAuth2(provider) ? [key] : []))
+  const keys = providers.entries().flatMap(([key, provider]) => (can(provider) ? [key] : []))
   const found: Observation[] = []
   if (keys.length === 0) return found
   const which = and(inArray(tables.integrations.provider, keys), acceptsWebhooks(tables))

@@ -200,17 +200,17 @@ export function pageOfSyncItems(
   } = filter
   // Of these there are indexes of an integration, which are better than that of its streams and want its bare column.
   const isFew = externalId !== undefined || since !== undefined || syncLogId !== undefined
-  const streams =
-    integrationId === undefined || isFew
-      ? (name: string) => eq(syncItems.stream, name)
-      : (name: string) => itemsOf(sql`${syncItems}`, { integrationId, stream: name })
+  const ofStream =
+    stream !== undefined && integrationId !== undefined && !isFew
+      ? itemsOf(sql`${syncItems}`, { integrationId, stream })
+      : undefined
   return db
     .select({ ...columns, ...beside(tables) })
     .from(syncItems)
     .where(
       and(
         integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId),
-        stream === undefined ? undefined : streams(stream),
+        stream === undefined ? undefined : (ofStream ?? eq(syncItems.stream, stream)),
         belongsToThem(tables, sql`${syncItems.integrationId}`, { provider, owner }),
         syncLogId === undefined ? undefined : eq(syncItems.syncLogId, syncLogId),
         status === undefined ? undefined : eq(syncItems.status, status),
