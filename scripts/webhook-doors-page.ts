@@ -18,7 +18,7 @@ export function webhookDoorsPage(): string {
     '# Webhook doors',
     `What ${doors.length} providers send, as data. \`integrations make-provider acme --like <door>\` begins a provider with one of them: its [signature](behaviour/webhook-signatures.md#schemes), where the id and the type of a delivery stand, what its door [answers](behaviour/webhook-answers.md) to a handshake, a delivery and a bad signature, and the [events of a delivery of many](behaviour/webhook-parts.md). What is left to do says TODO.`,
     '## Doors',
-    'The id is signed unless it says otherwise. An address in `handshake` is asked before the first delivery. `bad` is the status that the provider wants for a bad signature, in place of 403.',
+    'The id is signed unless it says otherwise. `handshake` says what the provider asks of an address before the first delivery to it. `bad` is the status that the provider wants for a bad signature, in place of 403.',
     table(
       ['door', 'provider', 'signature', 'secret', 'id', 'type', 'handshake', 'bad', 'events in a delivery'],
       doors.map(([name, door]) => [
@@ -33,7 +33,7 @@ export function webhookDoorsPage(): string {
         batchText(door),
       ]),
     ),
-    'Written as code is each handshake but two: an address that must be visited, since only its owner can say whether the topic is theirs, and Discord’s ping, which is answered once its signature was checked.',
+    '`make-provider` writes the code of each handshake except two, which it leaves to you: visiting an address (Amazon SNS), because only you can say whether the topic is yours, and answering Discord’s ping, because the answer may be given only after the signature was checked.',
     '## Of no provider',
     `Many providers, and hosts that send webhooks to each other, sign the time and the body. \`make-provider acme --like ${TIMESTAMPED_HMAC}\` begins with such a door: ${signatureText(madeUp.signature)}, with a separator between. Id and type are read from the body, at ${placeText(madeUp.deliveryId).replace('body: ', '')} and ${placeText(madeUp.eventType).replace('body: ', '')}.`,
     table(

@@ -140,7 +140,7 @@ const SYNC = {
   failure_backoff_max_multiplier: key(int(), 16, 'ceiling of the multiplier of next_sync_at'),
   stuck_item_after_runs: key(int(), 5, 'failed runs before SyncItemStuck'),
   stale_after_intervals: key(int(), 10, 'missed intervals before a sync is stale'),
-  item_concurrency: key(int(), 10, 'items that run at once in a lane'),
+  item_concurrency: key(int(), 10, 'items that run at once in a batch'),
   item_timeout: key(
     int(1, MAX_HANDLER_SECONDS),
     300,
