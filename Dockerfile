@@ -36,6 +36,7 @@ LABEL org.opencontainers.image.title="Durable Integrations" \
 WORKDIR /app
 ENV NODE_ENV=production \
     NODE_OPTIONS=--enable-source-maps \
+    UV_THREADPOOL_SIZE=32 \
     PATH=/app/node_modules/.bin:$PATH \
     HOST=0.0.0.0 \
     PORT=3000 \

@@ -636,6 +636,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     clock: options.clock ?? systemClock,
     logger,
     metrics,
+    integrationsChanged: { atMs: Number.NEGATIVE_INFINITY },
   }
   const target = {
     sql: connections.main.sql,

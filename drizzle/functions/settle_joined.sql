@@ -45,7 +45,9 @@ BEGIN
 		SELECT r.integration_id, r.endpoint, r.method, r.status_code, r.request_data, r.idempotency_key, r.provider_request_id,
 			r.response_data, r.error, r.failure_class, r.duration_ms, r.retry_of, r.related_type, r.related_id,
 			CASE WHEN r.expires_in_ms IS NOT NULL THEN stamp + make_interval(secs => r.expires_in_ms / 1000.0) END,
-			r.request_hash, r.origin, stamp, stamp
+			-- Not before its key was spent, also where the clock was set back: what is older than a key is not under it.
+			r.request_hash, r.origin, greatest(stamp, (SELECT k.created_at FROM "__schema__"."__prefix___idempotency_keys" AS k
+				WHERE k.integration_id = r.integration_id AND k.key = r.idempotency_key)), stamp
 		FROM jsonb_to_recordset(p_rows) AS r(
 			"of" integer, integration_id bigint, endpoint text, method text, status_code int, request_data text, idempotency_key text,
 			provider_request_id text, response_data text, error text, failure_class text, duration_ms int, retry_of bigint,

@@ -123,7 +123,8 @@ function standingOf<Row, Outcome>(
   given: string,
   claim: string,
 ): Standing {
-  const { db, tables, config, workflows } = framework
+  // Not behind the statements of rows: a claim that is not renewed for 20 s is another pump's. A worker stores no deliveries.
+  const { arrivalDb: db, tables, config, workflows } = framework
   const prefix = config.cache_prefix
   const inbox = { prefix, inbox: pumping.queue }
   const suspects = new Map<string, number>()

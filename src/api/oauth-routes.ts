@@ -216,7 +216,15 @@ function isForced({ req }: Context): boolean {
 /** A host's path or URL unchanged; our own page with the base URL's path before it. */
 function successLocation({ config, admin: { access } }: Integrations): string {
   const { success_redirect: location } = config.oauth
-  return location === CONNECTED_PATH ? basePathOf(access.baseUrl) + location : location
+  return location === CONNECTED_PATH ? basePathOf(access.baseUrl) + location : asHeader(location)
+}
+
+/** A header holds ASCII only: other characters of a URL are percent-encoded, and what is encoded stays. */
+function asHeader(location: string): string {
+  if (/^[ -~]*$/.test(location)) return location
+  if (URL.canParse(location)) return new URL(location).href
+  const { pathname, search, hash } = new URL(location, 'http://relative.invalid')
+  return pathname + search + hash
 }
 
 function callbackPathOf({ config }: Integrations, baseUrl: string | null): string {

@@ -11,9 +11,18 @@ export type BodyRead =
   | { readonly kind: 'read'; readonly bytes: Uint8Array }
   | { readonly kind: 'too large' }
   | { readonly kind: 'too slow' }
+  /** The process holds as many bytes of bodies as it may. */
+  | { readonly kind: 'no room' }
+
+/** Room for the bytes of a body, which its owner gives back. False: there is none. */
+export interface BodyRoom {
+  take(bytes: number): boolean
+}
+
+const ANY_ROOM: BodyRoom = { take: () => true }
 
 /** The raw bytes. @throws the error that broke the connection */
-export function readBody({ env, req }: Context, maxBytes: number): Promise<BodyRead> {
+export function readBody({ env, req }: Context, maxBytes: number, room: BodyRoom = ANY_ROOM): Promise<BodyRead> {
   const { headers } = req.raw
   const length = headers.get('content-length')
   if (Number(length ?? 0) > maxBytes) return Promise.resolve({ kind: 'too large' })
@@ -22,8 +31,9 @@ export function readBody({ env, req }: Context, maxBytes: number): Promise<BodyR
     return Promise.resolve({ kind: 'read', bytes: new Uint8Array() })
   // Node's parser never reads more bytes than Content-Length says, so they need no counting.
   const isBounded = length !== null && !headers.has('transfer-encoding') && incomingOf(env) !== undefined
-  if (isBounded) return readWhole(req.arrayBuffer(), maxBytes)
-  return readCounted(req.raw, maxBytes)
+  if (!isBounded) return readCounted(req.raw, maxBytes, room)
+  if (!room.take(Number(length))) return Promise.resolve({ kind: 'no room' })
+  return readWhole(req.arrayBuffer(), maxBytes)
 }
 
 function readWhole(reading: Promise<ArrayBuffer>, maxBytes: number): Promise<BodyRead> {
@@ -44,7 +54,7 @@ function readWhole(reading: Promise<ArrayBuffer>, maxBytes: number): Promise<Bod
 }
 
 /** Counts the bytes as they arrive: a Content-Length may be missing or wrong. */
-async function readCounted(request: Request, maxBytes: number): Promise<BodyRead> {
+async function readCounted(request: Request, maxBytes: number, room: BodyRoom): Promise<BodyRead> {
   if (request.body === null) return { kind: 'read', bytes: new Uint8Array() }
   const reader = request.body.getReader()
   const chunks: Uint8Array[] = []
@@ -60,6 +70,7 @@ async function readCounted(request: Request, maxBytes: number): Promise<BodyRead
       if (chunk.done) return { kind: 'read', bytes: concatenated(chunks, length) }
       length += chunk.value.byteLength
       if (length > maxBytes) return { kind: 'too large' }
+      if (!room.take(chunk.value.byteLength)) return { kind: 'no room' }
       chunks.push(chunk.value)
     }
   } finally {

@@ -44,7 +44,7 @@ async function answer(integrations: Integrations, context: Context, integrationI
     ...pathAndQuery(req.url),
     headers: req.raw.headers,
     rawHeaders: rawHeaders(context),
-    readBody: (maxBytes) => readBody(context, maxBytes),
+    readBody: (maxBytes, room) => readBody(context, maxBytes, room),
   })
   const environment: ArrivalEnvironment | undefined = context.env
   environment?.[ON_ARRIVAL]?.(arrival)

@@ -22,6 +22,12 @@ const DEFAULT_DRAIN_SECONDS = 1
 const MAX_DRAIN_SECONDS = 3_600
 /** Requests that are still open after this time are cut: the supervisor would kill the process. */
 const LAST_ANSWERS_MS = 10_000
+/**
+ * How long an idle connection is kept: longer than a balancer does, which would else send a delivery on one that Node closes at the same
+ * moment, and answer 502. The longest of the known ones is Cloudflare's 900 s:
+ * https://developers.cloudflare.com/fundamentals/reference/connection-limits/
+ */
+const IDLE_CONNECTION_MS = 910_000
 
 await runProcess(async () => {
   const problems: ConfigurationProblem[] = []
@@ -77,6 +83,7 @@ async function serveUntil(asked: Promise<void>, { integrations, hostname, port, 
     process.stderr.write(`The API can't listen on ${hostname}:${port}: ${error.message}\n`)
     process.exit(1)
   })
+  server.keepAliveTimeout = IDLE_CONNECTION_MS
   const drain = drainOf(server)
   isDraining = drain.isDraining
   void wakeWaiting(integrations)

@@ -32,7 +32,7 @@ const REQUEST_ID_HEADERS = ['request-id', 'x-github-request-id', 'x-request-id']
 const MAX_REQUEST_ID_LENGTH = 128
 
 /** A reset further ahead is not a moment in seconds, or comes from a wrong clock. */
-const MAX_RESET_AHEAD_MS = 86_400_000
+export const MAX_RESET_AHEAD_MS = 86_400_000
 
 /** Redirects that keep the method: a write that does not follow one has not been made (RFC 9110, 15.4). */
 const UNMADE: ReadonlySet<number> = new Set([307, 308])
@@ -96,8 +96,11 @@ function headersOf(link: object): HeaderReader | null {
     (candidate) => typeof candidate === 'object' && candidate !== null,
   )
   if (holder === undefined) return null
-  const read = (name: string): unknown =>
-    typeof field(holder, 'get') === 'function' ? (holder as Headers).get(name) : field(holder, name)
+  const read = (name: string): unknown => {
+    if (typeof field(holder, 'get') === 'function') return (holder as Headers).get(name)
+    // An object of a host or an SDK, which may write names as they were sent.
+    return field(holder, name) ?? field(holder, Object.keys(holder).find((key) => key.toLowerCase() === name) ?? name)
+  }
   return (name) => {
     try {
       const value = read(name)
@@ -137,7 +140,7 @@ function quotaIn(headers: HeaderReader, now: Date): Pick<Answer, 'rateLimitRemai
   const resource = headers('x-ratelimit-resource')
   const isPartial = (resource !== null && resource !== 'core') || headers('x-ratelimit-bucket') !== null
   const remaining = headers('x-ratelimit-remaining')
-  if (isPartial || remaining === null || !/^\d{1,15}$/.test(remaining))
+  if (isPartial || remaining === null || !/^-?\d{1,15}$/.test(remaining))
     return { rateLimitRemaining: null, rateLimitResetAt: null }
   const reset = headers('x-ratelimit-reset') ?? ''
   const resetMs = /^\d{1,15}$/.test(reset) ? Number(reset) * 1_000 : Number.NaN

@@ -159,8 +159,7 @@ function classOf(call: PlannedCall, error: unknown): FailureClass {
   const callerAborted = signal?.aborted === true
   // The caller's own reason says nothing about the provider, whatever it looks like.
   if (callerAborted && error === signal.reason) return FailureClass.Unknown
-  const verdict = callerAborted ? null : providerVerdict(call, error)
-  return classifyFailure({ error, callerAborted, providerVerdict: verdict })
+  return classifyFailure({ error, callerAborted, providerVerdict: providerVerdict(call, error) })
 }
 
 interface UnfitVerdict {

@@ -63,7 +63,8 @@ function sentKey({ providers }: Framework, { integration, options }: Steps): Url
 
 /** Without the query: it may hold what must not be stored, and it would make one endpoint many. */
 function pathOf(endpoint: string): string {
-  if (URL.canParse(endpoint)) return new URL(endpoint).pathname
+  // `issues:create` is a URL, too.
+  if (/^https?:/i.test(endpoint) && URL.canParse(endpoint)) return new URL(endpoint).pathname
   return endpoint.replace(/[?#].*$/s, '')
 }
 

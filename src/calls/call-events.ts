@@ -46,18 +46,19 @@ export async function recordOutcome(
   failureClass: FailureClass | null,
 ): Promise<void> {
   const { db, tables } = framework
-  const known = Object.values(FailureClass)
-  if (failureClass !== null && !known.includes(failureClass))
-    throw new InvalidArgumentException(
-      'failure class',
-      `${known.join(', ')} are allowed, ${String(failureClass)} was given`,
-    )
   // Not joined with the outcomes of calls: the caller must learn of a failed write.
   const settled = await settleCalls(db, tables, callTarget(framework, integration), [
     { owner: '', generation: null, class: failureClass, quietForMs: null, quietUntil: null, row: null },
   ])
   if (settled === null) throw new IntegrationNotFound(integration.id)
   await announceChanges(framework, integration, settled.events)
+}
+
+/** @throws InvalidArgumentException, for null too: it would count as a success */
+export function checkFailureClass(given: FailureClass): void {
+  const known = Object.values(FailureClass)
+  if (!known.includes(given))
+    throw new InvalidArgumentException('failure class', `${known.join(', ')} are allowed, ${String(given)} was given`)
 }
 
 /** In the order of the settlement: `IntegrationDisabled` before `IntegrationHealthChanged`, an incident after its cause. */

@@ -28,7 +28,7 @@ export class CallTokens {
   readonly #holder: TokenHolder | null
   /** Of the last attempt. */
   #used: string | null = null
-  #isReplaced = false
+  #mayReplace = true
 
   constructor(call: PlannedCall) {
     const { framework, provider, integration, tokens } = call
@@ -59,16 +59,21 @@ export class CallTokens {
     return result
   }
 
+  /** Whether it is another refusal after the token was asked for again: then nothing else helps, whatever the provider says of 401. */
+  isRefusedAgain({ error }: Pick<Failure, 'error'>): boolean {
+    return !this.#mayReplace && statusOf(error) === UNAUTHORIZED
+  }
+
   /** Whether the attempt is made once more, with another token; once a call. Never throws. */
   async replaceRefused({ error, failureClass }: Pick<Failure, 'error' | 'failureClass'>): Promise<boolean> {
     const { framework, integration, idempotencyKey, signal } = this.#call
-    if (this.#holder === null || this.#used === null || this.#isReplaced || statusOf(error) !== UNAUTHORIZED)
+    if (this.#holder === null || this.#used === null || !this.#mayReplace || statusOf(error) !== UNAUTHORIZED)
       return false
     // A provider may see more in a 401 than a refusal; then a key must not be sent twice.
     const mustNotRepeat = idempotencyKey !== null && !isSurelyWithoutEffect(error, failureClass)
     const isGivenUp = (): boolean => signal?.aborted === true
     if (mustNotRepeat || isGivenUp()) return false
-    this.#isReplaced = true
+    this.#mayReplace = false
     try {
       const isReplaced = await replaceToken(framework, this.#holder, this.#used)
       return isReplaced && !isGivenUp()

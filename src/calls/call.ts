@@ -162,7 +162,7 @@ function checkedKey(key: string | null | undefined): string | null {
 }
 
 /** A hundred years. Postgres has no moment at which a longer one would end, and the call's row could not be written. */
-const LONGEST_LIFETIME_MS = 3_155_760_000_000
+export const LONGEST_LIFETIME_MS = 3_155_760_000_000
 
 /** @param cacheFor seconds, or the moment at which it ends */
 function checkedLifetime(cacheFor: number | Date | undefined, now: Date): number | null {

@@ -298,7 +298,13 @@ function turnEnd({ framework, timeoutMs }: KeyedCall): Date {
  */
 async function spend(call: KeyedCall, key: LedgerKey, owner: string, withTurn: boolean): Promise<LedgerEntry | null> {
   const { framework } = call
-  const { idempotencyKeys } = framework.tables
+  const { idempotencyKeys, requests } = framework.tables
+  // Whole milliseconds, rounded down as a settlement's are: else an answer in the same one would seem older than its key.
+  const now = ownClock(framework) === null ? sql`date_trunc('milliseconds', clock_timestamp())` : nowOf(framework)
+  // Later than all answers to an earlier reservation, also where the clock stands or was set back.
+  const after = sql`
+    select max(${requests.createdAt}) + interval '1 millisecond' from ${requests}
+    where ${requests.integrationId} = ${key.integrationId} and ${requests.idempotencyKey} = ${key.key}`
   try {
     return await whileAway(call, 'spending an idempotency key', async () => {
       const readAtMs = elapsedMs(framework)
@@ -308,8 +314,7 @@ async function spend(call: KeyedCall, key: LedgerKey, owner: string, withTurn: b
           ...key,
           owner,
           turnEndsAt: withTurn ? turnEnd(call) : null,
-          // Whole milliseconds, rounded down as a settlement's are: else an answer in the same one would seem older than its key.
-          createdAt: ownClock(framework) ?? sql`date_trunc('milliseconds', clock_timestamp())`,
+          createdAt: sql`greatest(${now}, (${after}))`,
         })
         .onConflictDoNothing({ target: [idempotencyKeys.integrationId, idempotencyKeys.key] })
         .returning({ id: idempotencyKeys.id, owner: idempotencyKeys.owner, reservedAt: idempotencyKeys.createdAt })

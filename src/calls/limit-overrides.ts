@@ -1,5 +1,5 @@
 /** Looking at and overriding the rate limit of an integration. Rule: docs/behaviour/requests.md, "Overrides". */
-import { and, asc, gt, isNotNull, isNull, or, sql } from 'drizzle-orm'
+import { and, asc, gt, isNotNull, isNull, or } from 'drizzle-orm'
 import { z } from 'zod'
 import { MAX_INTEGER } from '../db/schema/columns.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
@@ -15,6 +15,7 @@ import type { StoredCallState } from './admission/state-queries.ts'
 import type { Limit } from './admission/state-rules.ts'
 import { unitsUsed } from './admission/state-rules.ts'
 import { callTarget } from './call-target.ts'
+import { nowOf } from './idempotency.ts'
 import { actOfOverride } from './limit-act-rules.ts'
 import { callStandings, checkUntil, clearExpiredOverride, currentState, isOver } from './overrides.ts'
 
@@ -55,7 +56,7 @@ export async function overriddenLimits(
     .where(
       and(
         isNotNull(rateLimitOverride),
-        or(isNull(rateLimitOverrideUntil), gt(rateLimitOverrideUntil, sql`clock_timestamp()`)),
+        or(isNull(rateLimitOverrideUntil), gt(rateLimitOverrideUntil, nowOf(framework))),
       ),
     )
     .orderBy(asc(id))

@@ -10,8 +10,10 @@ import { isInsideAdaptersTokenWork } from '../oauth/token-work.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { CallOutcome } from './admission/call-queries.ts'
 import type { Ticket } from './admission/call-state.ts'
+import { MAX_RESET_AHEAD_MS } from './answer.ts'
 import type { Attempt } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
+import { LONGEST_LIFETIME_MS } from './call.ts'
 import { errorChain, firstStatus } from './failure-class-rules.ts'
 import { longWaitMs } from './retry.ts'
 import type { BodyRules } from './stored-body.ts'
@@ -80,10 +82,15 @@ export async function responseOf(
   { outcome }: Attempt,
   rules: BodyRules,
 ): Promise<{ readonly text: string | null; readonly expiresInMs: number | null }> {
-  const { cacheForMs, idempotencyKey, framework } = call
-  if (outcome.kind === 'succeeded' && cacheForMs !== null && !rules.isUnlogged) {
+  const { cacheForMs, idempotencyKey, framework, options } = call
+  // A moment does not move by the time that the call took.
+  const leftMs =
+    cacheForMs !== null && options.cacheFor instanceof Date
+      ? Math.min(options.cacheFor.getTime() - framework.clock.now().getTime(), LONGEST_LIFETIME_MS)
+      : cacheForMs
+  if (outcome.kind === 'succeeded' && leftMs !== null && leftMs > 0 && !rules.isUnlogged) {
     const cacheable = await cacheableText(call, outcome, rules.paths)
-    if (cacheable !== null) return { text: cacheable, expiresInMs: cacheForMs }
+    if (cacheable !== null) return { text: cacheable, expiresInMs: leftMs }
   }
   const body = outcome.kind === 'failed' ? (outcome.body ?? bodyOfError(outcome.error)) : outcome.body
   const isWhole = cacheForMs !== null || idempotencyKey !== null
@@ -144,9 +151,12 @@ function quietUntil(call: PlannedCall, attempt: Attempt): number | null {
   const { rateLimitRemaining, rateLimitResetAt, retryAfterSeconds } = attempt.answer
   const at = rateLimitResetAt instanceof Date ? rateLimitResetAt.getTime() : Number.NaN
   if (Number.isNaN(at)) return null
-  if (typeof rateLimitRemaining === 'number' && rateLimitRemaining <= 0) return at
+  const nowMs = call.framework.clock.now().getTime()
+  // Further ahead it is no moment in seconds, or comes from a wrong clock; a header's is left out at once.
+  if (typeof rateLimitRemaining === 'number' && rateLimitRemaining <= 0)
+    return at <= nowMs + MAX_RESET_AHEAD_MS ? at : null
   const waitMs = retryAfterSeconds === null ? longWaitMs(call, attempt) : null
-  return waitMs === null ? null : call.framework.clock.now().getTime() + waitMs
+  return waitMs === null ? null : nowMs + waitMs
 }
 
 function named(text: string): string {

@@ -163,6 +163,7 @@ async function makeAttempts(call: PlannedCall, { before, onDoubt }: AroundAttemp
     const { error, failureClass } = outcome
     withoutEffect &&= isSurelyWithoutEffect(error, failureClass)
     if (!withoutEffect) onDoubt()
+    if (tokens.isRefusedAgain(outcome)) return { kind: 'failed', error, failureClass, withoutEffect }
     // Not counted: the provider has judged the token, not the call.
     if (await tokens.replaceRefused(outcome)) continue
     const decision = decideRetry(call, attempt, outcome)

@@ -21,7 +21,8 @@ export interface Option extends ValueKind<unknown> {
 const MAX_CONNECTIONS = 262_143 // the largest max_connections that Postgres takes
 const MAX_IDLE_SECONDS = 2_147_483 // Node's timers hold 2^31-1 milliseconds
 const MAX_SCHEMA_BYTES = 63 // a name in Postgres
-const MIDDLEWARE_NAME = /^[a-z][a-z0-9-]{0,63}$/
+/** A list of names in the environment is split at commas and white space. */
+const MIDDLEWARE_NAME = /^[A-Za-z][\w.-]{0,63}$/
 
 const MODEL_METHODS = ['of', 'find', 'findMany', 'create', 'update', 'scan']
 const LOGGER_METHODS = ['debug', 'info', 'warn', 'error']

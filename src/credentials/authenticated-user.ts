@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { integrationKey } from '../cache/integration-keys.ts'
+import type { Transaction } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, SchemaDrift } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
@@ -68,8 +69,13 @@ export function supportsAuthenticatedUser({ providers }: Framework, integration:
   return provider !== null && identifiesAuthenticatedUser(provider)
 }
 
-export async function forgetAuthenticatedUser({ cache }: Framework, integrationId: number): Promise<void> {
-  await cache.delete(identityKey(integrationId))
+/** @param tx that changes the tokens: a process that ends after it leaves no account that they do not belong to */
+export async function forgetAuthenticatedUser(
+  { cache }: Framework,
+  integrationId: number,
+  tx?: Transaction,
+): Promise<void> {
+  await (tx === undefined ? cache : cache.within(tx)).delete(identityKey(integrationId))
 }
 
 /**

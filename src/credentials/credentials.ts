@@ -6,6 +6,7 @@ import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
 import type { JsonObject } from '../framework/json.ts'
 import { asJsonObject } from '../framework/json.ts'
+import { redactText, secretsOf } from '../framework/redaction.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
@@ -84,7 +85,11 @@ function checkAgainst(key: string, field: Field, schema: z.ZodType | undefined, 
   throw new InvalidCredentials(
     key,
     field,
-    result.error.issues.map((issue) => ({ path: issue.path.map(String).join('.') || field, message: issue.message })),
+    result.error.issues.map((issue) => ({
+      path: issue.path.map(String).join('.') || field,
+      // A message of the schema's own may quote what it refuses.
+      message: field === 'credentials' ? redactText(issue.message, secretsOf(given)) : issue.message,
+    })),
   )
 }
 

@@ -7,7 +7,7 @@ import { BackendUnreachable, InvalidConfiguration } from '../framework/errors.ts
 import { withTimeLimit } from '../framework/waiting.ts'
 import { readDatabaseUrl } from './database-url.ts'
 import type { PoolSettings } from './pool.ts'
-import { Pool } from './pool.ts'
+import { Pool, passwordOf, readsOnly, socketOfOneTry } from './pool.ts'
 
 export type Database = PostgresJsDatabase
 /** What `db.transaction()` hands to its callback. */
@@ -86,7 +86,7 @@ export function connect({ database, pool = {}, ...only }: ConnectOptions): Conne
 }
 
 /**
- * Throws unless Postgres answers in time and is recent enough.
+ * Throws unless Postgres answers in time, is recent enough and takes writes.
  *
  * Asks over a connection of its own: a busy pool is not an unreachable server, and a failed check leaves nothing waiting.
  *
@@ -97,9 +97,14 @@ export async function checkConnection(
   { sql, address }: Pick<Connection, 'sql' | 'address'>,
   { timeoutSeconds = CONNECT_SECONDS, minimumVersion = MINIMUM_VERSION } = {},
 ): Promise<void> {
-  const version = await askAside(sql, serverVersion, timeoutSeconds).catch((cause: unknown) => {
+  const { version, takesWrites } = await askAside(sql, serverState, timeoutSeconds).catch((cause: unknown) => {
     throw new BackendUnreachable('Postgres', address, { cause, remedy: connectRemedy(cause) })
   })
+  if (!takesWrites)
+    throw new BackendUnreachable('Postgres', address, {
+      trouble: `Postgres at ${address} takes no writes`,
+      remedy: STANDBY,
+    })
   const major = Math.floor(version / 10_000)
   if (major < minimumVersion) {
     const received = `Postgres ${major} at ${address}`
@@ -108,7 +113,8 @@ export async function checkConnection(
 }
 
 /**
- * Asks over a connection that is made for it, and closed: those of a pool may all be waiting for a lock.
+ * Asks over a connection that is made for it, and closed: those of a pool may all be waiting for a lock. Of several servers the
+ * one that takes writes answers; where there is none, the last.
  *
  * @param like where and as whom it connects
  */
@@ -117,15 +123,64 @@ export async function askAside<T>(
   question: (sql: Sql) => Promise<T>,
   timeoutSeconds = CONNECT_SECONDS,
 ): Promise<T> {
-  const aside = postgres({ ...settingsOf(like), max: 1, connect_timeout: CONNECT_SECONDS, fetch_types: false })
-  const late = () => new Error(`no answer within ${timeoutSeconds} s`)
-  return await withTimeLimit(timeoutSeconds, late, () => question(aside)).finally(() => void aside.end({ timeout: 0 }))
+  const { host, port } = like.options
+  const asked = host.map((name, at) =>
+    askServer(like, { host: name, port: port[at] ?? 0 }, timeoutSeconds, async (sql) => ({
+      isStandby: host.length > 1 && (await readsOnly(sql)),
+      answer: await question(sql),
+    })),
+  )
+  try {
+    return await Promise.any(
+      asked.map(async (one) => {
+        const { isStandby, answer } = await one
+        if (isStandby) throw new Error('it takes no writes')
+        return answer
+      }),
+    )
+  } catch {
+    const last = await asked.at(-1)
+    if (last === undefined) throw new TypeError('an address without a host')
+    return last.answer
+  }
 }
 
-/** As a number, such as 150004. */
-async function serverVersion(sql: Sql): Promise<number> {
-  const [row] = await sql<{ version: number }[]>`select current_setting('server_version_num')::int as version`
-  return row?.version ?? 0
+async function askServer<T>(
+  like: Sql,
+  server: { readonly host: string; readonly port: number },
+  timeoutSeconds: number,
+  question: (sql: Sql) => Promise<T>,
+): Promise<T> {
+  let refuse: (error: Error) => void = () => {}
+  const noPassword = new Promise<never>((_, reject) => {
+    refuse = reject
+  })
+  noPassword.catch(() => {})
+  const aside = postgres({
+    ...settingsOf(like),
+    ...server,
+    target_session_attrs: undefined,
+    max: 1,
+    connect_timeout: CONNECT_SECONDS,
+    fetch_types: false,
+    pass: passwordOf(like.options, refuse),
+    socket: socketOfOneTry({ ...like.options, host: [server.host], port: [server.port] }, () => false),
+  } as unknown as Options<Record<string, never>>)
+  const late = () => new Error(`no answer within ${timeoutSeconds} s`)
+  return await withTimeLimit(timeoutSeconds, late, () => Promise.race([question(aside), noPassword])).finally(
+    () => void aside.end({ timeout: 0 }),
+  )
+}
+
+const STANDBY =
+  'It is a standby, or default_transaction_read_only is on: let the `database` URL lead to the primary. A URL may name all servers (postgres://user:password@one,two/name): the one that takes writes is used.'
+
+/** @returns `version` as a number, such as 150004 */
+async function serverState(sql: Sql): Promise<{ readonly version: number; readonly takesWrites: boolean }> {
+  const [row] = await sql<{ version: number; takesWrites: boolean }[]>`
+    select current_setting('server_version_num')::int as version, current_setting('transaction_read_only') = 'off' as "takesWrites"`
+  if (row === undefined) throw new TypeError('a select without a row')
+  return row
 }
 
 function connectRemedy(error: unknown): string {
@@ -154,7 +209,9 @@ function fromUrl(
 ): { readonly sql: Sql; readonly names: boolean | undefined } {
   const { url, options: read, prepare: names } = readDatabaseUrl(text)
   const connection = { application_name: 'durable-integrations', ...READABLE_DATES } // in pg_stat_activity; the URL may say another
-  return { sql: postgres(url, { ...options, ...read, connection, prepare: names ?? false }), names }
+  // Its types know no lists of hosts.
+  const settings = { ...options, ...read, connection, prepare: names ?? false } as Options<Record<string, never>>
+  return { sql: postgres(url, settings), names }
 }
 
 /** Where and as whom a host's client connects; not how it names columns or reads values. */

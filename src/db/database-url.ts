@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from 'node:fs'
+import { isIP } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import { InvalidConfiguration } from '../framework/errors.ts'
 import { keyFileFault } from '../framework/key-file.ts'
@@ -6,7 +7,12 @@ import { keyFileFault } from '../framework/key-file.ts'
 export interface DatabaseUrl {
   /** Without the parameters that the driver does not know: it would send them on as server settings, and Postgres refuses. */
   url: string
-  options: { host?: string; port?: number; ssl?: false | 'prefer' | ConnectionOptions }
+  options: {
+    host?: string | string[]
+    port?: number | number[]
+    ssl?: false | 'prefer' | ConnectionOptions
+    target_session_attrs?: 'read-write'
+  }
   prepare: boolean | undefined
 }
 
@@ -33,8 +39,10 @@ export function readDatabaseUrl(text: string): DatabaseUrl {
     return value
   }
   for (const name of FOREIGN_PARAMETERS) parameters.delete(name)
-  const host = take('host')
-  const port = take('port')
+  const host = take('host') ?? /\/\/(?:[^/@]*@)?(\[[^\]]+\])/.exec(base)?.[1]
+  const port = take('port') ?? (host?.startsWith('[') ? /\]:(\d+)/.exec(base)?.[1] : undefined)
+  // The driver would part an IPv6 address at its colons.
+  const isIpv6 = host !== undefined && isIP(host.replace(/^\[|\]$/g, '')) === 6
   const prepare = take('prepare')
   const rootCertificate = take('sslrootcert')
   const system = rootCertificate === 'system' // the authorities that Node trusts; implies verify-full
@@ -44,6 +52,8 @@ export function readDatabaseUrl(text: string): DatabaseUrl {
     ...given('cert', take('sslcert')),
     ...given('key', take('sslkey')),
   })
+  // Of several servers the first that answers may be a standby.
+  const isAnyHost = !/\/\/(?:[^/@]*@)?[^/,]*,/.test(base) || parameters.has('target_session_attrs')
   const rest = parameters.size > 0 ? `?${parameters}` : ''
 
   // The driver replaces a list of hosts by its first before it parses; so do we, to see whether it can.
@@ -51,9 +61,10 @@ export function readDatabaseUrl(text: string): DatabaseUrl {
   return {
     url: `${base}${rest}`,
     options: {
-      ...given('host', host),
-      ...given('port', port === undefined ? undefined : Number(port)),
+      ...given('host', isIpv6 ? [host.replace(/^\[|\]$/g, '')] : host),
+      ...given('port', isIpv6 ? [Number(port ?? 5432)] : port === undefined ? undefined : Number(port)),
       ...given('ssl', ssl),
+      ...given('target_session_attrs', isAnyHost ? undefined : ('read-write' as const)),
     },
     prepare: prepare === undefined ? undefined : prepare === 'true',
   }
@@ -67,9 +78,7 @@ function tlsOf(
   files: { ca?: string; cert?: string; key?: string },
 ): DatabaseUrl['options']['ssl'] {
   if (files.key !== undefined) refuseOpenKey(files.key)
-  const read = Object.entries(files).map(([part, path]) => [part, certificate(path)])
-  const identity = Object.fromEntries(read) as { ca?: string; cert?: string; key?: string }
-  const checked = { ...identity, rejectUnauthorized: true }
+  const checked = withFiles({ rejectUnauthorized: true }, files)
   switch (mode) {
     case undefined:
       return files.ca === undefined ? undefined : checked
@@ -81,9 +90,11 @@ function tlsOf(
       return 'prefer'
     case 'true':
     case 'require':
-      return files.ca === undefined ? { ...identity, rejectUnauthorized: false } : { ...checked, ...ANY_HOST_NAME }
+      return files.ca === undefined
+        ? withFiles({ rejectUnauthorized: false }, files)
+        : withFiles({ rejectUnauthorized: true, ...ANY_HOST_NAME }, files)
     case 'verify-ca':
-      return { ...checked, ...ANY_HOST_NAME }
+      return withFiles({ rejectUnauthorized: true, ...ANY_HOST_NAME }, files)
     case 'verify-full':
       return checked
     default:
@@ -102,6 +113,23 @@ function refuseOpenKey(path: string): void {
   const file = statSync(path, { throwIfNoEntry: false })
   const fault = file === undefined ? null : keyFileFault(file, process.getuid?.())
   if (fault !== null) throw wrong('database (sslkey)', 'a private key that is ours alone', `${path}, which ${fault}`)
+}
+
+/** Read again for each connection: certificates are renewed in place. The driver copies the options each time. */
+function withFiles(options: ConnectionOptions, files: Readonly<Record<string, string>>): ConnectionOptions {
+  for (const [part, path] of Object.entries(files)) {
+    let last = certificate(path)
+    const get = (): string => {
+      try {
+        last = readFileSync(path, 'utf8')
+      } catch {
+        // It is being replaced, or gone: the last one may still do, and the driver stands no error here.
+      }
+      return last
+    }
+    Object.defineProperty(options, part, { enumerable: true, get })
+  }
+  return options
 }
 
 function certificate(path: string): string {

@@ -8,6 +8,7 @@
  * is under way, which a transaction-mode pooler does not stand. Here a connection has one statement under way.
  * Rule: docs/behaviour/database.md, "Lost connections".
  */
+import { createConnection } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Options, Sql } from 'postgres'
 import postgres from 'postgres'
@@ -68,6 +69,8 @@ export class Pool implements Statements {
   #isClosed = false
   #pauseMs = 0
   #pausesUntil = 0
+  /** Which of the servers that the URL names is tried next. */
+  #server = 0
 
   constructor(options: Sql['options'], settings: PoolSettings) {
     this.options = options
@@ -122,14 +125,39 @@ export class Pool implements Statements {
 
   #open(): Link {
     const waitMs = Math.max(0, this.#pausesUntil - performance.now())
-    const link = new Link(this.options, this.#settings, waitMs, () => {
-      if (!link.hasAnswered) this.#pause()
+    const server = this.#server
+    const link = new Link(this.#optionsOf(server), this.#settings, waitMs, (error) => {
       this.#links.delete(link)
       this.#idle = this.#idle.filter((other) => other !== link)
+      if (isReadOnly(error)) this.#retire()
+      // Reads that work end no pause here: a server that takes no writes would get all connections anew at each write.
+      if (isReadOnly(error)) this.#pausesUntil = performance.now() + LONGEST_PAUSE_MS
+      if (!link.hasAnswered || isReadOnly(error)) {
+        if (!isReadOnly(error)) this.#pause()
+        // Many may fail at once: that is one server that is no use.
+        if (this.#server === server) this.#server += 1
+      }
       if (!this.#isClosed) this.#waiting.shift()?.resolve(this.#open())
     })
     this.#links.add(link)
     return link
+  }
+
+  /**
+   * Of several servers one: the driver would try them without a pause, and would not end while none takes us. Ours is asked whether it
+   * takes writes.
+   */
+  #optionsOf(server: number): Sql['options'] & { readonly mayBeStandby: boolean } {
+    const { host, port } = this.options
+    const at = server % host.length
+    const one = { host: [host[at] ?? ''], port: [port[at] ?? 0], target_session_attrs: undefined }
+    return { ...this.options, ...(host.length > 1 ? one : {}), mayBeStandby: host.length > 1 }
+  }
+
+  /** No connection of now is used for another statement. */
+  #retire(): void {
+    for (const link of this.#idle.splice(0)) link.end()
+    for (const link of this.#links) link.retire()
   }
 
   #pause(): void {
@@ -160,13 +188,15 @@ export class Pool implements Statements {
 class Link {
   isOpen = true
   hasAnswered = false
+  /** The server has taken the connection. */
+  #isUp = false
   /** The connection is closed. */
   readonly gone: Promise<void>
   readonly #client: Sql
   readonly #statementSeconds: number
   readonly #lockSeconds: number | undefined
-  readonly #oldAt = performance.now() + LIFETIME_MS * (1 + Math.random())
-  readonly #onLost: () => void
+  #oldAt = performance.now() + LIFETIME_MS * (1 + Math.random())
+  readonly #onLost: (error?: Error) => void
   #setGone = (): void => {}
   /** Ends the statement under way. */
   #fail: (error: Error) => void = () => {}
@@ -177,15 +207,17 @@ class Link {
   #names: boolean | undefined
   /** Whether it leads to the server itself; undefined: not asked yet, or it does not matter. */
   #direct: boolean | undefined
+  /** Whether it may have been made to one of several servers that takes no writes. */
+  #mayBeStandby: boolean
   /** The texts of those that have. */
   readonly #named = new Set<string>()
   #idleTimer: NodeJS.Timeout | undefined
 
   constructor(
-    options: Sql['options'],
+    { mayBeStandby, ...options }: Sql['options'] & { readonly mayBeStandby: boolean },
     { statementSeconds, lockSeconds, names }: Pick<PoolSettings, 'statementSeconds' | 'lockSeconds' | 'names'>,
     waitMs: number,
-    onLost: () => void,
+    onLost: (error?: Error) => void,
   ) {
     const own = {
       ...options,
@@ -193,6 +225,8 @@ class Link {
       idle_timeout: 0,
       max_lifetime: 0,
       prepare: true,
+      socket: socketOfOneTry(options, () => this.#isUp),
+      pass: passwordOf(options, (error) => this.lose(error)),
       onclose: () => this.lose(connectionError('CONNECTION_CLOSED', 'the connection was closed')),
     }
     // The driver takes options of its own making as they are; its listen() makes a client in the same way.
@@ -201,6 +235,7 @@ class Link {
     this.#lockSeconds = lockSeconds
     this.#onLost = onLost
     this.#names = names
+    this.#mayBeStandby = mayBeStandby
     this.#last = waitMs > 0 ? sleep(waitMs) : Promise.resolve()
     this.gone = new Promise((resolve) => {
       this.#setGone = resolve
@@ -233,6 +268,7 @@ class Link {
       // After any other error the connection is about to end, or its state is not known.
       if (error instanceof postgres.PostgresError && error.severity === 'ERROR') this.hasAnswered = true
       else this.lose(error as Error)
+      if (isReadOnly(error)) this.lose(error)
       throw error
     } finally {
       clearTimeout(timer)
@@ -253,12 +289,22 @@ class Link {
   }
 
   async #send(send: Send): Promise<unknown> {
+    if (this.#mayBeStandby) await this.#assertTakesWrites()
     // With names by order of the URL, too: what is set on a direct connection is not only about them.
     if (this.#names !== false) this.#direct ??= await this.#isDirect()
     this.#names ??= this.#direct
     if (!this.isOpen) throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the statement')
     this.#sent = send(this.#client, (text) => this.#mayName(text))
-    return this.#sent
+    const answer = await this.#sent
+    this.#isUp = true
+    return answer
+  }
+
+  async #assertTakesWrites(): Promise<void> {
+    const isStandby = await readsOnly(this.#client)
+    this.#isUp = true
+    if (isStandby) throw connectionError('STANDBY', 'the server takes no writes')
+    this.#mayBeStandby = false
   }
 
   #mayName(text: string): boolean {
@@ -274,6 +320,7 @@ class Link {
    */
   async #isDirect(): Promise<boolean> {
     const result = await this.#client.unsafe<{ pid: number }[]>('select pg_backend_pid() as pid')
+    this.#isUp = true
     const isDirect = result[0]?.pid === result.state?.pid
     const lock = this.#lockSeconds === undefined ? '' : `; set lock_timeout = '${this.#lockSeconds}s'`
     const isolation = `set default_transaction_isolation = 'read committed'`
@@ -293,7 +340,7 @@ class Link {
     this.#fail(error)
     if (before === undefined) this.#end(0)
     else void before.then(() => this.#end(0))
-    this.#onLost()
+    this.#onLost(error)
   }
 
   /** Says goodbye to the server. Nothing may be under way. */
@@ -306,6 +353,11 @@ class Link {
 
   endAfter(seconds: number, isIdle: () => boolean): void {
     this.#idleTimer = setTimeout(() => isIdle() && this.end(), seconds * 1_000)
+  }
+
+  /** It is used for no statement after the one under way. */
+  retire(): void {
+    this.#oldAt = 0
   }
 
   isOld(): boolean {
@@ -361,6 +413,58 @@ async function inScope<T>({ link, name, undo }: Scope, work: (scope: Transaction
     if (link.isOpen) await link.run((client) => client.unsafe(undo)).catch((cause: Error) => link.lose(cause))
     throw isAborted(error) && failures.length > 0 ? failures[0] : error
   }
+}
+
+/**
+ * The driver (3.4.9) opens a connection again, without a pause and without an end, that was closed before the server had answered: a proxy
+ * without a server behind it does so. Here the second try fails instead.
+ *
+ * @param isUp whether the server has answered: then another socket is asked for to cancel a statement
+ */
+export function socketOfOneTry(options: Sql['options'], isUp: () => boolean): () => unknown {
+  const { host, port, path } = options
+  const { socket: given } = options as { readonly socket?: () => unknown }
+  if (given !== undefined) return given
+  let isTried = false
+  return () => {
+    if (isTried && !isUp())
+      throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the server had answered')
+    isTried = true
+    // The driver writes at once; what is written waits for the connection.
+    const socket = path ? createConnection(String(path)) : createConnection(port[0] ?? 5432, host[0])
+    return Object.assign(socket, { host: host[0], port: port[0] })
+  }
+}
+
+/**
+ * A password that a function gives, such as a token for some minutes. The driver (3.4.9) asks it where a rejection is nobody's, which ends
+ * the process: here Postgres gets an empty one.
+ */
+export function passwordOf(options: Sql['options'], onFault: (error: Error) => void): unknown {
+  const { pass } = options as { readonly pass?: unknown }
+  if (typeof pass !== 'function') return pass
+  return async (): Promise<unknown> => {
+    try {
+      return await pass()
+    } catch (error) {
+      onFault(error instanceof Error ? error : new Error(String(error)))
+      return ''
+    }
+  }
+}
+
+/** Whether it is a standby, or its administrator has ordered it so. */
+export async function readsOnly(client: Sql): Promise<boolean> {
+  const [row] = await client.unsafe<{ is: boolean }[]>(`select current_setting('transaction_read_only') = 'on' as is`)
+  return row?.is === true
+}
+
+/**
+ * The server has become a standby (read_only_sql_transaction). Its other connections lead to the same place, where reads still work, on
+ * rows that grow old: after a failover only a new connection finds the primary.
+ */
+function isReadOnly(error: unknown): error is Error {
+  return error instanceof postgres.PostgresError && error.code === '25006'
 }
 
 /** A statement after the one that failed: in_failed_sql_transaction. */

@@ -29,6 +29,11 @@ const MAX_CAUSES = 10
  * would be the end of a slow call. It still ends an answer that its receiver has left unread.
  */
 const SILENCE_TIMEOUT_MS = 660_000
+/**
+ * Of one of several addresses, where Node (20 and 22) would wait for 250 ms: too short for another continent, or for a lost packet.
+ * https://nodejs.org/api/net.html#socketconnectoptions-connectlistener
+ */
+const ADDRESS_TIMEOUT_MS = 2_500
 
 /** Of the undici package's class, or of the platform's. */
 export type HopAnswer = UndiciResponse | Response
@@ -47,20 +52,22 @@ export interface RouteOptions {
   readonly connectTimeoutMs: number
 }
 
-export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs }: RouteOptions): Route {
+export function openRoute(rules: EgressRules, { proxy, lookup: ask, connectTimeoutMs }: RouteOptions): Route {
+  const lookup = joined(ask)
   let isClosed = false
 
   /** Opened with the first call: most processes make none of this kind. */
   const open = async () => {
     const { Agent, Dispatcher: Base, Pool, ProxyAgent, buildConnector, fetch } = await import('undici')
     const timeout = connectTimeoutMs
+    const patience = { timeout, autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS }
     // Given with each call: neither the environment's proxies nor a dispatcher of the host's own gets in between.
     const dispatcher: Dispatcher =
       proxy === undefined
         ? new Agent({
             connect: guardedConnector(rules, {
-              'http:': buildConnector({ timeout, lookup: guardedLookup(rules, 'http:', lookup) }),
-              'https:': buildConnector({ timeout, lookup: guardedLookup(rules, 'https:', lookup) }),
+              'http:': buildConnector({ ...patience, lookup: guardedLookup(rules, 'http:', lookup) }),
+              'https:': buildConnector({ ...patience, lookup: guardedLookup(rules, 'https:', lookup) }),
             }),
           })
         : new ProxyAgent({
@@ -195,6 +202,28 @@ function guardedLookup(rules: EgressRules, scheme: Scheme, lookup: LookupAll): L
       },
       (error: NodeJS.ErrnoException) => callback(error, options.all ? [] : ''),
     )
+  }
+}
+
+/**
+ * Look-ups of one name at the same time are one. The platform makes few at a time for the whole process
+ * (https://nodejs.org/api/cli.html#uv_threadpool_sizesize), so a name that takes long must not take several.
+ */
+function joined(lookup: LookupAll): LookupAll {
+  const underWay = new Map<string, Parameters<LookupAll>[2][]>()
+  return (hostname, options, callback) => {
+    const key = JSON.stringify([hostname, options])
+    const waiting = underWay.get(key)
+    if (waiting !== undefined) {
+      waiting.push(callback)
+      return
+    }
+    const callbacks = [callback]
+    underWay.set(key, callbacks)
+    lookup(hostname, options, (error, addresses) => {
+      underWay.delete(key)
+      for (const each of callbacks) each(error, addresses)
+    })
   }
 }
 

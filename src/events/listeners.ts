@@ -21,6 +21,8 @@ import { hearing } from './listening-until.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 const MAX_NAME_LENGTH = 100
+/** Of the column that holds it. */
+const MAX_TYPE_LENGTH = 255
 
 export interface ListenerOptions {
   /** Lower runs earlier; equal ones in the order of registration. Default 0. */
@@ -123,10 +125,16 @@ export class Listeners {
   registerItemClass(eventClass: SyncItemEventClass): void {
     // A base's `static readonly type: string` is an own property, too: an undefined one.
     if (!Object.hasOwn(eventClass, 'type') || eventClass.type === undefined) return
-    const known = this.#itemClasses.get(eventClass.type)
+    const { type } = eventClass
+    if (type === '' || type.length > MAX_TYPE_LENGTH)
+      throw new InvalidArgumentException(
+        'event class',
+        `a type of 1 to ${MAX_TYPE_LENGTH} characters is allowed, ${type.length} were given`,
+      )
+    const known = this.#itemClasses.get(type)
     if (known !== undefined && known !== eventClass)
-      throw new InvalidArgumentException('event class', `two classes claim the type "${eventClass.type}"`)
-    this.#itemClasses.set(eventClass.type, eventClass)
+      throw new InvalidArgumentException('event class', `two classes claim the type "${type}"`)
+    this.#itemClasses.set(type, eventClass)
   }
 
   itemClass(type: string): SyncItemEventClass | null {

@@ -7,7 +7,7 @@
 import { Buffer } from 'node:buffer'
 import type { SyncItemRow, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { isIntegrationsError, NotYet } from '../framework/errors.ts'
+import { isIntegrationsError, NonRetryable, NotYet } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { SyncItemEvent } from '../providers/provider-events.ts'
@@ -16,6 +16,9 @@ import type { Message } from './send.ts'
 import { send } from './send.ts'
 import type { HandlingTarget } from './target.ts'
 import { checkTarget } from './target.ts'
+
+/** Of a cluster as it comes: https://docs.temporal.io/self-hosted-guide/defaults */
+const MAX_INPUT_BYTES = 2 * 1_048_576
 
 /** Null: in our worker. @throws InvalidArgumentException for what a function of the host's gave */
 export function targetOf(
@@ -97,6 +100,11 @@ function handOver(
   const { webhook, sync } = framework.config
   const timeoutSeconds = type === 'webhook' ? webhook.handler_timeout : sync.item_timeout
   const input = sendsPayload ? whole : ids
+  const bytes = sendsPayload ? Buffer.byteLength(JSON.stringify(whole)) : 0
+  if (bytes > MAX_INPUT_BYTES)
+    throw new NonRetryable(
+      `Temporal takes at most ${MAX_INPUT_BYTES} bytes as a workflow's input, this ${type} has ${bytes}: hand over without \`sendsPayload\`, or by HTTP`,
+    )
   return framework.workflows.runHandler({ workflow, taskQueue, id, input, timeoutSeconds }, signal)
 }
 

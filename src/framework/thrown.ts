@@ -18,6 +18,16 @@ export function thrownTexts(thrown: unknown): ThrownTexts {
   }
 }
 
+/** Of an error whose `name` is the inherited one: `Error` where its class has none, too. */
+export function classNameOf(thrown: unknown): string {
+  try {
+    const name: unknown = (thrown as Error).constructor.name
+    return typeof name === 'string' && name !== '' ? name : 'Error'
+  } catch {
+    return 'Error'
+  }
+}
+
 /** Where it was thrown, a line each, without its text: that may quote a secret. */
 export function stackFrames(thrown: unknown): string[] {
   const stack = isError(thrown) ? textOf(read(thrown, 'stack', '')) : ''

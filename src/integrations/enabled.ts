@@ -66,6 +66,7 @@ export async function tellEnabled(
   integration: Integration,
   { events, hasSubscription }: Pick<Enabled, 'events' | 'hasSubscription'>,
 ): Promise<void> {
+  framework.integrationsChanged.atMs = performance.now()
   if (hasSubscription) framework.workflows.keepWebhookSubscription(integration.id)
   // Takes up the deliveries that came while its health had switched it off.
   framework.workflows.wakeInbox()
@@ -84,6 +85,7 @@ export async function disableIntegration(framework: Framework, id: number): Prom
     if (row === null) throw new IntegrationNotFound(id)
     return noteSwitch(framework, tx, row)
   })
+  framework.integrationsChanged.atMs = performance.now()
   if (hasSubscription) workflows.keepWebhookSubscription(id)
 }
 

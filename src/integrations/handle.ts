@@ -1,7 +1,7 @@
 /** Makes the handle of a row. */
 import { isDeepStrictEqual } from 'node:util'
 import { requestBuilder } from '../calls/builder.ts'
-import { recordOutcome } from '../calls/call-events.ts'
+import { checkFailureClass, recordOutcome } from '../calls/call-events.ts'
 import { forgetIdempotencyKey, idempotencyRecord } from '../calls/idempotency.ts'
 import { overrideRateLimit, rateLimitView } from '../calls/limit-overrides.ts'
 import { circuitView, overrideCircuit } from '../calls/overrides.ts'
@@ -121,7 +121,10 @@ export function integrationHandle(
       framework.request(framework, { ...own, endpoint, method, call, options, schema }) as never,
     at: (endpoint) => requestBuilder(framework, { ...own, endpoint, options: {} }),
 
-    recordFailure: (failureClass) => recordOutcome(framework, handle, failureClass),
+    async recordFailure(failureClass) {
+      checkFailureClass(failureClass)
+      await recordOutcome(framework, handle, failureClass)
+    },
     recordSuccess: () => recordOutcome(framework, handle, null),
     circuit: () => circuitView(framework, row.id),
     rateLimit: async () => ({
@@ -141,6 +144,7 @@ export function integrationHandle(
       remember(patch)
       const { keys, stored, hasSubscription } = await patchCredentials(framework, row.id, patch, options)
       adopt(stored)
+      framework.integrationsChanged.atMs = performance.now()
       if (hasSubscription) framework.workflows.keepWebhookSubscription(row.id)
       await forgetAuthenticatedUser(framework, row.id)
       await noteCredentialsGiven(framework, handle, options?.replace === true ? [...keys, 'access_token'] : keys)

@@ -1,6 +1,8 @@
 /** Addresses of other systems' pages about a record of ours. Rule: docs/dashboard.md, "Links out". */
+import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
-import { errorLine, integrationLogger } from '../framework/logger.ts'
+import { integrationLogger } from '../framework/logger.ts'
+import { redactedErrorLine } from '../framework/redacted-error.ts'
 import type { ShownRecord } from '../providers/contracts.ts'
 import { integrationHandle } from './handle.ts'
 import { requireIntegration } from './queries.ts'
@@ -32,12 +34,13 @@ export function linksOut(framework: Framework) {
       const row = await requireIntegration(framework, integrationId)
       const provider = framework.providers.find(row.provider)
       if (provider?.pageOf === undefined) return null
+      const integration = integrationHandle(framework, row)
       try {
-        const address: unknown = provider.pageOf(integrationHandle(framework, row), record)
+        const address: unknown = provider.pageOf(integration, record)
         return isPage(address) ? address : null
       } catch (error) {
         integrationLogger(framework, row).warn(
-          { event: 'provider.page_failed', error: errorLine(error, 500) },
+          { event: 'provider.page_failed', error: redactedErrorLine(error, secretsIn(integration), 500) },
           "The provider's pageOf() threw: the page has no link.",
         )
         return null

@@ -94,7 +94,7 @@ async function* summaries(
 ): AsyncGenerator<IntegrationSummary> {
   for await (const rows of pages) {
     const ids = rows.map((row) => row.id)
-    yield* await summariesOf(framework, rows, await trafficOfLastDay(framework.db, framework.tables, ids))
+    yield* await summariesOf(framework, rows, await trafficOfLastDay(framework, ids))
   }
 }
 

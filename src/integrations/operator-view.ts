@@ -302,7 +302,7 @@ async function listed(
 ): Promise<ListedIntegration[]> {
   if (rows.length === 0) return []
   const ids = rows.map(({ id }) => id)
-  const traffic = withTraffic ? await trafficOfLastDay(framework.db, framework.tables, ids) : null
+  const traffic = withTraffic ? await trafficOfLastDay(framework, ids) : null
   const summaries = await summariesOf(framework, rows, traffic)
   return rows.map((row, at) => ({ ...withoutCredentials(framework, row), ...(summaries[at] as IntegrationSummary) }))
 }

@@ -279,6 +279,7 @@ async function storeTokens(framework: Framework, id: number, given: unknown): Pr
     })
     refuseLost(row.provider, tokens, framework.encryption.decrypt(id, credentials), TOKEN_KEYS)
     await updateIntegration(tx, framework.tables, id, { credentials })
+    await forgetAuthenticatedUser(framework, id, tx)
     await insertOAuthLog(framework, tx, id, {
       status: 'success',
       summary: 'Authorized.',

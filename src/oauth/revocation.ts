@@ -48,19 +48,22 @@ export async function revokeAuthorization(
     if (!force) throw failure
   }
   if (dropped === null) return 'nothing to revoke'
-  if (dropped.length === 0) return 'newer tokens kept'
+  if (dropped === 'newer') return 'newer tokens kept'
   const integration = await getIntegration(framework, id)
-  await framework.listeners.emit('CredentialsUpdated', { integration, keys: dropped })
+  if (dropped.length > 0) await framework.listeners.emit('CredentialsUpdated', { integration, keys: dropped })
   await framework.listeners.emit('OAuthRevoked', { integration })
   return 'revoked'
 }
+
+/** No keys: `revokeToken()` has dropped the tokens itself. */
+type Dropped = readonly string[] | 'newer'
 
 interface Revoked {
   /** As it was when the provider was asked. */
   readonly asked: Integration
   readonly refusal: FailedStep | null
-  /** The dropped keys; none when the stored tokens are another authorization's by now; null: there was no token. */
-  readonly dropped: readonly string[] | null
+  /** The dropped keys; `newer`: the stored tokens are another authorization's by now; null: there was no token. */
+  readonly dropped: Dropped | null
 }
 
 /** Under the lock. */
@@ -77,8 +80,9 @@ async function revoke(
   if (refusal !== null && !force) return { asked, refusal, dropped: [] }
   const providerError = refusal === null ? null : (providerErrorOf(refusal.thrown) ?? refusal.code)
   const dropped = hasTokens ? await dropTokens(framework, id, { tokens, force, providerError }) : null
-  if (dropped === null || dropped.length > 0) {
+  if (dropped !== 'newer') {
     await clearReauthMark(framework, id)
+    // Also where there was no token, and what was asked for the old ones meanwhile.
     await forgetAuthenticatedUser(framework, id)
     await forgetKeepAlive(framework, id)
   }
@@ -112,24 +116,27 @@ async function dropTokens(
   framework: Framework,
   id: number,
   { tokens, force, providerError }: { tokens: Tokens; force: boolean; providerError: string | null },
-): Promise<string[]> {
+): Promise<Dropped> {
   const { db, tables, encryption } = framework
   return db.transaction(async (tx) => {
     const row = await requireLocked(tx, tables, id)
     const stored = encryption.decrypt(id, row.credentials)
-    const keys = isSamePair(tokensOf(stored), tokens) ? TOKEN_KEYS.filter((key) => key in stored) : []
+    const now = tokensOf(stored)
+    const isNewer = (now.accessToken !== null || now.refreshToken !== null) && !isSamePair(now, tokens)
+    const keys = isNewer ? [] : TOKEN_KEYS.filter((key) => key in stored)
     const kept = Object.fromEntries(Object.entries(stored).filter(([key]) => !keys.includes(key)))
     await updateIntegration(tx, tables, id, { credentials: encryption.encrypt(id, kept) })
+    if (!isNewer) await forgetAuthenticatedUser(framework, id, tx)
     await insertOAuthLog(framework, tx, id, {
       status: 'success',
-      summary: keys.length > 0 ? 'Revoked.' : 'Revoked; the tokens of a newer authorization stay.',
+      summary: isNewer ? 'Revoked; the tokens of a newer authorization stay.' : 'Revoked.',
       metadata: { stage: 'revoke', keys, force, provider_error: providerError },
     })
-    if (keys.length > 0)
-      await recordEvents(framework, tx, id, [
-        { name: 'CredentialsUpdated', payload: { keys } },
-        { name: 'OAuthRevoked', payload: {} },
-      ])
+    if (isNewer) return 'newer'
+    await recordEvents(framework, tx, id, [
+      ...(keys.length > 0 ? [{ name: 'CredentialsUpdated' as const, payload: { keys } }] : []),
+      { name: 'OAuthRevoked', payload: {} },
+    ])
     return keys
   })
 }

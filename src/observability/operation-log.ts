@@ -213,9 +213,13 @@ const MAX_JSON_BYTES = 65_536
  */
 function storedJson(value: Json, secrets: readonly string[]): Json {
   const text = JSON.stringify(value)
+  const tooLarge = (bytes: number): Json => ({ note: `${bytes} bytes not stored` })
   const bytes = Buffer.byteLength(text)
-  if (bytes > MAX_JSON_BYTES) return { note: `${bytes} bytes not stored` }
-  return withoutSecrets(JSON.parse(redactBody(text, [])) as Json, secrets)
+  if (bytes > MAX_JSON_BYTES) return tooLarge(bytes)
+  const stored = withoutSecrets(JSON.parse(redactBody(text, [])) as Json, secrets)
+  // What stands for a secret may be longer.
+  const storedBytes = Buffer.byteLength(JSON.stringify(stored))
+  return storedBytes > MAX_JSON_BYTES ? tooLarge(storedBytes) : stored
 }
 
 /** Value by value: a secret may be a number's digits, and its place in the text must stay JSON. */

@@ -4,6 +4,8 @@ import { sql } from 'drizzle-orm'
 import type { FailureClass } from '../calls/failure-class-rules.ts'
 import type { Database } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { givenNowMs } from '../framework/logger.ts'
 
 /**
  * Class of a row's failure; null: it succeeded. A row with an error and no class (the framework writes none, a host may)
@@ -22,18 +24,19 @@ export interface Traffic {
  * ones.)
  */
 export async function trafficOfLastDay(
-  db: Database,
-  { requests }: Tables,
+  framework: Framework,
   integrationIds: readonly number[],
 ): Promise<Map<number, Traffic>> {
+  const { db, tables } = framework
+  const since = beginningOf({ hours: 24, nowMs: givenNowMs(framework) })
   const ids = sql.join(
     integrationIds.map((id) => sql`${id}`),
     sql`, `,
   )
   const rows = await db.execute<{ integration_id: string; requests: number; failed: number }>(sql`
     select integration_id, count(*)::int as requests, count(${CLASS_OF_REQUEST})::int as failed
-    from ${requests}
-    where integration_id in (${ids}) and created_at > now() - interval '24 hours'
+    from ${tables.requests}
+    where integration_id in (${ids}) and created_at > ${since}
     group by integration_id`)
   return new Map(rows.map((row) => [Number(row.integration_id), { requests: row.requests, failed: row.failed }]))
 }

@@ -71,8 +71,12 @@ export function webhookRequest(
   }
 }
 
-/** The request of a stored row. Pseudo-headers become what they stand for; real ones are as delivered. */
-export function storedWebhookRequest(stored: StoredDelivery & DeliveryTime): WebhookRequest {
+/**
+ * The request of a stored row. Pseudo-headers become what they stand for; real ones are as delivered.
+ *
+ * @param path of the integration's own route, whichever route brought it
+ */
+export function storedWebhookRequest(stored: StoredDelivery & DeliveryTime, path = ''): WebhookRequest {
   const headers = new Headers()
   for (const [name, values] of Object.entries(stored.headers)) {
     if (name.startsWith(':')) continue
@@ -80,7 +84,7 @@ export function storedWebhookRequest(stored: StoredDelivery & DeliveryTime): Web
   }
   return webhookRequest({
     method: stored.headers[PSEUDO_HEADER.method]?.[0] ?? 'POST',
-    path: '',
+    path,
     query: stored.headers[PSEUDO_HEADER.query]?.[0] ?? '',
     headers,
     rawBody: storedBody(stored),

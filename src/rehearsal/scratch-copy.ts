@@ -66,14 +66,13 @@ async function refuseLive({ db }: Framework, copyUrl: string): Promise<string> {
     await checkConnection(copy)
     return db.transaction(async (live) => {
       await live.execute(sql`select pg_advisory_xact_lock(${key})`)
-      const [found] = await copy.db.execute<{ free: boolean; name: string; reads: boolean }>(sql`
-        select pg_try_advisory_xact_lock(${key}) as free, current_database() as name, pg_is_in_recovery() as reads`)
+      const [found] = await copy.db.execute<{ free: boolean; name: string }>(sql`
+        select pg_try_advisory_xact_lock(${key}) as free, current_database() as name`)
       if (found === undefined) throw new TypeError('a select without a row')
       if (!found.free)
         throw refused(
           'a scratch copy is allowed; this is the configured database itself, though its address may be another',
         )
-      if (found.reads) throw refused('a copy that takes writes is allowed; this is a standby')
       return found.name
     })
   })

@@ -53,10 +53,11 @@ export interface Delivery {
   readonly headers: Headers
   /** Lower-case names and values as they were sent, repeats apart; `headers` joins those. Default: the joined ones. */
   readonly rawHeaders?: Iterable<readonly [string, string]>
-  /** Reads `maxBytes` at most. */
+  /** Reads `maxBytes` at most, and takes room for each byte before it is held. */
   readBody(
     maxBytes: number,
-  ): Promise<{ kind: 'read'; bytes: Uint8Array } | { kind: 'too large' } | { kind: 'too slow' }>
+    room: { take(bytes: number): boolean },
+  ): Promise<{ kind: 'read'; bytes: Uint8Array } | { kind: 'too large' } | { kind: 'too slow' } | { kind: 'no room' }>
 }
 
 /** Result of an arrival. The HTTP route maps each kind to a status code. */
@@ -93,6 +94,9 @@ const STATEMENTS_AT_ONCE = 2
 /** Tries to verify a delivery whose owner changes while it is stored. */
 const TRIES = 3
 
+/** Of the bodies that a process holds until they are answered, four of the largest or this: no signature has been checked yet. */
+const MAX_HELD_BYTES = 256 * 1_048_576
+
 /** What the deliveries of a process share. */
 interface Desk {
   readonly owners: KnownOwners
@@ -103,6 +107,8 @@ interface Desk {
   readonly credit: VerificationCredit
   readonly verifier: WebhookVerifier
   readonly secretNotes: SecretNotes
+  /** Of all bodies that are being read or stored. */
+  heldBytes: number
 }
 
 /** As the metric names them. */
@@ -148,10 +154,23 @@ async function arrivalOf(framework: Framework, delivery: Delivery): Promise<Arri
   const allowed: readonly string[] = doorMethods(takes?.webhookDoor ?? {})
   if (!allowed.includes(delivery.method)) return { kind: 'method not allowed', allowed }
   if (takes === null) return { kind: provider === null ? 'unknown provider' : 'no webhooks' }
+  const desk = deskOf(framework)
+  const most = Math.max(MAX_HELD_BYTES, 4 * framework.config.webhook.max_payload_bytes)
+  let held = 0
+  const room = {
+    take(bytes: number): boolean {
+      if (desk.heldBytes + bytes > most) return false
+      desk.heldBytes += bytes
+      held += bytes
+      return true
+    },
+  }
   try {
-    return await receive(framework, takes, delivery)
+    return await receive(framework, takes, delivery, room)
   } catch (error) {
     return notStored(framework, delivery, error)
+  } finally {
+    desk.heldBytes -= held
   }
 }
 
@@ -186,7 +205,12 @@ function notStored(
   return { kind: 'unavailable' }
 }
 
-async function receive(framework: Framework, provider: HandlesWebhooks, delivery: Delivery): Promise<Arrival> {
+async function receive(
+  framework: Framework,
+  provider: HandlesWebhooks,
+  delivery: Delivery,
+  room: Parameters<Delivery['readBody']>[1],
+): Promise<Arrival> {
   const arrivedAt = performance.now()
   const desk = deskOf(framework)
   const { owners, warnings, credit } = desk
@@ -207,9 +231,10 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
 
   const { max_payload_bytes: maxBytes, timestamp_tolerance: toleranceSeconds } = framework.config.webhook
   // A sender that hangs up in the middle reads no answer. That is no fault of ours.
-  const body = await delivery.readBody(maxBytes).catch(() => ({ kind: 'too slow' }) as const)
+  const body = await delivery.readBody(maxBytes, room).catch(() => ({ kind: 'too slow' }) as const)
   if (body.kind === 'too large') return { kind: 'too large', maxBytes }
   if (body.kind === 'too slow') return body
+  if (body.kind === 'no room') return noRoom(framework)
   const request = webhookRequest({
     method: delivery.method,
     path: delivery.path,
@@ -445,6 +470,15 @@ function busy(framework: Framework, { provider }: Delivery): Arrival {
   return { kind: 'unavailable' }
 }
 
+function noRoom(framework: Framework): Arrival {
+  deskOf(framework).warnings.warn(
+    'no room',
+    () => ({ event: 'webhook.no_room', held_bytes: deskOf(framework).heldBytes }),
+    'this process holds as many bytes of deliveries as it may; deliveries are told to come again',
+  )
+  return { kind: 'unavailable' }
+}
+
 /** Logs nothing of what was sent: the sender is unknown. */
 function handshakeFailed(framework: Framework, { provider, integrationId }: Delivery, error: string): Arrival {
   deskOf(framework).warnings.warn(
@@ -537,6 +571,7 @@ function deskOf(framework: Framework): Desk {
     credit: new VerificationCredit(),
     verifier: new WebhookVerifier(framework),
     secretNotes: new SecretNotes(framework),
+    heldBytes: 0,
   }
   DESKS.set(framework, desk)
   return desk

@@ -8,7 +8,7 @@ import { handOverWebhook, targetOf } from '../forwarding/hand-over.ts'
 import type { Framework } from '../framework/context.ts'
 import { HandlerTimedOut, isIntegrationsError } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
-import { withoutNul } from '../framework/json.ts'
+import { isJson, withoutNul } from '../framework/json.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { asPartOf } from '../framework/origin.ts'
 import { redactedErrorLine, redactedMessage } from '../framework/redacted-error.ts'
@@ -23,6 +23,7 @@ import type { HandlesWebhooks, WebhookContext, WebhookHandler } from '../provide
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { storedWebhookRequest } from '../providers/webhook-request.ts'
+import { webhookPath } from './address.ts'
 import type { WebhookOutcome } from './queries.ts'
 import { webhookOutcome } from './queries.ts'
 import { routeOf } from './rules.ts'
@@ -166,7 +167,7 @@ async function dispatch(
   const target = targetOf(framework, 'webhooks', integration.handle)
   const handler = target === null ? routeOf(row.eventType, provider.webhookHandlers?.() ?? null) : 'provider'
   if (handler === 'ignored') return { status: 'ignored' }
-  const request = requestOf(framework, row)
+  const request = requestOf(framework, row, integration.row)
   const guard = typeof handler === 'object' ? handler.staleGuard : undefined
   const guarded = judged(guard, row.integrationId, () => request.json())
   const arriving: Arriving = {
@@ -197,13 +198,10 @@ async function dispatch(
     : unlessStale(framework, guarded, { signal, handled, owner: `webhook:${row.id}` }, run)
 }
 
-function requestOf(framework: Framework, row: WebhookRow): WebhookRequest {
-  return storedWebhookRequest({
-    payload: row.payload,
-    headers: row.headers,
-    receivedAt: row.createdAt,
-    toleranceSeconds: framework.config.webhook.timestamp_tolerance,
-  })
+function requestOf(framework: Framework, row: WebhookRow, integration: IntegrationRow): WebhookRequest {
+  const { payload, headers, createdAt: receivedAt } = row
+  const toleranceSeconds = framework.config.webhook.timestamp_tolerance
+  return storedWebhookRequest({ payload, headers, receivedAt, toleranceSeconds }, webhookPath(framework, integration))
 }
 
 /**
@@ -214,7 +212,9 @@ export function guardedBy(framework: Framework, row: WebhookRow, integration: In
   const provider = framework.providers.find(integration.provider)
   if (provider === null || !handlesWebhooks(provider)) return null
   try {
-    return judged(staleGuardOf(provider, row.eventType), row.integrationId, () => requestOf(framework, row).json())
+    return judged(staleGuardOf(provider, row.eventType), row.integrationId, () =>
+      requestOf(framework, row, integration).json(),
+    )
   } catch {
     return null
   }
@@ -274,9 +274,12 @@ function storedResult(result: unknown, secrets: readonly string[]): Json {
   const text = jsonTextOf(result)
   if (text === undefined) return null
   if (text === null) return { note: 'result not stored: it is no JSON' }
-  const bytes = Buffer.byteLength(text)
+  // Redaction may make it longer.
+  const redacted = Buffer.byteLength(text) > MAX_RESULT_BYTES ? text : redactBody(text, secrets)
+  const bytes = Buffer.byteLength(redacted)
   if (bytes > MAX_RESULT_BYTES) return { note: `result of ${bytes} bytes not stored` }
-  return withoutNul(JSON.parse(redactBody(text, secrets)) as Json)
+  const read: unknown = JSON.parse(redacted)
+  return isJson(read) ? withoutNul(read) : { note: 'result not stored: it is nested too deeply' }
 }
 
 /** Null for what JSON can't hold: the handler has run, so its result must not make it a failure. */

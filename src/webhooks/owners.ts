@@ -60,11 +60,13 @@ export class KnownOwners {
     this.#framework = framework
   }
 
-  /** As they were a few seconds ago at most. */
+  /** As they were a few seconds ago at most, and after each change that this process has made. */
   find(route: WebhookRoute): WebhookOwners | Promise<WebhookOwners> {
     const known = this.#known.get(routeKey(route))
-    if (known !== undefined && performance.now() - known.readAt < MAX_AGE_MS) return known
-    return this.#underWay.get(routeKey(route))?.owners ?? this.#read(route)
+    const { atMs } = this.#framework.integrationsChanged
+    if (known !== undefined && known.readAt > atMs && performance.now() - known.readAt < MAX_AGE_MS) return known
+    const read = this.#underWay.get(routeKey(route))
+    return read !== undefined && read.begunAt > atMs ? read.owners : this.#read(route)
   }
 
   /** As they are after a moment, by `performance.now()`. */

@@ -26,6 +26,7 @@ import type { ReconcilesWebhooks } from '../providers/contracts.ts'
 import { reconcilesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import { storedWebhookRequest } from '../providers/webhook-request.ts'
+import { webhookPath } from './address.ts'
 import type { NewDelivery } from './arrival-queries.ts'
 import { isOrderedDelivery, storeDeliveries } from './arrival-queries.ts'
 import { registeredWebhook, unlisted } from './listed-webhook.ts'
@@ -233,7 +234,11 @@ class Reconciliation {
     const { clock, config } = this.#framework
     const at = { receivedAt: clock.now(), toleranceSeconds: config.webhook.timestamp_tolerance }
     try {
-      const ordering = orderingOf(provider.orderingKey(storedWebhookRequest({ ...delivery, ...at })))
+      const ordering = orderingOf(
+        provider.orderingKey(
+          storedWebhookRequest({ ...delivery, ...at }, webhookPath(this.#framework, this.integration)),
+        ),
+      )
       // It comes late: events after it may have arrived already, and it must not take the place of one of them.
       return ordering === null ? {} : { ordering: { ...ordering, coalesces: false } }
     } catch (error) {

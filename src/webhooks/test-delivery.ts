@@ -10,6 +10,7 @@ import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { SignatureScheme } from '../providers/signatures/scheme-rules.ts'
 import { signDelivery } from '../providers/signatures/sign-delivery.ts'
 import { activeWebhookSecrets } from '../providers/webhook-request.ts'
+import { webhookPath } from './address.ts'
 import { getWebhook } from './list.ts'
 import type { Signing } from './test-delivery-rules.ts'
 import { TEST_HEADER } from './test-delivery-rules.ts'
@@ -78,7 +79,7 @@ export async function makeTestDelivery(
   const at = framework.clock.now()
   const headers = provider.testWebhookHeaders?.({ event, deliveryId: id }) ?? {}
   const unsigned = {
-    url: `/${framework.config.webhook.prefix}/${key}/${integrationId}/webhook`,
+    url: webhookPath(framework, integration),
     headers: { 'content-type': 'application/json', ...headers },
     body,
   }

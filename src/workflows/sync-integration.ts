@@ -175,7 +175,12 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     progress.note({ listed, unchanged })
     progress.noteItems(items)
     if (end?.kind === 'finalised') return { kind: 'over', outcome: await announced(run, end) }
-    return { kind: 'next', stage: { kind: 'items', run, items, reducerTries: 0 } }
+    const reducerTries = end?.kind === 'reducer threw' ? 1 : 0
+    if (reducerTries > 0) {
+      progress.note({ phase: 'finalising' })
+      await untilReducerTry(reducerTries)
+    }
+    return { kind: 'next', stage: { kind: 'items', run, items, reducerTries } }
   }
 
   const list = async (run: OpenRun, before: ListingState, first?: ListingCall): Promise<StageEnd> => {
@@ -226,6 +231,13 @@ function notThisTime(reason: string): StageEnd {
 const REDUCER_TRIES = 10
 const REDUCER_WAITS_SECONDS = [10, 30, 120, 300]
 
+/** @param tries that it has thrown */
+function untilReducerTry(tries: number): Promise<void> {
+  return sleep(delayAfter(tries, REDUCER_WAITS_SECONDS) * 1_000, {
+    summary: `reduceCheckpoints() threw; try ${tries + 1} of ${REDUCER_TRIES}`,
+  })
+}
+
 /** Processes the items and finalises the run, again and again until no row is unfinished. Then announces the run. */
 async function processRun(
   stage: Extract<RunStage, { kind: 'items' }>,
@@ -264,9 +276,7 @@ async function processRun(
     }
     reducerTries += 1
     if (reducerTries < REDUCER_TRIES) {
-      await sleep(delayAfter(reducerTries, REDUCER_WAITS_SECONDS) * 1_000, {
-        summary: `reduceCheckpoints() threw; try ${reducerTries + 1} of ${REDUCER_TRIES}`,
-      })
+      await untilReducerTry(reducerTries)
       continue
     }
     const reason = `reduceCheckpoints() threw: ${result.reason}`

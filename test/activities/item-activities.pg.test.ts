@@ -298,6 +298,18 @@ describe('an outcome', () => {
     },
   )
 
+  it.each<[string, () => unknown, string]>([
+    ['its own class', () => new (class QuotaSpent extends Error {})('none left'), 'QuotaSpent: none left'],
+    ['its name', () => Object.assign(new Error('none left'), { name: 'Quota' }), 'Quota: none left'],
+    ['no code', () => Object.assign(new TypeError('none left'), { code: 'E_QUOTA' }), 'TypeError: none left'],
+    ['no class, if it is no error', () => 'none left', 'none left'],
+  ])('of the last attempt says %s', async (_, thrown, error) => {
+    listen(test, ThingSynced, throwing(thrown() as Error))
+    const row = await item({ status: 'processing', attempts: TRIES - 1, externalId: 'x' })
+    await batch({ kind: 'due', ids: [row.id] })
+    expect(await itemOf(test, row.id)).toMatchObject({ status: 'failed', error })
+  })
+
   it('of the last attempt is failed, and SyncItemFailed is told', async () => {
     const told = vi.fn<(event: IntegrationEvents['SyncItemFailed']) => void>()
     listen(test, 'SyncItemFailed', told)

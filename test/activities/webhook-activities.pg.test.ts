@@ -307,6 +307,7 @@ describe('a result', () => {
       { echoed: TOKEN, auth: { access_token: 'short' } },
       { echoed: '[REDACTED]', auth: { access_token: '[REDACTED]' } },
     ],
+    ['nested deeply', JSON.parse('['.repeat(3_500) + ']'.repeat(3_500)), { note: expect.stringContaining('deeply') }],
     ['no JSON', { big: 1n }, { note: expect.stringContaining('no JSON') }],
   ])('that is %s', async (_, returned, stored) => {
     const row = await pending()

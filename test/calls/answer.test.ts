@@ -34,6 +34,13 @@ describe('status, request id and limits', () => {
     ],
     ["Stripe's object", { id: 'pi_1', lastResponse: { statusCode: 429, requestId: 'r-1', headers } }],
     ["Stripe's error", Object.assign(new Error('limited'), { statusCode: 429, requestId: 'r-1', headers })],
+    [
+      'an object of names as they were sent',
+      Object.assign(new Error('limited'), {
+        status: 429,
+        headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value])),
+      }),
+    ],
     ['a cause', new Error('outer', { cause: new HttpError(429, new Headers(headers), null) })],
   ])('are read off %s', (_, source) => {
     expect(answerOf(source, NOW)).toEqual(expected)
@@ -73,6 +80,7 @@ describe('a quota in headers', () => {
     ['without a reset', { 'x-ratelimit-remaining': '0' }, 0, null],
     ['with a reset that has passed', { ...EXHAUSTED, 'x-ratelimit-reset': '60' }, 0, null],
     ['with a reset in milliseconds', { ...EXHAUSTED, 'x-ratelimit-reset': String(IN_AN_HOUR * 1_000) }, 0, null],
+    ['with less than none left', { ...EXHAUSTED, 'x-ratelimit-remaining': '-1' }, -1, IN_AN_HOUR],
     ['that is no number', { ...EXHAUSTED, 'x-ratelimit-remaining': 'none' }, null, null],
   ])('%s', (_, headers, remaining, resetSeconds) => {
     expect(answerOf({ headers }, NOW)).toMatchObject({

@@ -277,6 +277,8 @@ describe('recordFailure() and recordSuccess()', () => {
 
   it('refuse another word, and an integration that is gone', async () => {
     await expect(integration.recordFailure('upstreem' as never)).rejects.toMatchObject({ code: 'invalid_argument' })
+    // What a provider's classifyFailure() answers where it has no opinion: it is no success.
+    await expect(integration.recordFailure(null as never)).rejects.toMatchObject({ code: 'invalid_argument' })
     await test.integrations.delete(integration.id)
     await expect(integration.recordFailure('upstream')).rejects.toMatchObject({ code: 'integration_not_found' })
     await expect(integration.recordSuccess()).rejects.toMatchObject({ code: 'integration_not_found' })

@@ -649,6 +649,33 @@ describe('a provider that knows keys itself', () => {
       expect(repeat).toHaveBeenCalledTimes(1)
     })
 
+    it('an answer from before does not count for a key that is used again in the same moment', async () => {
+      await write(answers('{"id":"old"}'), {}, own)
+      await own.forgetIdempotencyKey('key')
+      const repeat = answers('', 503)
+      await expect(write(repeat, {}, own)).rejects.toMatchObject({ status: 503 })
+      expect(await own.idempotencyRecord('key')).toMatchObject({ priorState: 'unknown', priorResponse: null })
+      await write(repeat.mockImplementation(answers('{"id":"new"}')), {}, own)
+      expect(await own.idempotencyRecord('key')).toMatchObject({ priorResponse: { id: 'new' } })
+    })
+
+    it.each([
+      ['alone', 1],
+      ['in a joined statement', 0],
+    ])('an answer counts though the clock was set back before it was stored, %s', async (_, consecutiveFailures) => {
+      await setIntegration(clocked, own.id, { consecutiveFailures })
+      const call = answers('{"id":1}')
+      await write(
+        () => {
+          clock.set('2025-12-31T23:00:00Z')
+          return call()
+        },
+        {},
+        own,
+      )
+      expect(await conflictOf(write(answers('{}'), {}, own))).toMatchObject({ priorResponse: { id: 1 } })
+    })
+
     it('the window counts from the reservation, not from the last repeat', async () => {
       await expect(write(answers('', 503), {}, own)).rejects.toMatchObject({ status: 503 })
       clock.advance(WINDOW_SECONDS - 1)

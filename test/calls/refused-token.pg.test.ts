@@ -33,7 +33,12 @@ beforeAll(async () => {
   test = testIntegrations(database.url, {
     clock: { now: () => new Date(Date.now() + movedMs) },
     config: { circuit_breaker: { strategy: 'count', threshold: 1, cooldown_seconds: COOLDOWN_SECONDS } },
-    providers: { oauth, plain: {}, doubtful: { ...oauth, classifyFailure: () => 'upstream' } as never },
+    providers: {
+      oauth,
+      plain: {},
+      eager: { ...oauth, isRetryable: () => true } as never,
+      doubtful: { ...oauth, classifyFailure: () => 'upstream' } as never,
+    },
   })
 })
 afterAll(async () => {
@@ -113,6 +118,14 @@ describe('a 401', () => {
   it('of the new token is final, after one refresh', async () => {
     const call = vi.fn(() => Promise.reject(refusal()))
     await expect(integration.request('things', 'GET', call)).rejects.toMatchObject({ status: 401 })
+    expect(call).toHaveBeenCalledTimes(2)
+    expect(refreshes).toBe(1)
+  })
+
+  it('of the new token is final also where the provider would have every failure made again', async () => {
+    const eager = await make('eager')
+    const call = vi.fn(() => Promise.reject(refusal()))
+    await expect(eager.request('things', 'GET', call)).rejects.toMatchObject({ status: 401 })
     expect(call).toHaveBeenCalledTimes(2)
     expect(refreshes).toBe(1)
   })

@@ -66,6 +66,21 @@ describe('a call that asks for the cache', () => {
     expect(await call({ cacheFor: 60 })).toEqual({ n: 2 })
   })
 
+  it('ends at its moment, however long the call took', async () => {
+    const until = nowMs + 1_500
+    next = () => {
+      nowMs += 1_000
+      return { n: asked }
+    }
+    await call({ cacheFor: new Date(until) })
+    nowMs = until - 1
+    expect(await call({ cacheFor: 60 })).toEqual({ n: 1 })
+    nowMs = until
+    expect(await call({ cacheFor: new Date(until + 500) })).toEqual({ n: 2 })
+    // That one was answered after its moment: it is no source.
+    expect(await call({ cacheFor: 60 })).toEqual({ n: 3 })
+  })
+
   it('may be kept for longer than Postgres has moments, and counts no further than its column', async () => {
     await call({ cacheFor: 2 ** 52 })
     await test.sql`

@@ -266,7 +266,7 @@ describe('a bad option', () => {
     [
       { middleware: { 'Audit log': () => {} } },
       'middleware.Audit log',
-      'a name that matches ^[a-z][a-z0-9-]{0,63}$',
+      'a name that matches ^[A-Za-z][\\w.-]{0,63}$',
       '"Audit log"',
     ],
     [{ logger: console.log }, 'logger', 'an object with the functions debug, info, warn, error', 'a function'],

@@ -109,6 +109,18 @@ describe('a patch', () => {
     expect(integration.credentialsArray()).toEqual(CREDENTIALS)
   })
 
+  it('that is refused in words that quote it is named without it', async () => {
+    const message = (issue: { readonly input?: unknown }): string => `"${issue.input}" is no secret key`
+    const credentialsSchema = z.object({
+      api_key: z.string().refine((key) => key.startsWith('sk_'), { error: message }),
+    })
+    test.integrations.register('quoting', { credentialsSchema }, { replace: true })
+    const given = { provider: 'quoting', name: 'n', credentials: { api_key: 'pk_live_0123456789' } }
+    const refusal = await test.integrations.create(given).catch((error: unknown) => error)
+    expect(refusal).toMatchObject({ code: 'invalid_credentials', message: expect.stringContaining('api_key') })
+    expect(inspect(refusal, { depth: 10 })).not.toContain('pk_live_0123456789')
+  })
+
   it('leaves a key alone whose value is undefined', async () => {
     const integration = await makeIntegration(test, 'plain')
     await integration.updateCredentials({ token: undefined, added: 1 })

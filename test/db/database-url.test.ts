@@ -1,6 +1,7 @@
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import postgres from 'postgres'
 import { describe, expect, it } from 'vitest'
 import { readDatabaseUrl } from '../../src/db/database-url.ts'
 
@@ -47,8 +48,36 @@ describe('a database URL', () => {
     expect(options).toEqual({ host: '/var/run/postgresql', port: 5433 })
   })
 
+  it.each([
+    'postgres://u:p@[fd00::5]:6432/db',
+    'postgres:///db?host=fd00::5&port=6432',
+    'postgres:///db?host=[fd00::5]&port=6432',
+  ])('may name an IPv6 address: %s', (url) => {
+    const { options } = readDatabaseUrl(url)
+    expect(options).toEqual({ host: ['fd00::5'], port: [6432] })
+    const { options: read } = postgres(url, options as object)
+    expect({ host: read.host, port: read.port }).toEqual({ host: ['fd00::5'], port: [6432] })
+  })
+
+  it('has certificates that may be renewed in place: each connection reads them again', () => {
+    const path = join(mkdtempSync(join(tmpdir(), 'renewed-')), 'ca.pem')
+    writeFileSync(path, 'the first')
+    const { options } = readDatabaseUrl(`postgres://h/db?sslrootcert=${path}`)
+    // As the driver makes its own of them: https://github.com/porsager/postgres/blob/v3.4.9/src/connection.js
+    const ofConnection = () => Object.assign({}, options.ssl)
+    expect(ofConnection()).toMatchObject({ ca: 'the first' })
+    writeFileSync(path, 'the second')
+    expect(ofConnection()).toMatchObject({ ca: 'the second' })
+    rmSync(path)
+    expect(ofConnection()).toMatchObject({ ca: 'the second' })
+  })
+
   it('may name several hosts', () => {
-    expect(readDatabaseUrl('postgres://u:p@one:1,two:2/db').url).toBe('postgres://u:p@one:1,two:2/db')
+    const { url, options } = readDatabaseUrl('postgres://u:p@one:1,two:2/db')
+    expect(url).toBe('postgres://u:p@one:1,two:2/db')
+    // Migrations go over a client of the driver's: it looks for the primary itself.
+    expect(options).toEqual({ target_session_attrs: 'read-write' })
+    expect(readDatabaseUrl('postgres://one,two/db?target_session_attrs=any').options).toEqual({})
   })
 
   it.each([

@@ -1,10 +1,13 @@
 /** Links between us and Postgres are cut. Rule: docs/behaviour/database.md, "Lost connections". */
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Connection } from '../../src/db/client.ts'
-import { connect } from '../../src/db/client.ts'
+import { checkConnection, connect } from '../../src/db/client.ts'
 import { lostDatabase } from '../../src/framework/lost-database.ts'
 import type { CuttingProxy } from '../support/cutting-proxy.ts'
 import { startCuttingProxy } from '../support/cutting-proxy.ts'
@@ -46,6 +49,56 @@ async function inTime<T>(what: string, work: Promise<T>): Promise<T> {
   })
   return Promise.race([work, hung])
 }
+
+describe('a connection that can not be opened', () => {
+  it('since a proxy accepts and closes it fails its statement, and is not tried without a pause', async () => {
+    let connections = 0
+    const server = createServer((socket) => {
+      connections += 1
+      socket.end()
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const connection = connect({ database: `postgres://u:p@127.0.0.1:${port}/db`, pool: { max: 2 } })
+    onTestFinished(() => connection.close())
+    for (let tries = 1; tries <= 5; tries += 1) {
+      const failed = await inTime(
+        'a closed connection',
+        connection.db.execute(sql`select 1`).catch((error) => error),
+      )
+      expect(lostDatabase(failed)).toBe('CONNECTION_CLOSED')
+    }
+    await expect(checkConnection(connection)).rejects.toThrow(/before the server had answered/)
+    expect(connections).toBeLessThanOrEqual(8)
+  })
+
+  it('since its password is not to be had fails its statement with the reason, and ends no process', async () => {
+    const uncaught = watchUncaught()
+    let asked = 0
+    const { username, password, hostname, port, pathname } = new URL(database)
+    const host = postgres({
+      host: hostname,
+      port: Number(port),
+      user: username,
+      database: pathname.slice(1),
+      max: 1,
+      password: async () => {
+        asked += 1
+        if (asked <= 2) throw new Error('the token service is away')
+        return password
+      },
+    })
+    onTestFinished(() => host.end())
+    const connection = connect({ database: host })
+    onTestFinished(() => connection.close())
+    await expect(connection.db.execute(sql`select 1`)).rejects.toThrow('the token service is away')
+    await expect(checkConnection(connection)).rejects.toThrow('the token service is away')
+    expect(await connection.db.execute(sql`select 1 as one`)).toMatchObject([{ one: 1 }])
+    await checkConnection(connection)
+    expect(uncaught).toEqual([])
+  })
+})
 
 describe('links cut in the middle of transactions', () => {
   it(`${CUTS} times end no process, leave nothing hanging, and lose or mix up no answer`, async () => {

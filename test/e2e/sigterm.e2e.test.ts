@@ -223,6 +223,8 @@ describe('SIGTERM', () => {
     const ending = terminate(one)
     const readiness = async (): Promise<number> => (await fetch(`${first.url}/operator/api/v1/readyz`)).status
     expect(await readiness()).toBe(200)
+    // A balancer's idle connections are not closed under its next delivery.
+    expect((await fetch(`${first.url}/operator/api/v1/healthz`)).headers.get('keep-alive')).toBe('timeout=910')
     const draining = terminate(first)
     await until('it says that it drains', async () => (await readiness()) === 503, 5)
     const answer = await fetch(`${first.url}/operator/api/v1/healthz`)

@@ -132,6 +132,21 @@ describe('what is reached', () => {
     expect(second.seen).toEqual([])
   })
 
+  it('is looked up once by those that ask at the same time, also when it fails', async () => {
+    const server = await serve((_request, response) => response.end('here'))
+    const lookup = resolver({ 'api.example.com': [['127.0.0.1']], 'gone.example.com': [] })
+    const fetch = egress(LOOPBACK, { lookup }).fetch()
+    const answers = Array.from({ length: 5 }, async () =>
+      (await fetch(`http://api.example.com:${server.port}/`)).text(),
+    )
+    expect(await Promise.all(answers)).toEqual(['here', 'here', 'here', 'here', 'here'])
+    expect(lookup.asked).toEqual(['api.example.com'])
+    const failures = Array.from({ length: 2 }, () => fetch('https://gone.example.com/'))
+    for (const { status } of await Promise.allSettled(failures)) expect(status).toBe('rejected')
+    await expect(fetch('https://gone.example.com/')).rejects.toThrow()
+    expect(lookup.asked).toEqual(['api.example.com', 'gone.example.com', 'gone.example.com'])
+  })
+
   it('is no URL of another scheme or with user info', async () => {
     const fetch = egress({ allow: ['0.0.0.0/0'] }).fetch()
     for (const url of [

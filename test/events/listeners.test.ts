@@ -336,6 +336,13 @@ describe('the classes of stored items', () => {
     expect(listeners.itemClass('test.issue')).toBe(Issue)
   })
 
+  it.each([0, 256])('are refused with a type of %i characters, which no column holds', (length) => {
+    class Long extends Item {
+      static override readonly type: string = 'x'.repeat(length)
+    }
+    expect(() => listeners.registerItemClass(Long)).toThrow(/1 to 255 characters is allowed/)
+  })
+
   it('are refused when two claim one type', () => {
     class AnotherIssue extends Item {
       static override readonly type: string = 'test.issue'

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { healthReport } from '../../src/integrations/health-report.ts'
 import { statistics } from '../../src/observability/statistics.ts'
+import { trafficOfLastDay } from '../../src/observability/traffic-queries.ts'
 import type { IdentifiesAuthenticatedUser } from '../../src/providers/contracts.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -305,9 +306,10 @@ describe('statistics', () => {
     const seen = async () => [
       (await statistics(later.framework)).requests,
       (await healthReport(later.framework, integration.id)).requests24h,
+      (await trafficOfLastDay(later.framework, [integration.id])).get(integration.id)?.requests ?? 0,
     ]
-    expect(await seen()).toEqual([1, 1])
+    expect(await seen()).toEqual([1, 1, 1])
     now = new Date('2031-06-02T12:00:00Z')
-    expect(await seen()).toEqual([0, 0])
+    expect(await seen()).toEqual([0, 0, 0])
   })
 })

@@ -157,6 +157,21 @@ describe('a revocation', () => {
     )
   })
 
+  it('whose provider has dropped the tokens itself is one, too', async () => {
+    const revokeToken = async (integration: Integration) => {
+      await integration.updateCredentials({ access_token: null, refresh_token: null })
+    }
+    const test = deployment(scriptedOAuth(unexpected, { revokeToken }))
+    const revoked: number[] = []
+    test.integrations.on('OAuthRevoked', ({ integration }) => revoked.push(integration.id))
+    const { id } = await authorized(test, { token_expires_at: '2099-01-01T00:00:00Z' })
+    expect(await test.integrations.oauth.revoke(id)).toBe('revoked')
+    expect(revoked).toEqual([id])
+    expect((await test.integrations.get(id)).credentialsArray()).toEqual({})
+    expect((await logsOf(test, id, 'oauth')).map(({ summary }) => summary)).toEqual(['Revoked.'])
+    expect(await test.integrations.oauth.revoke(id)).toBe('nothing to revoke')
+  })
+
   it('that nobody answers ends with its lock, and keeps the tokens', async () => {
     const never = scriptedOAuth(unexpected, { revokeToken: () => new Promise(() => {}) })
     const test = deployment(never, { oauth: { refresh_lock_ttl: 1 } })

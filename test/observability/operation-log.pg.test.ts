@@ -257,6 +257,12 @@ describe('what is stored', () => {
     expect(row?.metadata).toHaveLength(65_534)
     expect(row?.result_data).toEqual({ note: '65537 bytes not stored' })
   })
+
+  it('is such a note, too, where what stands for its secrets makes it larger', async () => {
+    const operation = await integration.startOperation(IMPORT)
+    await operation.succeed({ result: Array.from({ length: 3_000 }, () => ({ access_token: 'x' })) })
+    expect((await rowOf(operation))?.result_data).toEqual({ note: expect.stringMatching(/^\d+ bytes not stored$/) })
+  })
 })
 
 describe('refused before anything is stored', () => {

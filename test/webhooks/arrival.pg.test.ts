@@ -9,7 +9,7 @@ import { ManualClock } from '../../src/testing/manual-clock.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { listen, testIntegrations } from '../support/integrations.ts'
+import { listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { CREDENTIALS, SECRET, sign, webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, setIntegration } from '../support/rows.ts'
 import { workOff } from '../support/work-off.ts'
@@ -88,6 +88,37 @@ describe('an owner that changes between two deliveries', () => {
 
   it('by being deleted is 404 at once', async () => {
     await test.integrations.delete(integration.id)
+    expect(await statusOf(deliver())).toBe(404)
+  })
+
+  it('by an act of this process owns the deliveries of the generic route at once', async () => {
+    const other = await makeIntegration(test, provider)
+    const owner = async (): Promise<unknown> => {
+      const id = randomUUID()
+      expect(await statusOf(deliver({ path: `/integrations/${provider}/webhook`, id }))).toBe(200)
+      const [row] = await test.sql`select integration_id from integration_webhooks where delivery_id = ${id}`
+      return Number(row?.integration_id)
+    }
+    expect(await owner()).toBe(integration.id)
+    await test.integrations.disable(integration.id)
+    expect(await owner()).toBe(other.id)
+    await test.integrations.enable(integration.id)
+    expect(await owner()).toBe(integration.id)
+    await integration.updateCredentials({ webhook_secret: OTHER_SECRET })
+    expect(await owner()).toBe(other.id)
+    await test.integrations.update(integration.id, { credentials: { webhook_secret: SECRET } })
+    expect(await owner()).toBe(integration.id)
+  })
+
+  it('by being switched off in this process is 404 at once, also for what is too large or unwanted', async () => {
+    const body = 'x'.repeat(test.framework.config.webhook.max_payload_bytes + 1)
+    expect(await statusOf(deliver({ body }))).toBe(413)
+    await integration.disable()
+    expect(await statusOf(deliver({ body }))).toBe(404)
+    await integration.enable()
+    await test.integrations.update(integration.id, { metadata: { webhook_events: ['other.made'] } })
+    expect(await answerTo({})).toBe('unwanted')
+    await integration.disable()
     expect(await statusOf(deliver())).toBe(404)
   })
 
@@ -296,6 +327,36 @@ describe('forged deliveries on a generic route', () => {
       through: createApi(own.integrations),
     }
   }
+})
+
+it('holds so many bytes of bodies at once, and tells what is beyond to come again', async () => {
+  const MIB = 1_048_576
+  const [held, goOn] = [occasion(), occasion()]
+  const body = '{"n":1}'
+  const received = (bytes: number, waits = false) =>
+    test.integrations.webhooks.receive({
+      provider,
+      integrationId: integration.id,
+      method: 'POST',
+      path: '',
+      query: '',
+      headers: new Headers({ 'x-signature': sign(body, SECRET), 'x-delivery': randomUUID(), 'x-event': 'thing.made' }),
+      async readBody(_, room) {
+        if (!room.take(bytes)) return { kind: 'no room' }
+        if (waits) {
+          held.happen()
+          await goOn.happened
+        }
+        return { kind: 'read', bytes: Buffer.from(body) }
+      },
+    })
+  const first = received(200 * MIB, true)
+  await held.happened
+  expect(await received(57 * MIB)).toEqual({ kind: 'unavailable' })
+  expect(await received(56 * MIB)).toMatchObject({ kind: 'queued' })
+  goOn.happen()
+  expect(await first).toMatchObject({ kind: 'queued' })
+  expect(await received(256 * MIB)).toMatchObject({ kind: 'queued' })
 })
 
 it('warns at most once a minute of a generic route with too many integrations', async () => {

@@ -89,6 +89,26 @@ describe('a run whose opening', () => {
       { pending: 0 },
     ))
 
+  it('met a reducer that throws counts it as the first of ten tries', async () => {
+    const askedAt: number[] = []
+    let scene: Scene | undefined
+    const finaliseSyncRun: Activities['finaliseSyncRun'] = async () => {
+      askedAt.push((await scene?.now()) ?? 0)
+      return { kind: 'reducer threw', reason: 'Error: no order' }
+    }
+    await opened(
+      { listing: LISTED, batch, end: { kind: 'reducer threw', reason: 'Error: no order' } },
+      async (handle, sync) => {
+        scene = sync.scene
+        const startedAt = (await scene?.now()) ?? 0
+        await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'ReducerThrew' } })
+        expect(askedAt).toHaveLength(9)
+        expect((askedAt[0] ?? 0) - startedAt).toBeGreaterThanOrEqual(5_000)
+      },
+      { pending: 0, replaced: { finaliseSyncRun } },
+    )
+  })
+
   it('has left items pending takes them in', () =>
     opened({ listing: LISTED, batch: { ...batch, claimed: 200, succeeded: 1 } }, async (handle, sync) => {
       sync.pending = 1

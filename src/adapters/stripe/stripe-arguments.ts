@@ -35,6 +35,18 @@ export function checkTexts(values: Readonly<Record<string, Maybe<string>>>): voi
   for (const [argument, value] of Object.entries(values)) if (isGiven(value)) checkText(argument, value)
 }
 
+/**
+ * An idempotency key, before it is spent: `fetch` would refuse another text as a header, or trim it to another key.
+ *
+ * @throws InvalidArgumentException
+ */
+export function checkKey(key: Maybe<string>): void {
+  if (!isGiven(key)) return
+  checkText('idempotencyKey', key)
+  if (!/^[!-~]([ -~]*[!-~])?$/.test(key))
+    throw refused('idempotencyKey', 'printable ASCII without spaces at its ends, which a header can hold,', key)
+}
+
 /** Each number that is given, such as an amount in the smallest unit of its currency. @throws InvalidArgumentException */
 export function checkPositive(values: Readonly<Record<string, Maybe<number>>>): void {
   for (const [argument, value] of Object.entries(values)) {

@@ -4,7 +4,7 @@ import type { Integration, Json, RequestOptions } from '../../provider.ts'
 import { InvalidArgumentException } from '../../provider.ts'
 import { SdkTransport } from './sdk-transport.ts'
 import type { Maybe } from './stripe-arguments.ts'
-import { checkTexts } from './stripe-arguments.ts'
+import { checkKey } from './stripe-arguments.ts'
 import { StripeCredentials } from './stripe-credentials.ts'
 
 const STRIPE_API = 'https://api.stripe.com'
@@ -87,13 +87,13 @@ export function readStripe<T>(
   return callStripe(account, { endpoint, method: 'GET', params, send })
 }
 
-/** A write. @throws InvalidArgumentException for a blank idempotency key */
+/** A write. @throws InvalidArgumentException for an idempotency key that Stripe would not get as it is */
 export function writeStripe<T>(
   account: StripeAccount,
   call: Omit<StripeCall<T>, 'method' | 'send'> & { readonly method?: 'POST' | 'DELETE' },
   send: StripeCall<T>['send'],
 ): Promise<T> {
-  checkTexts({ idempotencyKey: call.idempotencyKey })
+  checkKey(call.idempotencyKey)
   // `customers` makes an object, `customers/cus_1` and what stands behind it change one.
   const [, id] = call.endpoint.split('/')
   const writes = { record: id === undefined ? null : decodeURIComponent(id) }

@@ -11,7 +11,7 @@ import { ItemTimedOut, isIntegrationsError, SyncListenerMustNotBeQueuedException
 import type { Json } from '../../framework/json.ts'
 import { errorLine } from '../../framework/logger.ts'
 import { asPartOf } from '../../framework/origin.ts'
-import { redactedErrorLine } from '../../framework/redacted-error.ts'
+import { redactedClassLine } from '../../framework/redacted-error.ts'
 import { withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-contexts.ts'
 import type { StoredPayload, SyncItemEventClass } from '../../providers/provider-events.ts'
@@ -198,7 +198,7 @@ function settlementOf(
 export function refusalsOf({ listeners }: Framework): ItemRefusal[] {
   return listeners.queuedItemTypes().map((eventClass) => ({
     eventClass,
-    error: errorLine(new SyncListenerMustNotBeQueuedException(eventClass), MAX_ERROR_LENGTH),
+    error: redactedClassLine(new SyncListenerMustNotBeQueuedException(eventClass), [], MAX_ERROR_LENGTH),
   }))
 }
 
@@ -242,7 +242,7 @@ function upgraded(eventClass: SyncItemEventClass, data: Json, from: number): unk
 }
 
 function thrownOutcome(error: unknown, secrets: readonly string[]): ItemOutcome {
-  const message = redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
+  const message = redactedClassLine(error, secrets, MAX_ERROR_LENGTH)
   try {
     return judged(error, message)
   } catch {

@@ -100,8 +100,10 @@ function payloadText(payload: unknown): string {
 /** As it is stored; null for an empty one. @throws InvalidArgumentException */
 export function listedExternalId(externalId: ExternalId | null): string | null {
   if (externalId === null || externalId === '') return null
-  if (typeof externalId === 'number' && !Number.isSafeInteger(externalId))
-    throw new InvalidArgumentException('externalId', `text or a whole number is allowed, ${externalId} was given`)
+  if (typeof externalId !== 'string' && !Number.isSafeInteger(externalId)) {
+    const given = typeof externalId === 'number' ? externalId : typeof externalId
+    throw new InvalidArgumentException('externalId', `text or a whole number is allowed, ${given} was given`)
+  }
   const text = String(externalId)
   const length = [...text].length
   if (length > MAX_EXTERNAL_ID_LENGTH || text.includes('\u0000'))

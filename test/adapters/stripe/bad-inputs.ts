@@ -165,7 +165,7 @@ export const badInputs: readonly BadInput[] = [
     refusing(operation, 'endingBefore', BLANK, (client, endingBefore) => call(client, { endingBefore })),
   ]),
   ...Object.entries(keyed).map(([operation, call]) =>
-    refusing(operation, 'idempotencyKey', [...BLANK, 'x'.repeat(192)], call),
+    refusing(operation, 'idempotencyKey', [...BLANK, 'x'.repeat(192), 'заказ-7', 'a\nb', 'order-7 ', ' order-7'], call),
   ),
   refusing(
     'refunds.create, of none and of both,',

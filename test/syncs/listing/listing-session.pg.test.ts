@@ -314,6 +314,15 @@ describe('dispatch', () => {
       expect(await itemsOf(test, run.id)).toEqual([])
     })
 
+    it.each([
+      ['an object', { id: 1 }],
+      ['a list', ['a', 'b']],
+      ['true', true],
+    ])('is %s as an external id: two of them would be one item', async (_, externalId) => {
+      const { ended } = await listing((session) => session.dispatch(thing(), null, externalId as never))
+      await expect(ended).rejects.toMatchObject({ ...invalid, message: expect.stringContaining('externalId') })
+    })
+
     it('is a bookmark as well', async () => {
       const { ended } = await listing((session) => void session.bookmark(null))
       await expect(ended).rejects.toMatchObject({ ...invalid, message: expect.stringContaining('position') })
