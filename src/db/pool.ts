@@ -284,6 +284,8 @@ class Link {
    */
   async #cancelled(): Promise<void> {
     const sent = this.#sent
+    // It asks for a socket of its own.
+    this.#isUp = true
     // Best effort: where the server can't be reached, there is only the closed connection.
     await sent?.canceller?.(sent).catch(() => {})
   }

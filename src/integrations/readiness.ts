@@ -29,6 +29,8 @@ export interface ReadinessChecks {
 /** An answer is kept for this long: the route is open to all, and each check costs connections. */
 const REMEMBERED_MS = 2_000
 const CHECK_SECONDS = 5
+/** The look reads the credentials of all integrations: seconds for some ten thousand. A key that fits does so a minute later. */
+const KEYS_REMEMBERED_MS = 60_000
 
 interface Look {
   readonly own: Promise<Record<OwnPart, PartState>>
@@ -43,6 +45,7 @@ export function createReadiness(
   let lookedAtMs = Number.NEGATIVE_INFINITY
   let latest: Look | undefined
   const failedBefore = new Set<string>()
+  let keysFitUntil = Number.NEGATIVE_INFINITY
 
   async function state(part: string, check: () => Promise<unknown>): Promise<PartState> {
     try {
@@ -60,11 +63,17 @@ export function createReadiness(
     }
   }
 
+  async function stateOfKeys(): Promise<PartState> {
+    if (performance.now() < keysFitUntil) return 'ok'
+    const keys = await state('keys', checks.keys)
+    if (keys === 'ok') keysFitUntil = performance.now() + KEYS_REMEMBERED_MS
+    return keys
+  }
+
   async function lookAtOwn(): Promise<Record<OwnPart, PartState>> {
     const postgres = await state('postgres', checks.postgres)
     const migrations = postgres === 'ok' ? await state('migrations', checks.migrations) : 'unknown'
-    const keys = migrations === 'ok' ? await state('keys', checks.keys) : 'unknown'
-    return { postgres, migrations, keys }
+    return { postgres, migrations, keys: migrations === 'ok' ? await stateOfKeys() : 'unknown' }
   }
 
   return async ({ exclude } = {}) => {
