@@ -21,9 +21,16 @@ const STANDING = {
   health: { healthy: 4, degraded: 0, failing: 1, disabled: 0 },
 }
 
+interface Selector {
+  readonly name: string
+  /** Null: all of the metric's series. */
+  readonly label: string | null
+  readonly value: string
+}
+
 /** `label=~"a|b"` is a selector for each of its values. */
-function selectorsOf(expr: string): { name: string; label: string | null; value: string }[] {
-  return [...expr.matchAll(SELECTOR)].flatMap(([, name = '', given = '']) => {
+function selectorsOf(expr: string): Selector[] {
+  return [...expr.matchAll(SELECTOR)].flatMap(([, name = '', given = '']): Selector[] => {
     const [, label, values] = /^(\w+)=~?"([^"]*)"$/.exec(given) ?? []
     if (label === undefined || values === undefined) {
       expect(given, `${name}: one label, = or =~`).toBe('')
@@ -54,13 +61,16 @@ describe('the alerts', () => {
         )
         expect(fitting.length, `${alert}: ${name} with ${label} ${value}`).toBeGreaterThan(0)
         for (const [, list = ''] of expr.matchAll(/\bby \(([^)]+)\)/g))
+          // With metrics.by_integration only. Without it the series of a provider are one group.
           for (const by of list.split(', '))
-            // With metrics.by_integration only. Without it the series of a provider are one group.
             if (by !== 'integration')
               expect(Object.keys(fitting[0]?.labels ?? {}), `${alert}: by (${by})`).toContain(by)
       }
       // Nothing but these may be meant as a metric.
-      const names = expr.replaceAll(SELECTOR, '').replaceAll('count_over_time(', '').match(/\b[a-z]+_[a-z_]+\b/g)
+      const names = expr
+        .replaceAll(SELECTOR, '')
+        .replaceAll('count_over_time(', '')
+        .match(/\b[a-z]+_[a-z_]+\b/g)
       expect(names, alert).toBeNull()
     }
   })

@@ -59,7 +59,9 @@ describe('the Grafana dashboard', () => {
     const withProvider = new Set(
       readMetrics(text).flatMap(({ name, labels }) => (labels.provider === undefined ? [] : [name])),
     )
-    const chosen = exprs.flatMap((expr) => [...expr.matchAll(/(\w+)\{provider=~"\$provider"\}/g)].map(([, name = '']) => name))
+    const chosen = exprs.flatMap((expr) =>
+      [...expr.matchAll(/(\w+)\{provider=~"\$provider"\}/g)].map(([, name = '']) => name),
+    )
     expect(chosen.length).toBeGreaterThan(5)
     expect(chosen.filter((name) => !withProvider.has(name))).toEqual([])
   })
