@@ -1,7 +1,7 @@
 # The image of API, worker and command line: this package, built, with the example host. docs/deploying.md says how a host of
-# your own gets in, and what of this file was checked.
+# your own gets in, and what of this file was checked. Needs BuildKit (COPY --chmod), Docker's builder since version 23.
 #
-#   docker build --tag durable-integrations .
+#   docker build --tag durable-integrations:local .
 
 # Debian, not Alpine: Temporal's core (@temporalio/core-bridge) is a native module for glibc.
 ARG NODE_IMAGE=node:22.23.2-bookworm-slim
@@ -50,8 +50,8 @@ COPY --chmod=755 examples/host examples/host
 # The files are root's and nothing is written to them; what is transient goes to /tmp.
 USER node
 EXPOSE 3000
-# Of the API, which is what runs unless another command is given; docker-compose.yml has the worker's. Whoever starts another command
-# by hand turns it off: `docker run --no-healthcheck`.
+# Of the API, which is what runs unless another command is given; docker-compose.yml has the worker's. For another command by
+# hand turn it off: `docker run --no-healthcheck`.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=6 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/operator/api/v1/healthz`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 # No init is needed: no process of ours starts another, and each handles SIGTERM itself.

@@ -152,6 +152,13 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     const told = Promise.all(pumps).then(() => sleep(TOLD_MS))
     void Promise.race([told, sleep(HANDED_OVER_MS)]).then(stopPolling)
   }
+  const isPolling = (): boolean =>
+    !isAskedToStop &&
+    workers.every((worker) => {
+      const { runState, workflowPollerState, activityPollerState } = worker.getStatus()
+      return runState === 'RUNNING' && workflowPollerState === 'POLLING' && activityPollerState === 'POLLING'
+    })
+  framework.metrics.workersMade(isPolling)
   return {
     taskQueues: queues,
     async run() {
@@ -196,12 +203,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
       }
     },
     shutdown,
-    isPolling: () =>
-      !isAskedToStop &&
-      workers.every((worker) => {
-        const { runState, workflowPollerState, activityPollerState } = worker.getStatus()
-        return runState === 'RUNNING' && workflowPollerState === 'POLLING' && activityPollerState === 'POLLING'
-      }),
+    isPolling,
   }
 }
 

@@ -75,12 +75,14 @@ func main() {
 	if address == "" {
 		address = client.DefaultHostPort
 	}
-	connected, err := client.Dial(client.Options{HostPort: address})
+	// An empty namespace is the default one. Give a cluster with TLS or API keys its client.Options here.
+	connected, err := client.Dial(client.Options{HostPort: address, Namespace: os.Getenv("TEMPORAL_NAMESPACE")})
 	if err != nil {
 		log.Fatalln("Temporal does not answer:", err)
 	}
 	defer connected.Close()
-	handlers := worker.New(connected, taskQueue, worker.Options{})
+	// A panic fails the attempt. By default the workflow would wait for a worker that does not panic, until its time is over.
+	handlers := worker.New(connected, taskQueue, worker.Options{WorkflowPanicPolicy: worker.FailWorkflow})
 	handlers.RegisterWorkflow(HandleItem)
 	handlers.RegisterWorkflow(HandleWebhook)
 	handlers.RegisterActivity(StoreContact)

@@ -1,7 +1,7 @@
 """Handles deliveries and sync items in Python: a workflow for each, on a task queue of its own.
 
 The input has camelCase keys, as docs/behaviour/forwarding.md lists them. What a workflow returns is the result of the attempt.
-A workflow that raises ApplicationError fails it; with non_retryable=True no other attempt is made.
+A workflow that raises fails it; ApplicationError with non_retryable=True allows no other attempt.
 """
 
 import asyncio
@@ -15,6 +15,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 TASK_QUEUE = "python-handlers"
+# Any error fails the attempt. By default all but Temporal's own would make the workflow wait for better code, until its time is over.
+FAILS = [Exception]
 CONTACTS: dict[str, dict] = {}
 
 
@@ -25,7 +27,7 @@ async def store_contact(external_id: str, contact: dict) -> int:
     return len(CONTACTS)
 
 
-@workflow.defn(name="handle_item")
+@workflow.defn(name="handle_item", failure_exception_types=FAILS)
 class HandleItem:
     @workflow.run
     async def run(self, item: dict) -> dict:
@@ -42,17 +44,22 @@ class HandleItem:
         return {"by": "python", "stored": stored}
 
 
-@workflow.defn(name="handle_webhook")
+@workflow.defn(name="handle_webhook", failure_exception_types=FAILS)
 class HandleWebhook:
     @workflow.run
     async def run(self, delivery: dict) -> dict:
+        # Shows a second attempt; one is made only with webhook.max_attempts above 1.
         if delivery["attempt"] == 1 and "flaky" in delivery.get("body", ""):
             raise ApplicationError("not at the first attempt")
         return {"by": "python", "event": delivery["eventType"], "run": workflow.info().run_id}
 
 
 async def main() -> None:
-    client = await Client.connect(os.environ.get("TEMPORAL_ADDRESS", "localhost:7233"))
+    # Give a cluster with TLS or API keys its options here.
+    client = await Client.connect(
+        os.environ.get("TEMPORAL_ADDRESS", "localhost:7233"),
+        namespace=os.environ.get("TEMPORAL_NAMESPACE", "default"),
+    )
     worker = Worker(
         client,
         task_queue=TASK_QUEUE,

@@ -76,7 +76,7 @@ export function register(
     const other = await first({ provider: 'deskline', owner })
     if (github === null || other === null) return null
     return {
-      ownerId: owner.id,
+      owner: `${owner.type}:${owner.id}`,
       github: githubSide(github),
       deskline: desklineSide(deskline, other, requester),
     }

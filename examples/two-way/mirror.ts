@@ -10,7 +10,7 @@ import type { Content, Side } from './sides.ts'
 
 /** Two integrations of one owner. */
 export interface Pair {
-  readonly ownerId: number
+  readonly owner: string
   readonly github: Side
   readonly deskline: Side
 }
@@ -67,7 +67,10 @@ export async function mirrorComment(
         ? await tx`select from mirrored_comments where mirror_id = ${mirror.id} and issue_comment = ${comment.id}`
         : await tx`select from mirrored_comments where mirror_id = ${mirror.id} and ticket_comment = ${comment.id}`
     if (known.length > 0) return
-    const key = `comment of ${from} ${pair.ownerId}/${comment.id}`
+    // It was deleted there.
+    const other = from === 'github' ? pair.deskline.read(mirror.ticket) : pair.github.read(String(mirror.issue))
+    if ((await other) === null) return
+    const key = `comment of ${from} ${pair.owner}/${comment.id}`
     const [issueComment, ticketComment] =
       from === 'github'
         ? [comment.id, await pair.deskline.comment(mirror.ticket, comment.body, key)]
@@ -87,21 +90,21 @@ async function mirrorOf(
   const find = async (tx: postgres.Sql | postgres.TransactionSql): Promise<MirrorRow | undefined> => {
     const [row] =
       from === 'github'
-        ? await tx<MirrorRow[]>`select * from mirrored_issues where owner_id = ${pair.ownerId} and issue = ${id}`
-        : await tx<MirrorRow[]>`select * from mirrored_issues where owner_id = ${pair.ownerId} and ticket = ${id}`
+        ? await tx<MirrorRow[]>`select * from mirrored_issues where owner = ${pair.owner} and issue = ${id}`
+        : await tx<MirrorRow[]>`select * from mirrored_issues where owner = ${pair.owner} and ticket = ${id}`
     return row
   }
   const row = await find(sql)
   if (row !== undefined) return { ...row, isNew: false }
-  return locked(sql, `new mirror of ${pair.ownerId}`, async (tx) => {
+  return locked(sql, `new mirror of ${pair.owner}`, async (tx) => {
     const found = await find(tx)
     if (found !== undefined) return { ...found, isNew: false }
-    const key = `mirror of ${from} ${pair.ownerId}/${id}`
+    const key = `mirror of ${from} ${pair.owner}/${id}`
     const [issue, ticket] =
       from === 'github' ? [id, await pair.deskline.create(content, key)] : [await pair.github.create(content, key), id]
     const [made] = await tx<MirrorRow[]>`
-      insert into mirrored_issues (owner_id, issue, ticket, title, is_open)
-      values (${pair.ownerId}, ${issue}, ${ticket}, ${content.title}, ${content.isOpen}) returning *`
+      insert into mirrored_issues (owner, issue, ticket, title, is_open)
+      values (${pair.owner}, ${issue}, ${ticket}, ${content.title}, ${content.isOpen}) returning *`
     if (made === undefined) throw new Error('the row of a mirror was not made')
     return { ...made, isNew: true }
   })

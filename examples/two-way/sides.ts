@@ -65,7 +65,10 @@ export function githubSide(integration: Integration): Side {
 export function desklineSide(provider: DesklineProvider, integration: Integration, requester: string): Side {
   const client = provider.for(integration)
   return {
-    read: async (id) => contentOfTicket(await client.ticket(id)),
+    async read(id) {
+      const ticket = await client.ticket(id)
+      return ticket === null ? null : contentOfTicket(ticket)
+    },
     async write(id, from, to) {
       const subject = from.title === to.title ? {} : { subject: to.title }
       const status = from.isOpen === to.isOpen ? {} : { status: to.isOpen ? 'open' : 'solved' }

@@ -2,15 +2,15 @@
 export const SCHEMA = `
   create table if not exists mirrored_issues (
     id bigint primary key generated always as identity,
-    -- The two integrations have one owner.
-    owner_id bigint not null,
+    -- Of both integrations: its type and its id.
+    owner text not null,
     issue integer not null,
     ticket text not null,
     -- What both sides said when they last agreed: what differs from it was changed since.
     title text not null,
     is_open boolean not null,
-    unique (owner_id, issue),
-    unique (owner_id, ticket)
+    unique (owner, issue),
+    unique (owner, ticket)
   );
   create table if not exists mirrored_comments (
     mirror_id bigint not null references mirrored_issues (id) on delete cascade,

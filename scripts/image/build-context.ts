@@ -1,5 +1,5 @@
 /**
- * What of a folder a builder of images is sent: all that .dockerignore does not leave out.
+ * The build context of an image: the files of a folder that .dockerignore does not leave out.
  *
  * Source: https://docs.docker.com/build/concepts/context/#dockerignore-files. The last rule that matches a file or a folder above it
  * decides; `!` takes it in again.
@@ -16,7 +16,7 @@ interface Rule {
 export function buildContext(folder: string): string[] {
   const rules = rulesOf(readFileSync(join(folder, '.dockerignore'), 'utf8'))
   const entries = readdirSync(folder, { withFileTypes: true })
-  // A folder of which no file can be sent is not walked through: node_modules has a hundred thousand.
+  // A folder without a file to send is not walked through: node_modules has a hundred thousand.
   const tops = entries.filter(
     ({ name }) => !isIgnored(name, rules) || rules.some(({ isException }) => isException && name !== 'node_modules'),
   )

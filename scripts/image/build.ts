@@ -1,6 +1,6 @@
 /**
- * Does by hand what a builder of images does with our Dockerfile: stage by stage, each in a clean folder of its own that stands for
- * the stage's `/`. The steps are read from the file; the base image is the machine it runs on, but for Node, which is the image's.
+ * Runs the steps of our Dockerfile without a container engine, stage by stage. Each stage has a clean folder that stands for its `/`.
+ * The base image is this machine, but with the image's version of Node.
  */
 import { chmodSync, cpSync, lstatSync, mkdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -69,7 +69,7 @@ async function buildStage(stage: Stage, { source, folder, context, log }: Build)
         if (from === undefined) copyFromContext(source, context, path, to, { here, mode })
         else copyTree(join(folder, from, path), here(to))
     } else if (word === 'RUN') {
-      // What the machine's npm is told about its registry is told here as well, as a builder's own settings would be.
+      // The machine's npm settings, such as its registry, apply here, too.
       const env = { ...process.env, ...environment, NODE_OPTIONS: undefined, NODE_ENV: environment.NODE_ENV }
       const { code, output } = await run('/bin/sh', ['-c', text], { cwd: here('.'), env, seconds: STEP_SECONDS })
       if (code !== 0) throw new Error(`${stage.name}: RUN ${text} ended with ${code}:\n${output.trim().slice(-4_000)}`)

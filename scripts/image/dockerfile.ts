@@ -1,5 +1,5 @@
 /**
- * Reads a Dockerfile, as far as ours goes: what it does not know, it refuses. Nothing is guessed.
+ * Reads a Dockerfile with the instructions that ours has. It refuses any other; it guesses nothing.
  *
  * Source: https://docs.docker.com/reference/dockerfile/
  */
@@ -20,7 +20,7 @@ export interface Stage {
 
 const KNOWN = new Set(['ARG', 'FROM', 'WORKDIR', 'COPY', 'RUN', 'ENV', 'LABEL', 'USER', 'EXPOSE', 'HEALTHCHECK', 'CMD'])
 
-/** @throws with the line, when an instruction is none of those that are known here */
+/** @throws with the line, for an instruction that is not known here */
 export function parseDockerfile(text: string): Stage[] {
   const defaults = new Map<string, string>()
   const stages: { name: string; from: string; instructions: Instruction[] }[] = []

@@ -86,4 +86,6 @@ export interface Metrics {
   wakeUpFailed(): void
   /** `workflows_replaced_total` */
   workflowReplaced(workflow: ReplaceableWorkflow): void
+  /** `worker_polling`. @param isPolling asked at each scrape; of the workers that this process has made last */
+  workersMade(isPolling: () => boolean): void
 }

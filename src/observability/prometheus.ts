@@ -51,6 +51,7 @@ export function prometheusMetrics({ byIntegration, streamsOf = () => [] }: Count
   const registry = new Registry()
   const registers = [registry]
   let includesProcess = false
+  let isPolling: (() => boolean) | null = null
   const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[]) =>
     new Counter<Label | 'integration'>({
       name: PREFIX + name,
@@ -132,10 +133,13 @@ export function prometheusMetrics({ byIntegration, streamsOf = () => [] }: Count
     echoArrived: (of, kind) => echoes.inc({ provider: of.provider, kind, ...ownerOf(of) }),
     wakeUpFailed: () => wakeUps.inc(),
     workflowReplaced: (workflow) => replaced.inc({ workflow }),
+    workersMade(asked) {
+      isPolling = asked
+    },
     async text(standing, providers, budgets = []) {
       // By integration there is no telling whose series will come.
       if (!byIntegration) for (const provider of providers) seed(provider)
-      return `${await registry.metrics()}\n${await gaugesOf(standing, streamsOf, budgets).metrics()}`
+      return `${await registry.metrics()}\n${await gaugesOf(standing, streamsOf, budgets, isPolling).metrics()}`
     },
     includeProcess() {
       if (includesProcess) return
@@ -150,6 +154,7 @@ function gaugesOf(
   standing: Standing | null,
   streamsOf: (provider: string) => readonly string[],
   budgets: readonly BudgetStanding[],
+  isPolling: (() => boolean) | null,
 ): Registry {
   const registry = new Registry()
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
@@ -164,6 +169,8 @@ function gaugesOf(
     sharedUsed.set({ budget }, used)
     sharedWaiting.set({ budget }, waiting)
   }
+  if (isPolling !== null)
+    gauge('worker_polling', 'Whether the workers of this process ask Temporal for work').set(isPolling() ? 1 : 0)
   gauge('database_up', 'Whether the gauges below could be read from the database in time').set(
     standing === null ? 0 : 1,
   )

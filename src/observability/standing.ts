@@ -132,7 +132,8 @@ function statement(framework: Framework): SQL {
         end),
       'incidentsOpen', (
         select coalesce(jsonb_object_agg(source, count), '{}') from (
-          select source, count(*) from ${incidents} where status = 'open' group by source) open),
+          select n.source, count(*) from ${incidents} n join ${integrations} i on i.id = n.integration_id
+          where n.status = 'open' and ${isOn} group by n.source) open),
       'health', (
         select coalesce(jsonb_object_agg(health_status, count), '{}') from (
           select health_status, count(*) from ${integrations} group by health_status) health)

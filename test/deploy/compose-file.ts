@@ -37,11 +37,12 @@ export type ComposeService = z.infer<typeof service>
 export type ComposeFile = z.infer<typeof model>
 
 /** @param env what stands in .env; null: there is no such file. @throws with what Docker Compose says of the file */
-export async function resolveCompose(env: string | null): Promise<ComposeFile> {
+export async function resolveCompose(env: string | null, override?: string): Promise<ComposeFile> {
   const folder = await mkdtemp(join(tmpdir(), 'compose-'))
   try {
     await copyFile(join(ROOT, 'docker-compose.yml'), join(folder, 'docker-compose.yml'))
     if (env !== null) await writeFile(join(folder, '.env'), env)
+    if (override !== undefined) await writeFile(join(folder, 'docker-compose.override.yml'), override)
     const { code, output } = await run(await findComposeResolver(), [], {
       cwd: folder,
       // Nothing of the environment counts but .env.

@@ -84,6 +84,23 @@ describe('docker-compose.yml', () => {
     )
   })
 
+  it('runs an image of the host, as docs/deploying.md says', async () => {
+    const page = readFileSync(join(ROOT, 'docs/deploying.md'), 'utf8')
+    const [, override] = /docker-compose\.override\.yml[\s\S]*?```yaml\n([\s\S]*?)```/.exec(page) ?? []
+    const module = 'host/integrations.config.ts'
+    expect(page).toContain(`\`INTEGRATIONS_CONFIG=${module}\``)
+    const env = EXAMPLE.replace(/^INTEGRATIONS_CONFIG=.*$/m, `INTEGRATIONS_CONFIG=${module}`)
+    const own = await resolveCompose(env, override)
+    for (const name of OURS) {
+      const { command, environment, image } = serviceOf(own, name)
+      expect(image, name).toBe('my-host:local')
+      expect(command, name).toEqual(serviceOf(file, name).command)
+      expect(environment.INTEGRATIONS_CONFIG, name).toBe(module)
+    }
+    expect(serviceOf(own, 'migrate').build?.context).toMatch(/\/my-host$/)
+    expect(serviceOf(own, GUARD)).toEqual(serviceOf(file, GUARD))
+  })
+
   it('pins every image to a whole version, or it is ours', () => {
     for (const [name, { image }] of Object.entries(file.services))
       if ([...OURS, GUARD].includes(name)) expect(image, name).toBe('durable-integrations:local')

@@ -48,6 +48,7 @@ export interface World {
   openTicket(subject: string): Promise<string>
   editTicket(id: string, edit: { subject?: string; status?: Ticket['status'] }): Promise<void>
   comment(ticket: string, body: string): Promise<void>
+  deleteTicket(id: string): Promise<void>
   /** Sends what has happened as webhooks. @returns how many */
   send(): Promise<number>
   /** Handles what has arrived. */
@@ -136,6 +137,7 @@ export async function startWorld(): Promise<World> {
     },
     editTicket: (id, edit) => control(desk.url, 'PATCH', `/tickets/${id}`, edit),
     comment: (id, body) => control(desk.url, 'POST', `/tickets/${id}/comments`, { body }),
+    deleteTicket: (id) => control(desk.url, 'DELETE', `/tickets/${id}`),
     async send() {
       const [hubSent, deskSent] = await Promise.all([
         control<{ deliveries: { statusCode: number }[] }>(hub.url, 'POST', '/events', {

@@ -75,3 +75,17 @@ describe('two automations that undo each other', () => {
     expect((await incidents()).map(({ status }) => status)).not.toContain('open')
   })
 })
+
+describe('a ticket that was deleted', () => {
+  it('leaves its issue alone, whose later changes and comments do no harm', async () => {
+    const ticket = await world.openTicket('The lift is stuck')
+    await world.settle(5)
+    const [mirror] = (await world.mirrors()).filter((each) => each.ticket === ticket)
+    await world.deleteTicket(ticket)
+    await world.settle(5)
+    await world.editIssue(mirror?.issue ?? 0, { title: 'The lift is stuck again', comment: 'Take the stairs' })
+    await world.settle(5)
+    const failed = await world.test.sql`select event_type, error from integration_webhooks where status = 'failed'`
+    expect(failed).toEqual([])
+  })
+})

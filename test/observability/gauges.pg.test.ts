@@ -152,7 +152,7 @@ describe('the gauges', () => {
     expect(sumsBy(await samples(), 'sync_streams_stale', 'stream')).toEqual({ contacts: 2 })
   })
 
-  it('count neither staleness nor circuits of integrations that a person has switched off', async () => {
+  it('count no trouble of integrations that a person has switched off', async () => {
     const [on, byHealth, byPerson] = [
       await makeIntegration(test, 'crm'),
       await makeIntegration(test, 'crm'),
@@ -161,11 +161,12 @@ describe('the gauges', () => {
     for (const { id } of [on, byHealth, byPerson]) {
       await setIntegration(test, id, { syncStaleAlertedAt: new Date(), circuitOverride: 'forced_open' })
       await test.sql`insert into integration_streams (integration_id, stream, sync_stale_alerted_at) values (${id}, 'contacts', now())`
+      await makeIncident(test, id, { source: 'sync' })
     }
     await setIntegration(test, byHealth.id, { isActive: false, healthStatus: 'disabled' })
     await test.integrations.disable(byPerson.id)
     const read = await samples()
-    for (const name of ['sync_stale', 'sync_streams_stale', 'circuit_open'])
+    for (const name of ['sync_stale', 'sync_streams_stale', 'circuit_open', 'incidents_open'])
       expect([name, sumsBy(read, name)]).toEqual([name, { '': 2 }])
   })
 

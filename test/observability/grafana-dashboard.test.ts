@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { prometheusMetrics } from '../../src/observability/prometheus.ts'
+import { readMetrics } from './prometheus-text.ts'
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 /** https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/ */
@@ -22,6 +24,17 @@ const dashboard = z.looseObject({
 const { panels, templating } = dashboard.parse(JSON.parse(read('scripts/prometheus/grafana-dashboard.json')))
 const exprs = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
 
+const STANDING = {
+  webhooks: {},
+  oldestPendingSeconds: 0,
+  syncItems: {},
+  stale: 0,
+  staleStreams: [{ provider: 'acme', stream: 'deals', count: 1 }],
+  circuitsOpen: 0,
+  incidentsOpen: {},
+  health: {},
+}
+
 /** From the first cell of the page's tables; `_shared_used` stands for `integrations_shared_used`. */
 const metrics = new Set(
   [...read('docs/behaviour/metrics.md').matchAll(/^\| (`integrations_[^|]+)\|/gm)].flatMap(([, cell = '']) =>
@@ -38,10 +51,19 @@ describe('the Grafana dashboard', () => {
 
   it('shows every metric of the page but the echoes', () => {
     const text = exprs.join('\n')
-    expect([...metrics].filter((name) => !text.includes(name))).toEqual([
-      'integrations_echoes_total',
-      'integrations_sync_streams_stale',
-    ])
+    expect([...metrics].filter((name) => !text.includes(name))).toEqual(['integrations_echoes_total'])
+  })
+
+  it('chooses a provider only where the series say which', async () => {
+    const text = await prometheusMetrics({ byIntegration: false, streamsOf: () => ['deals'] }).text(STANDING, ['acme'])
+    const withProvider = new Set(
+      readMetrics(text).flatMap(({ name, labels }) => (labels.provider === undefined ? [] : [name])),
+    )
+    const chosen = exprs.flatMap((expr) =>
+      [...expr.matchAll(/(\w+)\{provider=~"\$provider"\}/g)].map(([, name = '']) => name),
+    )
+    expect(chosen.length).toBeGreaterThan(5)
+    expect(chosen.filter((name) => !withProvider.has(name))).toEqual([])
   })
 
   it('uses variables only that it has', () => {

@@ -235,6 +235,10 @@ describe('the metrics after a load run', () => {
   it('say that a worker which asks for work is well', async () => {
     const response = await fetch(`${workers[0]}/healthz`)
     expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }])
+    const polling = await Promise.all(
+      [...apis, ...workers].map(async (url) => sumsBy(await scrape(url), 'worker_polling')),
+    )
+    expect(polling).toEqual([{}, {}, { '': 1 }, { '': 1 }])
   })
 
   it('are refused to whoever has no token, on the API', async () => {

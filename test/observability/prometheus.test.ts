@@ -38,6 +38,7 @@ const NAMES = {
   health: ['status'],
   wakeups_failed_total: [],
   workflows_replaced_total: ['workflow'],
+  worker_polling: [],
   database_up: [],
 }
 const acme = { provider: 'acme', id: 7 }
@@ -48,7 +49,9 @@ const samplesOf = async (metrics: ReturnType<typeof prometheusMetrics>, provider
 describe('the text of /metrics', () => {
   it('has every metric, with its labels and no other', async () => {
     const labels: Record<string, string[]> = {}
-    for (const sample of await samplesOf(prometheusMetrics({ byIntegration: false, streamsOf: () => ['contacts'] }))) {
+    const metrics = prometheusMetrics({ byIntegration: false, streamsOf: () => ['contacts'] })
+    metrics.workersMade(() => true)
+    for (const sample of await samplesOf(metrics)) {
       const name = sample.name.replace(/^integrations_/, '').replace(/_(bucket|sum|count)$/, '')
       labels[name] = Object.keys(sample.labels).filter((label) => label !== 'le')
     }
@@ -149,6 +152,20 @@ describe('the text of /metrics', () => {
     expect(sumsBy(samples, 'incidents_open', 'source')).toEqual({ health: 1 })
     expect(sumsBy(samples, 'health', 'status')).toEqual({ healthy: 4, failing: 1 })
     expect(sumsBy(samples, 'database_up')).toEqual({ '': 1 })
+  })
+
+  it('says whether the workers of a process poll, and nothing of it where there are none', async () => {
+    const metrics = prometheusMetrics({ byIntegration: false })
+    const polling = async () =>
+      readMetrics(await metrics.text(null, []))
+        .filter(({ name }) => name === 'integrations_worker_polling')
+        .map(({ value }) => value)
+    expect(await polling()).toEqual([])
+    let isPolling = false
+    metrics.workersMade(() => isPolling)
+    expect(await polling()).toEqual([0])
+    isPolling = true
+    expect(await polling()).toEqual([1])
   })
 
   it('leaves out what the database does not say, and says so', async () => {

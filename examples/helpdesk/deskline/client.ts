@@ -1,5 +1,5 @@
-import type { Call, Integration, RequestOptions } from 'durable-integrations/provider'
-import { ReauthRequiredException } from 'durable-integrations/provider'
+import type { Call, HttpError, Integration, RequestOptions } from 'durable-integrations/provider'
+import { isIntegrationsError, ReauthRequiredException } from 'durable-integrations/provider'
 import { z } from 'zod'
 import { ticketKey } from './records.ts'
 import { Ticket, TicketComment } from './ticket.ts'
@@ -34,9 +34,15 @@ export class DesklineClient {
     return this.integration.requestAs(EventPage, 'v1/events', 'GET', this.#call('v1/events', data), { data, signal })
   }
 
-  ticket(id: string): Promise<Ticket> {
+  /** Null: it was deleted. */
+  async ticket(id: string): Promise<Ticket | null> {
     const path = `v1/tickets/${id}`
-    return this.integration.requestAs(Ticket, path, 'GET', this.#call(path))
+    try {
+      return await this.integration.requestAs(Ticket, path, 'GET', this.#call(path))
+    } catch (error) {
+      if (isIntegrationsError(error, 'http_error') && (error as HttpError).status === 404) return null
+      throw error
+    }
   }
 
   changeTicket(id: string, data: { subject?: string; status?: string }): Promise<Ticket> {
