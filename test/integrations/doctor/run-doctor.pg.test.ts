@@ -400,6 +400,9 @@ describe('workers', () => {
       ['webhooks.failed', `npm run cli -- list-webhooks --integration ${id} --status failed --limit 20 --json`],
     ])
     expect((await wrong())[2]?.message).toContain('kill -9 4711; npm start starts another.')
+    expect((await wrong())[3]?.message).toMatch(
+      /`npm run cli -- replay-webhook ID`; to give one up, `npm run cli -- dismiss-webhook ID`\.$/,
+    )
     temporal.queue = {}
     expect((await wrong())[2]?.remedy).toBe('npm start')
   })
@@ -855,7 +858,7 @@ describe('runs', () => {
         status: 'warning',
         message: expect.stringMatching(
           new RegExp(
-            `^4 items of run ${run.id} of integration ${id} failed, wait for their next try and hold its cursor; the oldest was listed at ${since}, the next try is due at \\S+Z\\. Most often: no order <n>\\.`,
+            `^4 items of run ${run.id} of integration ${id} failed, wait for their next try and hold its cursor; the oldest was listed at ${since}, the next try is due at \\S+Z\\. Most often: no order <n>\\. .* by \`integrations retry-sync-item ID\`\\.$`,
           ),
         ),
         remedy: `integrations list-failed-items --integration ${id} --waiting`,
