@@ -17,6 +17,7 @@ import { overriddenLimit } from './limit-check.ts'
 import type { LocalCommands } from './local-commands.ts'
 import { locally, locallySaid } from './local-commands.ts'
 import { databaseBlocked } from './lock-check.ts'
+import { openIncidents } from './open-incidents-check.ts'
 import { sharedLimits } from './shared-limit-checks.ts'
 import { syncChecks } from './sync-checks.ts'
 import { syncWaitingItems } from './waiting-items-check.ts'
@@ -63,6 +64,7 @@ const CHECKS: readonly Check[] = [
   ...webhookChecks,
   ...syncChecks,
   syncWaitingItems,
+  openIncidents,
   ...backlogChecks,
   ...accessChecks,
 ]

@@ -202,6 +202,7 @@ it('does not take minutes where the lock holds up other checks as well', async (
   const { blocked, afterwards } = await whole
   expect(blocked).toMatchObject([
     { check: 'database.blocked', status: 'fault', message: expect.stringContaining('integration_incidents') },
+    { check: 'incidents.open', message: expect.stringContaining('no answer within 3 s; see database.blocked') },
     {
       check: 'incidents.unseen',
       status: 'fault',
