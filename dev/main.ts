@@ -49,7 +49,9 @@ async function main(): Promise<number> {
   if (outcome.kind === 'running') {
     const { pid, urls, ended } = outcome
     const isUp = Object.keys(urls).length > 0
-    print(isUp ? `It is running already (pid ${pid}):` : `It is starting already (pid ${pid}): it will show its addresses.`)
+    print(
+      isUp ? `It is running already (pid ${pid}):` : `It is starting already (pid ${pid}): it will show its addresses.`,
+    )
     printUrls(urls)
     if (ended.length === 0) return 0
     const names = ended.map((child) => `${child.name} (pid ${child.pid})`).join(', ')

@@ -42,9 +42,7 @@ describe('npm start beside a running one', () => {
 
   it('prints its addresses, or that it is still starting', () => {
     const up = beside({ urls: { API: 'http://127.0.0.1:3000' } })
-    expect(up.stdout).toBe(
-      `It is running already (pid ${process.pid}):\n  API                http://127.0.0.1:3000\n`,
-    )
+    expect(up.stdout).toBe(`It is running already (pid ${process.pid}):\n  API                http://127.0.0.1:3000\n`)
     const starting = beside({})
     expect(starting.stdout).toBe(`It is starting already (pid ${process.pid}): it will show its addresses.\n`)
     expect([up.status, starting.status]).toEqual([0, 0])

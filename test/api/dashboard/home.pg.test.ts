@@ -106,7 +106,9 @@ describe('what is wrong now', () => {
     const incident = await makeIncident(test, id, { source: 'sync', reason: 'sync_stale', openedAt: ago(60) })
     await makeRun(test, id, {}, { status: 'failed', error: 'no route to the provider', createdAt: ago(5) })
     const page = await home()
-    expect(under(page, 'Open incidents')).toMatch(/: its syncs became stale .* The newest error: run \d+: .*no route to/)
+    expect(under(page, 'Open incidents')).toMatch(
+      /: its syncs became stale .* The newest error: run \d+: .*no route to/,
+    )
     expect(page).not.toContain('incidents.open')
     await test.sql`
       update integration_incidents set acknowledged_at = now(), acknowledged_by = 'ada' where id = ${incident.id}`

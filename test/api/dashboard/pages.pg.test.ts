@@ -275,10 +275,15 @@ describe('a detail page', () => {
       'Cursor after': 'the same',
     })
     const { cursor_before } = cursor
-    const ofListing = await makeRun(test, plain.integrations, { cursor_before, enumerated: false }, {
-      status: 'failed',
-      error: 'the provider is away',
-    })
+    const ofListing = await makeRun(
+      test,
+      plain.integrations,
+      { cursor_before, enumerated: false },
+      {
+        status: 'failed',
+        error: 'the provider is away',
+      },
+    )
     const listing = await shown(ofListing)
     expect(listing).toMatchObject({
       Error: 'the provider is away',

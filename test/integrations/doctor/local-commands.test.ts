@@ -16,9 +16,9 @@ describe('a remedy under npm start', () => {
   })
 
   it('is the same in a message, where a command stands between backquotes', () => {
-    expect(locallySaid('Mend `name`, then `integrations show 7`; or `temporal env list`, not integrations.', LOCAL)).toBe(
-      'Mend `name`, then `npm run cli -- show 7`; or `/kept/temporal env list`, not integrations.',
-    )
+    expect(
+      locallySaid('Mend `name`, then `integrations show 7`; or `temporal env list`, not integrations.', LOCAL),
+    ).toBe('Mend `name`, then `npm run cli -- show 7`; or `/kept/temporal env list`, not integrations.')
   })
 
   it('is the usual one where the variable is not set, or empty', () => {

@@ -1105,7 +1105,9 @@ describe('incidents', () => {
       },
       {
         check: 'incidents.open',
-        message: expect.stringMatching(/: calls failed, and its health became degraded \(.*\); at worst degraded\. Once /),
+        message: expect.stringMatching(
+          /: calls failed, and its health became degraded \(.*\); at worst degraded\. Once /,
+        ),
         integrationId: things.id,
       },
     ])
