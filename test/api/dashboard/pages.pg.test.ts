@@ -258,9 +258,12 @@ describe('a detail page', () => {
     const shown = async (run: { readonly id: number }) => {
       const page = await dashboard.page(`/sync-runs/${run.id}`)
       await test.sql`delete from integration_logs where id = ${run.id}`
-      return Object.fromEntries(
-        [...page.matchAll(/<dt>([^<]+)<\/dt><dd>(.*?)<\/dd>/gs)].map(([, name, value]) => [name, value]),
-      )
+      const [, state] = /<figcaption>(.*?)<\/figcaption>/s.exec(page) ?? []
+      const facts = [...page.matchAll(/<dt>([^<]+)<\/dt><dd>(.*?)<\/dd>/gs)]
+      return {
+        ...Object.fromEntries(facts.map(([, name, value]) => [name, value])),
+        state: state?.replaceAll(/<[^>]+>/g, ' '),
+      }
     }
     const cursor = { cursor_before: '2031-06-01', cursor_after: '2031-06-01' }
     const ofItems = await makeRun(
@@ -270,9 +273,10 @@ describe('a detail page', () => {
       { status: 'failed' },
     )
     expect(await shown(ofItems)).toMatchObject({
-      Error: '<a href="#items">2 of its items have failed</a>',
+      Error: '<a href="#items">2 of its items failed</a>',
       Listed: '2',
       'Cursor after': 'the same',
+      state: expect.stringMatching(/^A sync run: +done +now, failed .* done /),
     })
     const { cursor_before } = cursor
     const ofListing = await makeRun(
@@ -289,6 +293,7 @@ describe('a detail page', () => {
       Error: 'the provider is away',
       Listed: 'not complete',
       'Cursor after': 'the same',
+      state: expect.stringMatching(/^A sync run: +failed +now +opening .* failed /),
     })
     expect(listing).not.toHaveProperty('Failed')
   })

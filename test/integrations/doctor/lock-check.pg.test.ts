@@ -263,7 +263,7 @@ async function behindLock(): Promise<Record<'blocked' | 'afterwards', readonly F
     const held = await holder.reserve()
     await held`begin`
     await held`lock table integration_incidents in access exclusive mode`
-    const waiting = behind(makeIncident(ours, hooks.id))
+    const waiting = behind(makeIncident(ours, hooks.id, { acknowledgedAt: new Date(), acknowledgedBy: 'ada' }))
     const status = async () => [await databaseBlocked.look(ours.framework, seen)].flat()[0]?.status
     // Not by expect.poll, which belongs to a test.
     await vi.waitFor(async () => expect(await status()).toBe('fault'), SOON)

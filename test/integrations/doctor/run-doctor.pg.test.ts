@@ -455,6 +455,11 @@ describe('circuits', () => {
         stream: null,
         since: openedAt,
       },
+      expect.objectContaining({
+        check: 'incidents.open',
+        message: expect.stringContaining('The newest error: GET things failed (upstream): Error: refused'),
+        integrationId: integration.id,
+      }),
     ])
   })
 

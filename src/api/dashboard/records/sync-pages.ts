@@ -61,6 +61,7 @@ export async function runDetail(asking: Asking): Promise<Detail> {
   const words = { id: String(of), ...(stream === null ? {} : { stream }) }
   const runId = typeof metadata.run_id === 'string' && RUN_ID.test(metadata.run_id) ? metadata.run_id : null
   const seen = isUnderWay && operation === 'sync' ? await progressOf(asking, words) : null
+  const ended = isUnderWay ? null : stateOfEnded(run)
   return {
     title: `${operation === 'backfill' ? 'Backfill' : 'Sync run'} ${id}`,
     reference: `run:${id}`,
@@ -127,7 +128,7 @@ ${tableOf({
     { head: 'Items', isNumber: true, cell: ({ items }) => items },
   ],
   rows: run.errors,
-  none: 'No item has failed.',
+  none: 'It has no failed or waiting items now.',
 })}`,
       ),
       metadata.bookmark === undefined
@@ -141,18 +142,18 @@ ${tableOf({
     states: [
       {
         chart: 'run',
-        current: seen?.phase ?? (isUnderWay ? null : stateOfEnded(run)),
-        reached: [['opening', run.created_at], ...(isUnderWay ? [] : [['done', run.updated_at] as const])],
+        current: seen?.phase ?? ended,
+        outcome: isUnderWay ? undefined : status,
+        reached: [['opening', run.created_at], ...(ended === null ? [] : [[ended, run.updated_at] as const])],
       },
     ],
   }
 }
 
-/** Of the run itself it has none where only items failed: then it leads to those. */
+/** A run whose items failed has no error of its own. */
 function errorOfItems({ failed, items }: Run): Markup | undefined {
   const count = failed ?? items.failed ?? 0
-  if (count === 0) return undefined
-  return html`<a href="#items">${count} of its items ${count === 1 ? 'has' : 'have'} failed</a>`
+  return count === 0 ? undefined : html`<a href="#items">${count} of its items failed</a>`
 }
 
 /** A run that failed, or was cancelled, leaves the cursor where it was. */
