@@ -33,6 +33,7 @@ const ARROWS = {
     'calls',
     'credentials',
     'events',
+    'explain',
     'failures',
     'incidents',
     'mappings',

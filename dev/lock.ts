@@ -1,7 +1,7 @@
 /**
  * One `npm start` per data folder: `running.json` says who runs and where it answers.
  *
- * A second start beside a running one is told its URLs. After a `kill -9` of the supervisor the next start ends the recorded
+ * A second start beside a running one is told its URLs, and which of its processes have ended. After a `kill -9` of the supervisor the next start ends the recorded
  * orphans, each only after its start time has shown that the pid is still the same process, and takes over.
  */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -36,7 +36,14 @@ export interface RunLock {
 }
 
 export type LockOutcome =
-  | { readonly kind: 'running'; readonly pid: number; readonly urls: Readonly<Record<string, string>> }
+  | {
+      readonly kind: 'running'
+      readonly pid: number
+      /** Empty while it is still starting. */
+      readonly urls: Readonly<Record<string, string>>
+      /** Children that have ended and are not started again. */
+      readonly ended: readonly RecordedChild[]
+    }
   | { readonly kind: 'acquired'; readonly lock: RunLock; readonly ended: readonly string[] }
 
 /** Takes the folder for this process, after ending what a killed supervisor left behind. */
@@ -53,7 +60,8 @@ export async function acquireRunLock(options: { folder: string; log?: (line: str
     const found = read(path)
     if (found === null) continue // released meanwhile
     if (found.state !== null && isRunning(found.state.supervisor)) {
-      return { kind: 'running', pid: found.state.supervisor.pid, urls: found.state.urls }
+      const { supervisor, urls, children } = found.state
+      return { kind: 'running', pid: supervisor.pid, urls, ended: children.filter((child) => !isRunning(child)) }
     }
     // The orphans go first: were we killed between the two, the file must still name them.
     for (const orphan of [...(found.state?.children ?? [])].reverse()) {

@@ -47,9 +47,18 @@ process.exit(exitCode)
 async function main(): Promise<number> {
   const outcome = await acquireRunLock({ folder, log: print })
   if (outcome.kind === 'running') {
-    print(`It is running already (pid ${outcome.pid}):`)
-    printUrls(outcome.urls)
-    return 0
+    const { pid, urls, ended } = outcome
+    const isUp = Object.keys(urls).length > 0
+    print(
+      isUp ? `It is running already (pid ${pid}):` : `It is starting already (pid ${pid}): it will show its addresses.`,
+    )
+    printUrls(urls)
+    if (ended.length === 0) return 0
+    const names = ended.map((child) => `${child.name} (pid ${child.pid})`).join(', ')
+    print('')
+    print(`These of its processes have ended: ${names}. What needs them waits, and nothing is lost.`)
+    print(`Stop it, by Ctrl-C in its terminal or \`kill ${pid}\`, then start again.`)
+    return 1
   }
   const { lock } = outcome
   const supervisor = createSupervisor({ log: print })

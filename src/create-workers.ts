@@ -20,6 +20,7 @@ import { rememberedStarts } from './syncs/remembered-starts.ts'
 import { noteSchedulePause } from './syncs/standing-queries.ts'
 import { checkTemporal, connectionOptions, temporalAddress, temporalUnreachable } from './temporal/connection.ts'
 import { ensureSchedulesAtStart } from './temporal/keep-schedules.ts'
+import { retriedCalls } from './temporal/retried-calls.ts'
 import { ensureSearchAttributes } from './temporal/search-attributes.ts'
 import { sweepPending, sweepRollUps, sweepSchedulePause, sweepStarts } from './temporal/sweep.ts'
 import { taskQueuesOf } from './temporal/workflow-starts.ts'
@@ -299,6 +300,7 @@ export function installTemporalLogger(integrations: Integrations, sdkMetrics?: s
   const { logger } = framework
   const faults = new Map<string, unknown>()
   FAULTS.set(integrations, faults)
+  const timesOf = retriedCalls()
   const write = (level: string, given: Record<string, unknown>, said: string): void => {
     if (level === 'ERROR') logger.error({ event: 'temporal.sdk', ...given }, said)
     else if (level === 'WARN') logger.warn({ event: 'temporal.sdk', ...given }, said)
@@ -312,6 +314,9 @@ export function installTemporalLogger(integrations: Integrations, sdkMetrics?: s
       const line = fields(meta)
       // What the SDK itself says at this level is of use to its makers.
       if (level === 'INFO' && typeof line.event !== 'string') return
+      const times = timesOf(message, performance.now())
+      if (times === null) return
+      if (times > 1) line.times = times
       const { integration } = line
       if (typeof integration !== 'number' || line.provider !== undefined) return write(level, line, said)
       // A workflow has no rows, so it knows an integration by its id.

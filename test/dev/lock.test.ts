@@ -52,6 +52,19 @@ describe('one npm start for a data folder', () => {
       kind: 'running',
       pid: process.pid,
       urls: { api: 'http://127.0.0.1:3000' },
+      ended: [],
+    })
+  })
+
+  it('tells a second start which processes of the running one have ended', async () => {
+    const lock = lockOf(await acquireRunLock({ folder }))
+    const [temporal, worker] = [await sleeper(), await sleeper()]
+    lock.addChild({ name: 'Temporal', pid: temporal.pid })
+    lock.addChild({ name: 'worker', pid: worker.pid })
+    await temporal.stop()
+    expect(await acquireRunLock({ folder })).toMatchObject({
+      kind: 'running',
+      ended: [{ name: 'Temporal', pid: temporal.pid }],
     })
   })
 

@@ -32,6 +32,34 @@ it('npm start shows its usage, and refuses an unknown option with exit code 2', 
   })
 })
 
+describe('npm start beside a running one', () => {
+  const supervisor = identifyProcess(process.pid)
+  const beside = (state: object) => {
+    const running = { supervisor, children: [], urls: {}, environment: {}, ...state }
+    writeFileSync(join(folder, 'running.json'), JSON.stringify(running))
+    return run('dev/main.ts', '--data', folder)
+  }
+
+  it('prints its addresses, or that it is still starting', () => {
+    const up = beside({ urls: { API: 'http://127.0.0.1:3000' } })
+    expect(up.stdout).toBe(`It is running already (pid ${process.pid}):\n  API                http://127.0.0.1:3000\n`)
+    const starting = beside({})
+    expect(starting.stdout).toBe(`It is starting already (pid ${process.pid}): it will show its addresses.\n`)
+    expect([up.status, starting.status]).toEqual([0, 0])
+  })
+
+  it('says which of its processes have ended, and what to do', () => {
+    const children = [
+      { name: 'Postgres', ...supervisor },
+      { name: 'Temporal', pid: process.pid, startedAt: 'another time' },
+    ]
+    const { status, stdout } = beside({ urls: { API: 'http://127.0.0.1:3000' }, children })
+    expect(stdout).toContain(`\n\nThese of its processes have ended: Temporal (pid ${process.pid}). What needs`)
+    expect(stdout).toContain(`\nStop it, by Ctrl-C in its terminal or \`kill ${process.pid}\`, then start again.\n`)
+    expect(status).toBe(1)
+  })
+})
+
 describe('npm run cli', () => {
   it.each([
     [['--version'], /^\d/],

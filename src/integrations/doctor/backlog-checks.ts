@@ -93,7 +93,7 @@ const webhooksFailed: Check = {
     return capped(
       groups.map(({ integrationId, webhooks, since }) =>
         warning(
-          `${counted(webhooks, 'webhook')} of integration ${integrationId} failed in the last 24 hours, the first at ${moment(since)}. Mend why, then \`integrations replay-webhook ID\`; to give one up, \`dismiss-webhook ID\`.`,
+          `${counted(webhooks, 'webhook')} of integration ${integrationId} failed in the last 24 hours, the first at ${moment(since)}. Mend why, then \`integrations replay-webhook ID\`; to give one up, \`integrations dismiss-webhook ID\`.`,
           // As JSON the errors are whole.
           `integrations list-webhooks --integration ${integrationId} --status failed --limit 20 --json`,
           { integrationId, since },

@@ -36,3 +36,8 @@ export function locally(remedy: string, { integrations, temporal, psql }: LocalC
     if (remedy.startsWith(`${command} `)) return `${local}${remedy.slice(command.length)}`
   return remedy
 }
+
+/** The same message: a command in it stands between backquotes. */
+export function locallySaid(message: string, local: LocalCommands): string {
+  return message.replaceAll(/`([^`]+)`/g, (_, quoted: string) => `\`${locally(quoted, local)}\``)
+}

@@ -1,26 +1,42 @@
-/** Sessions of ours that wait for a lock, and the session that holds it. Rule: docs/behaviour/doctor.md, "Locks". */
+/**
+ * Sessions of ours that wait for a lock, and the session that holds it; sessions that were left in a transaction. Rule:
+ * docs/behaviour/doctor.md, "Locks".
+ */
 import type { Connection } from '../../db/client.ts'
+import type { Tables } from '../../db/schema/tables.ts'
+import { quotedName } from '../../db/sql-functions.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, psqlCommand } from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, psqlCommand, warning } from './doctor-check.ts'
 
 /** Our own statements hold locks for milliseconds. A provider hangs up after some ten seconds. */
 const WAITING_SECONDS = 5
+/** A transaction of ours is idle for milliseconds. */
+const IDLE_MINUTES = 5
 
 export const databaseBlocked = blockedFor(WAITING_SECONDS)
 
-/** @param seconds that a session of ours has waited for at least */
-export function blockedFor(seconds: number): Check {
+/**
+ * @param seconds that a session of ours has waited for at least
+ * @param idleMinutes that a session has been idle in a transaction for at least
+ */
+export function blockedFor(seconds: number, idleMinutes = IDLE_MINUTES): Check {
   return {
     name: 'database.blocked',
     needs: ['database.reachable'],
-    async look(_, { askAside }) {
-      const holders = await askAside((sql) => lockHolders(sql, seconds))
-      return capped(holders.map(about), `No session of ours has waited for a lock for ${seconds} s.`)
+    async look({ tables }, { askAside }) {
+      const [holders, idle] = await askAside(
+        async (sql) => [await lockHolders(sql, seconds), await idleHolders(sql, tables, idleMinutes)] as const,
+      )
+      const waitedFor = new Set(holders.map(({ pid }) => pid))
+      return capped(
+        [...holders.map(about), ...idle.filter(({ pid }) => !waitedFor.has(pid)).map(aboutIdle)],
+        `No session of ours has waited for a lock for ${seconds} s, and none has been idle for ${idleMinutes} minutes in a transaction with locks on our tables.`,
+      )
     },
   }
 }
 
-interface LockHolder {
+interface Session {
   /** 0: a prepared transaction, which has no session. */
   readonly pid: number
   readonly user: string | null
@@ -35,11 +51,14 @@ interface LockHolder {
   /** Whether our role may end it. */
   readonly mayEnd: boolean
   readonly role: string
+  readonly tables: readonly string[]
+}
+
+interface LockHolder extends Session {
   readonly waiting: number
   /** Names of the applications that wait, quoted. */
   readonly waitingOf: string
   readonly waitingSince: Date
-  readonly tables: readonly string[]
 }
 
 function about(holder: LockHolder): Observation {
@@ -52,29 +71,50 @@ function about(holder: LockHolder): Observation {
       psqlCommand('select gid, owner, database, prepared from pg_prepared_xacts order by prepared'),
       { since },
     )
-  const { user, application, client, kind, startedAt, mayEnd, role } = holder
+  return fault(
+    `${told}. The session with pid ${pid} holds it: ${wordsOf(holder)}. ${endWords(holder)}`,
+    endCommand(holder),
+    { since },
+  )
+}
+
+function aboutIdle(session: Session): Observation {
+  const { pid, tables, stateSince } = session
+  return warning(
+    `The session with pid ${pid} has been left in a transaction, and holds locks on ${tables.join(', ')}: ${wordsOf(session)}. No session of ours waits for it yet; a migration would, and a write to a row that it has changed. ${endWords(session)}`,
+    endCommand(session),
+    { since: stateSince },
+  )
+}
+
+function wordsOf(session: Session): string {
+  const { user, application, client, kind } = session
   const words = [
     application === null || application === '' ? 'without an application_name' : `application_name "${application}"`,
     ...(user === null ? [] : [`user "${user}"`]),
     ...(client === null ? [] : [`from ${client}`]),
     ...(kind === null || kind === 'client backend' ? [] : [kind]),
-    standing(holder),
+    standing(session),
   ]
+  return words.join(', ')
+}
+
+function endWords({ mayEnd, role, user }: Session): string {
   const refused = mayEnd
     ? ''
     : ` The role "${role}" may not: run it as ${user === null ? '' : `"${user}" or as `}a superuser.`
-  // A pid may be given to another session meanwhile: its start tells it apart.
+  return `Find out first whose it is. The command ends that session; what it has not committed is undone.${refused}`
+}
+
+/** A pid may be given to another session meanwhile: its start tells it apart. */
+function endCommand({ pid, startedAt }: Session): string {
   const same = startedAt === null ? '' : ` and backend_start = $$${startedAt}$$`
-  return fault(
-    `${told}. The session with pid ${pid} holds it: ${words.join(', ')}. Find out first whose it is. The command ends that session; what it has not committed is undone.${refused}`,
-    psqlCommand(
-      `select pid, usename, application_name, client_addr, state, pg_terminate_backend(pid) as ended from pg_stat_activity where pid = ${pid}${same}`,
-    ),
-    { since },
+  return psqlCommand(
+    `select pid, usename, application_name, client_addr, state, pg_terminate_backend(pid) as ended from pg_stat_activity where pid = ${pid}${same}`,
   )
 }
 
-function standing({ state, kind, stateSince, transactionSince, role }: LockHolder): string {
+function standing({ state, kind, stateSince, transactionSince, role }: Session): string {
   if (kind === null)
     return `its state can't be seen by the role "${role}" (a superuser lets it: grant pg_read_all_stats to "${role}")`
   const began = transactionSince === null ? '' : `, in a transaction since ${moment(transactionSince)}`
@@ -126,14 +166,7 @@ export async function lockHolders(sql: Connection['sql'], seconds: number): Prom
       join written ours on ours.pid = held.waiter
       join written theirs on theirs.pid = held.blocker and theirs.relation = ours.relation
     )
-    select held.blocker as pid, session.usename as user, session.application_name as application, session.client_addr::text as client,
-           session.state, session.backend_type as kind, session.state_change as "stateSince",
-           session.xact_start as "transactionSince", session.backend_start::text as "startedAt",
-           (select rolsuper from pg_roles where rolname = session_user)
-             or coalesce(pg_has_role(session_user, session.usesysid, 'usage'), false)
-             or pg_has_role(session_user, 'pg_signal_backend', 'usage')
-               and not coalesce((select rolsuper from pg_roles where oid = session.usesysid), true) as "mayEnd",
-           session_user::text as role, count(distinct held.waiter)::int as waiting,
+    select held.blocker as pid, ${sessionColumns(sql)}, count(distinct held.waiter)::int as waiting,
            string_agg(distinct waiting.application, ', ') as "waitingOf", min(waiting.waitstart) as "waitingSince",
            (select coalesce(json_agg(relation::regclass::text order by relation::regclass::text), '[]')::text
             from locked where locked.blocker = held.blocker) as tables
@@ -144,4 +177,40 @@ export async function lockHolders(sql: Connection['sql'], seconds: number): Prom
              session.state_change, session.xact_start, session.backend_start, session.usesysid
     order by "waitingSince"`
   return rows.map(({ tables, ...row }) => ({ ...row, tables: JSON.parse(tables) as string[] }))
+}
+
+/**
+ * Sessions that are idle in a transaction with locks on these tables, the longest first. A session whose state our role may not see
+ * is left out.
+ */
+async function idleHolders(sql: Connection['sql'], tables: Tables, minutes: number): Promise<Session[]> {
+  const ours = JSON.stringify(Object.values(tables).map(quotedName))
+  const rows = await sql<(Omit<Session, 'tables'> & { tables: string })[]>`
+    select session.pid, ${sessionColumns(sql)}, held.tables
+    from pg_stat_activity session
+    cross join lateral (
+      select json_agg(distinct lock.relation::regclass::text)::text as tables
+      from pg_locks lock
+      join json_array_elements_text(${ours}::text::json) as ours (name) on lock.relation = to_regclass(ours.name)
+      where lock.pid = session.pid and lock.granted and lock.locktype = 'relation'
+        and lock.database = (select oid from pg_database where datname = current_database())
+    ) held
+    where session.datname = current_database() and session.state = 'idle in transaction' and held.tables is not null
+      and session.state_change < clock_timestamp() - make_interval(mins => ${minutes})
+    order by session.state_change
+    limit ${MAX_LOOKED_AT}`
+  return rows.map(({ tables: held, ...row }) => ({ ...row, tables: JSON.parse(held) as string[] }))
+}
+
+/** What pg_stat_activity, as `session`, has of it, and whether our role may end it. */
+function sessionColumns(sql: Connection['sql']) {
+  return sql`
+    session.usename as user, session.application_name as application, session.client_addr::text as client,
+    session.state, session.backend_type as kind, session.state_change as "stateSince",
+    session.xact_start as "transactionSince", session.backend_start::text as "startedAt",
+    (select rolsuper from pg_roles where rolname = session_user)
+      or coalesce(pg_has_role(session_user, session.usesysid, 'usage'), false)
+      or pg_has_role(session_user, 'pg_signal_backend', 'usage')
+        and not coalesce((select rolsuper from pg_roles where oid = session.usesysid), true) as "mayEnd",
+    session_user::text as role`
 }

@@ -15,8 +15,9 @@ import { fault, skipped } from './doctor-check.ts'
 import { integrationChecks } from './integration-checks.ts'
 import { overriddenLimit } from './limit-check.ts'
 import type { LocalCommands } from './local-commands.ts'
-import { locally } from './local-commands.ts'
+import { locally, locallySaid } from './local-commands.ts'
 import { databaseBlocked } from './lock-check.ts'
+import { openIncidents } from './open-incidents-check.ts'
 import { sharedLimits } from './shared-limit-checks.ts'
 import { syncChecks } from './sync-checks.ts'
 import { syncWaitingItems } from './waiting-items-check.ts'
@@ -63,6 +64,7 @@ const CHECKS: readonly Check[] = [
   ...webhookChecks,
   ...syncChecks,
   syncWaitingItems,
+  openIncidents,
   ...backlogChecks,
   ...accessChecks,
 ]
@@ -105,6 +107,11 @@ async function look(ask: () => ReturnType<Check['look']>, isBehindLock: boolean)
 }
 
 function pasteable(observation: Observation, { local }: DoctorProbes): Observation {
-  const { remedy } = observation
-  return remedy === null || local === null ? observation : { ...observation, remedy: locally(remedy, local) }
+  if (local === null) return observation
+  const { message, remedy } = observation
+  return {
+    ...observation,
+    message: locallySaid(message, local),
+    remedy: remedy === null ? null : locally(remedy, local),
+  }
 }

@@ -27,7 +27,7 @@ export const syncWaitingItems: Check = {
       const ofRun = runId === null ? '' : ` of run ${runId}`
       found.push(
         warning(
-          `${isCapped ? 'At least ' : ''}${counted(items, 'item')}${ofRun} of ${syncWords(of)} failed, ${items === 1 ? 'waits for its' : 'wait for their'} next try and ${items === 1 ? 'holds' : 'hold'} its cursor; the oldest was listed at ${moment(since)}, the next try is due at ${moment(nextAt)}. Most often: ${error}. Mend that; then they go on by themselves, or one at once by: integrations retry-sync-item ID`,
+          `${isCapped ? 'At least ' : ''}${counted(items, 'item')}${ofRun} of ${syncWords(of)} failed, ${items === 1 ? 'waits for its' : 'wait for their'} next try and ${items === 1 ? 'holds' : 'hold'} its cursor; the oldest was listed at ${moment(since)}, the next try is due at ${moment(nextAt)}. Most often: ${error}. Mend that; then they go on by themselves, or one at once by \`integrations retry-sync-item ID\`.`,
           `integrations list-failed-items --integration ${of.integrationId}${streamOption(of.stream)} --waiting`,
           { ...of, since },
         ),

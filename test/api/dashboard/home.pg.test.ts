@@ -95,8 +95,26 @@ describe('what is wrong now', () => {
       `<a href="/integrations/${person.id}/oauth/connect">Authorize again</a>`,
     )
     expect(under(page, 'Open incidents')).toContain(`/operator/do/post/incidents/${incident.id}/acknowledge`)
+    expect(under(page, 'Open incidents')).toContain('too many calls failed, and its circuit opened')
     const titles = [...page.matchAll(/<h3>([^<]+) <span class="badge (bad|warn)">/g)].map(([, , tone]) => tone)
     expect(titles).toEqual([...titles].sort())
+  })
+
+  it('says of an open incident what its cause was, its newest error, and who has acknowledged it', async () => {
+    const { test } = dashboard
+    const { id } = await makeIntegration(test, 'listed')
+    const incident = await makeIncident(test, id, { source: 'sync', reason: 'sync_stale', openedAt: ago(60) })
+    await makeRun(test, id, {}, { status: 'failed', error: 'no route to the provider', createdAt: ago(5) })
+    const page = await home()
+    expect(under(page, 'Open incidents')).toMatch(
+      /: its syncs became stale .* The newest error: run \d+: .*no route to/,
+    )
+    expect(page).not.toContain('incidents.open')
+    await test.sql`
+      update integration_incidents set acknowledged_at = now(), acknowledged_by = 'ada' where id = ${incident.id}`
+    expect(under(await home(), 'Open incidents')).toContain(
+      `Incident ${incident.id}: its syncs became stale; at worst degraded; acknowledged by ada.`,
+    )
   })
 
   it('offers who may only read no button', async () => {

@@ -230,14 +230,16 @@ describe('a detail page', () => {
     ['that runs', { status: 'processing', isPaused: false }, ['pause', 'cancel'], false],
     ['that is paused', { status: 'processing', isPaused: true }, ['resume', 'cancel'], false],
     ['whose workflow is gone', { status: 'processing', isPaused: null }, ['finalise'], false],
-    ['that has ended', { status: 'success', isPaused: null }, [], true],
+    ['that has ended', { status: 'success', isPaused: null, metadata: { skipped_count: 0 } }, [], true],
+    ['whose listing failed', { status: 'failed', isPaused: null }, [], false],
   ] as const)(
     'of a run %s has the buttons that do something, and counts where they are known',
     async (_, of, acts, isCounted) => {
       const { test } = dashboard
       const [run] = await test.sql`
       insert into integration_logs (integration_id, operation, direction, status, metadata)
-      values (${plain.integrations}, 'sync', 'inbound', ${of.status}, '{}') returning id`
+      values (${plain.integrations}, 'sync', 'inbound', ${of.status},
+              ${JSON.stringify('metadata' in of ? of.metadata : {})}::text::jsonb) returning id`
       const before = test.framework.workflows.syncProgress
       Object.assign(test.framework.workflows, {
         syncProgress: async () => (of.isPaused === null ? null : progress(Number(run?.id), of.isPaused)),
@@ -250,6 +252,51 @@ describe('a detail page', () => {
       expect(/<dt>Skipped<\/dt>/.test(page)).toBe(isCounted)
     },
   )
+
+  it('of a failed run says what failed, and that the cursor stayed', async () => {
+    const { test } = dashboard
+    const shown = async (run: { readonly id: number }) => {
+      const page = await dashboard.page(`/sync-runs/${run.id}`)
+      await test.sql`delete from integration_logs where id = ${run.id}`
+      const [, state] = /<figcaption>(.*?)<\/figcaption>/s.exec(page) ?? []
+      const facts = [...page.matchAll(/<dt>([^<]+)<\/dt><dd>(.*?)<\/dd>/gs)]
+      return {
+        ...Object.fromEntries(facts.map(([, name, value]) => [name, value])),
+        state: state?.replaceAll(/<[^>]+>/g, ' '),
+      }
+    }
+    const cursor = { cursor_before: '2031-06-01', cursor_after: '2031-06-01' }
+    const ofItems = await makeRun(
+      test,
+      plain.integrations,
+      { ...cursor, enumerated: true, listed: 2, success_count: 0, failure_count: 2, skipped_count: 0 },
+      { status: 'failed' },
+    )
+    expect(await shown(ofItems)).toMatchObject({
+      Error: '<a href="#items">2 of its items failed</a>',
+      Listed: '2',
+      'Cursor after': 'the same',
+      state: expect.stringMatching(/^A sync run: +done +now, failed .* done /),
+    })
+    const { cursor_before } = cursor
+    const ofListing = await makeRun(
+      test,
+      plain.integrations,
+      { cursor_before, enumerated: false },
+      {
+        status: 'failed',
+        error: 'the provider is away',
+      },
+    )
+    const listing = await shown(ofListing)
+    expect(listing).toMatchObject({
+      Error: 'the provider is away',
+      Listed: 'not complete',
+      'Cursor after': 'the same',
+      state: expect.stringMatching(/^A sync run: +failed +now +opening .* failed /),
+    })
+    expect(listing).not.toHaveProperty('Failed')
+  })
 
   it('of a living run shows how far it is', async () => {
     const { test } = dashboard

@@ -206,7 +206,7 @@ describe('a healthy stack', () => {
 
   it('is told in one line', async () => {
     const { exitCode, out } = await run('integrations doctor')
-    expect(out).toContain('All is well: 39 checks without a finding.')
+    expect(out).toContain('All is well: 40 checks without a finding.')
     expect(exitCode).toBe(0)
   })
 })
@@ -506,6 +506,17 @@ describe('syncs', () => {
 })
 
 describe('incidents, events and retention', () => {
+  it('an open incident, until a person acknowledges it', async () => {
+    const id = await quietIntegration('in trouble')
+    const [incident] = await stack.sql<{ id: string }[]>`
+      insert into integration_incidents (integration_id, status, source, reason, peak_severity, opened_at)
+      values (${id}, 'open', 'sync', 'sync_stale', 'failing', now()) returning id`
+    expect(await mend(await findsAlone('incidents.open', 'warning'))).toContain('sync_stale')
+    await runCommand(stack.integrations, ['acknowledge-incident', String(incident?.id)])
+    await findsNothing()
+    await stack.sql`delete from integration_incidents where id = ${String(incident?.id)}`
+  })
+
   it('that nobody has looked at, taken up or pruned', async () => {
     const id = await quietIntegration('forgotten')
     const found = await unswept(async () => {

@@ -1,6 +1,6 @@
 /** Rule: docs/behaviour/doctor.md, "Remedies under npm start". */
 import { describe, expect, it } from 'vitest'
-import { localCommands, locally } from '../../../src/integrations/doctor/local-commands.ts'
+import { localCommands, locally, locallySaid } from '../../../src/integrations/doctor/local-commands.ts'
 
 const LOCAL = { integrations: 'npm run cli --', temporal: '/kept/temporal', psql: "PGPASSWORD=$(cat p) psql 'u'" }
 
@@ -13,6 +13,12 @@ describe('a remedy under npm start', () => {
     ['integrations-of-another show', 'integrations-of-another show'],
   ])('%s is %s', (remedy, local) => {
     expect(locally(remedy, LOCAL)).toBe(local)
+  })
+
+  it('is the same in a message, where a command stands between backquotes', () => {
+    expect(
+      locallySaid('Mend `name`, then `integrations show 7`; or `temporal env list`, not integrations.', LOCAL),
+    ).toBe('Mend `name`, then `npm run cli -- show 7`; or `/kept/temporal env list`, not integrations.')
   })
 
   it('is the usual one where the variable is not set, or empty', () => {

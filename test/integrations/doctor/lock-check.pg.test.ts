@@ -83,7 +83,33 @@ it('names the session that holds a table which ours wait for, and its remedy end
   const [, statement] = /^psql "\$DATABASE_URL" -c '(.*)'$/s.exec(found?.remedy ?? '') ?? []
   expect(await test.sql.unsafe(statement as string)).toMatchObject([{ pid, application_name: 'psql', ended: true }])
   await Promise.all(stored)
-  expect(await look()).toMatchObject([{ status: 'ok', message: 'No session of ours has waited for a lock for 5 s.' }])
+  expect(await look()).toMatchObject([
+    { status: 'ok', message: expect.stringMatching(/^No session of ours has waited for a lock for 5 s, and none /) },
+  ])
+})
+
+it('names a session that was left in a transaction with locks on our tables, before any other waits for it', async () => {
+  await session`create temporary table theirs (id int)`
+  const left = blockedFor(5, 0)
+  await session`begin`
+  await session`insert into theirs values (1)`
+  expect(await look(left)).toMatchObject([{ status: 'ok' }])
+  await session`update integrations set name = 'held' where id = ${id}`
+  const [found, ...others] = await look(left)
+  expect(others).toEqual([])
+  expect(found).toMatchObject({ status: 'warning', since: expect.any(Date) })
+  expect(found?.message).toMatch(
+    new RegExp(
+      `^The session with pid ${pid} has been left in a transaction, and holds locks on integrations: application_name "psql", user "postgres", (from \\S+, )?idle in transaction since \\S+Z, in a transaction since \\S+Z\\. No session of ours waits `,
+    ),
+  )
+  // A transaction of ours stands for milliseconds: none is idle for minutes.
+  expect(await look()).toMatchObject([{ status: 'ok' }])
+  const waits = behind(setIntegration(test, id, { name: 'ours' }))
+  await expect.poll(async () => (await look(blockedFor(0, 0))).map(({ status }) => status), SOON).toEqual(['fault'])
+  const [, statement] = /^psql "\$DATABASE_URL" -c '(.*)'$/s.exec(found?.remedy ?? '') ?? []
+  expect(await test.sql.unsafe(statement as string)).toMatchObject([{ pid, ended: true }])
+  await waits
 })
 
 it('names the table of a row that another session has changed and not committed', async () => {
@@ -202,6 +228,7 @@ it('does not take minutes where the lock holds up other checks as well', async (
   const { blocked, afterwards } = await whole
   expect(blocked).toMatchObject([
     { check: 'database.blocked', status: 'fault', message: expect.stringContaining('integration_incidents') },
+    { check: 'incidents.open', message: expect.stringContaining('no answer within 3 s; see database.blocked') },
     {
       check: 'incidents.unseen',
       status: 'fault',
@@ -236,7 +263,7 @@ async function behindLock(): Promise<Record<'blocked' | 'afterwards', readonly F
     const held = await holder.reserve()
     await held`begin`
     await held`lock table integration_incidents in access exclusive mode`
-    const waiting = behind(makeIncident(ours, hooks.id))
+    const waiting = behind(makeIncident(ours, hooks.id, { acknowledgedAt: new Date(), acknowledgedBy: 'ada' }))
     const status = async () => [await databaseBlocked.look(ours.framework, seen)].flat()[0]?.status
     // Not by expect.poll, which belongs to a test.
     await vi.waitFor(async () => expect(await status()).toBe('fault'), SOON)

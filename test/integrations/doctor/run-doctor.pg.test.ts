@@ -186,7 +186,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(39)
+  expect(findings.length).toBe(40)
   const page = await readFile(new URL('../../../docs/behaviour/doctor.md', import.meta.url), 'utf8')
   const named = [...page.matchAll(/^\| `([a-z_]+\.[a-z_]+)`/gm)].map(([, name]) => name)
   expect([...new Set(named)]).toEqual(findings.map(({ check }) => check))
@@ -400,6 +400,9 @@ describe('workers', () => {
       ['webhooks.failed', `npm run cli -- list-webhooks --integration ${id} --status failed --limit 20 --json`],
     ])
     expect((await wrong())[2]?.message).toContain('kill -9 4711; npm start starts another.')
+    expect((await wrong())[3]?.message).toMatch(
+      /`npm run cli -- replay-webhook ID`; to give one up, `npm run cli -- dismiss-webhook ID`\.$/,
+    )
     temporal.queue = {}
     expect((await wrong())[2]?.remedy).toBe('npm start')
   })
@@ -452,6 +455,11 @@ describe('circuits', () => {
         stream: null,
         since: openedAt,
       },
+      expect.objectContaining({
+        check: 'incidents.open',
+        message: expect.stringContaining('The newest error: GET things failed (upstream): Error: refused'),
+        integrationId: integration.id,
+      }),
     ])
   })
 
@@ -855,7 +863,7 @@ describe('runs', () => {
         status: 'warning',
         message: expect.stringMatching(
           new RegExp(
-            `^4 items of run ${run.id} of integration ${id} failed, wait for their next try and hold its cursor; the oldest was listed at ${since}, the next try is due at \\S+Z\\. Most often: no order <n>\\.`,
+            `^4 items of run ${run.id} of integration ${id} failed, wait for their next try and hold its cursor; the oldest was listed at ${since}, the next try is due at \\S+Z\\. Most often: no order <n>\\. .* by \`integrations retry-sync-item ID\`\\.$`,
           ),
         ),
         remedy: `integrations list-failed-items --integration ${id} --waiting`,
@@ -1070,8 +1078,50 @@ describe('failed items of a backfill', () => {
 })
 
 describe('incidents', () => {
+  const acknowledged = { acknowledgedAt: ago(HOUR_MS), acknowledgedBy: 'ada' }
   const unseen = (id: number, values: Parameters<typeof makeIncident>[2] = {}) =>
-    makeIncident(test, id, { openedAt: ago(HOUR_MS), updatedAt: ago(310_000), ...values })
+    makeIncident(test, id, { openedAt: ago(HOUR_MS), updatedAt: ago(310_000), ...acknowledged, ...values })
+
+  it('that are open are a warning with cause and newest error, until a person acknowledges or snoozes them', async () => {
+    const hooks = await makeIntegration(test, 'hooks')
+    const things = await makeIntegration(test, 'things')
+    const incident = await makeIncident(test, hooks.id, {
+      openedAt: ago(2 * HOUR_MS),
+      reason: 'threshold_reached',
+      source: 'circuit',
+      peakSeverity: 'failing',
+    })
+    await makeIncident(test, things.id, { openedAt: ago(HOUR_MS), snoozedUntil: ago(1_000), snoozedBy: 'ada' })
+    const run = await makeRun(test, hooks.id, {}, { status: 'failed', error: 'the older', createdAt: ago(2 * HOUR_MS) })
+    await makeItem(test, run, { status: 'skipped', externalId: 'a' })
+    await makeRun(test, hooks.id, {}, { status: 'failed', error: 'no route to the provider', createdAt: ago(HOUR_MS) })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'incidents.open',
+        status: 'warning',
+        message: expect.stringMatching(
+          new RegExp(
+            `^Incident ${incident.id} of integration ${hooks.id} is open since \\S+Z: too many calls failed, and its circuit opened \\(threshold_reached, by circuit\\); at worst failing\\. The newest error: run \\d+: .*no route to the provider\\. Once `,
+          ),
+        ),
+        remedy: `integrations explain incident:${incident.id}`,
+        integrationId: hooks.id,
+        since: incident.openedAt,
+      },
+      {
+        check: 'incidents.open',
+        message: expect.stringMatching(
+          /: calls failed, and its health became degraded \(.*\); at worst degraded\. Once /,
+        ),
+        integrationId: things.id,
+      },
+    ])
+    await test.sql`
+      update integration_incidents set acknowledged_at = now(), acknowledged_by = 'ada' where id = ${incident.id}`
+    await test.sql`
+      update integration_incidents set snoozed_until = now() + interval '1 hour' where integration_id = ${things.id}`
+    expect(await wrong()).toEqual([])
+  })
 
   it('are left alone for five minutes, and while their workflow has seen them', async () => {
     const { id } = await makeIntegration(test, 'hooks')
@@ -1107,7 +1157,7 @@ describe('incidents', () => {
     const { id } = await makeIntegration(test, 'hooks')
     const quiet = { openedAt: ago(90 * HOUR_MS), updatedAt: ago(90 * HOUR_MS) }
     await makeIncident(test, id, { ...quiet, followedAt: ago(28 * HOUR_MS), status: 'closed', closedAt: ago(HOUR_MS) })
-    const open = await makeIncident(test, id, { ...quiet, followedAt: ago(26 * HOUR_MS) })
+    const open = await makeIncident(test, id, { ...quiet, ...acknowledged, followedAt: ago(26 * HOUR_MS) })
     expect(await wrong()).toEqual([])
     await test.sql`update integration_incidents set followed_at = ${ago(28 * HOUR_MS)} where id = ${open.id}`
     expect(await wrong()).toMatchObject([
@@ -1285,7 +1335,8 @@ describe('rows that should have been pruned', () => {
     const run = await makeRun(test, id, {}, { status: 'partial', ...old })
     await makeItem(test, run, { status: 'failed', externalId: 'a', ...old })
     await makeItem(test, run, { status: 'success', externalId: 'a' })
-    await makeIncident(test, id, { openedAt: ago(400 * DAY_MS) })
+    const acknowledged = { acknowledgedAt: ago(DAY_MS), acknowledgedBy: 'ada' }
+    await makeIncident(test, id, { openedAt: ago(400 * DAY_MS), ...acknowledged })
     const hooks = await makeIntegration(test, 'hooks')
     await makeWebhook(test, hooks.id, { status: 'processed', processedAt: ago(400 * DAY_MS), ...old })
     expect(await wrong()).toEqual([])

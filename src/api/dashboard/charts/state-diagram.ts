@@ -9,6 +9,8 @@ export interface StateNow {
   readonly chart: ChartName
   /** Null: it is in none of them. */
   readonly current: string | null
+  /** How it ended, where the state does not say so. */
+  readonly outcome?: string | undefined
   /** When states were reached, as far as it is known. */
   readonly reached?: readonly (readonly [state: string, at: Date | null])[]
 }
@@ -24,7 +26,7 @@ interface Point {
   readonly y: number
 }
 
-export function stateDiagram({ chart: name, current, reached = [] }: StateNow): Markup {
+export function stateDiagram({ chart: name, current, outcome, reached = [] }: StateNow): Markup {
   const chart: StateChart = STATE_CHARTS[name]
   const places = Object.entries(chart.states)
   const columns = Math.max(...places.map(([, [column]]) => column))
@@ -33,8 +35,9 @@ export function stateDiagram({ chart: name, current, reached = [] }: StateNow): 
   const height = 2 * MARGIN.y + rows * STEP.y + BOX.height
   const inner = chart.arrows.flatMap((arrow, at) => (arrow.includes(OUTSIDE) ? [] : [{ arrow, number: at + 1 }]))
   const known = reached.filter(([, at]) => at !== null)
-  const said = current === null ? chart.title : `${chart.title}: ${current} now`
-  return html`<figure class="states"><figcaption>${current === null ? chart.title : html`${chart.title}: ${badge(current)} now`}${known.length === 0 ? '' : html`<ul class="refs">${known.map(([state, at]) => html`<li>${state} ${time(at)}</li>`)}</ul>`}</figcaption>
+  const ended = outcome === undefined || outcome === current ? '' : `, ${outcome}`
+  const said = current === null ? chart.title : `${chart.title}: ${current} now${ended}`
+  return html`<figure class="states"><figcaption>${current === null ? chart.title : html`${chart.title}: ${badge(current)} now${ended}`}${known.length === 0 ? '' : html`<ul class="refs">${known.map(([state, at]) => html`<li>${state} ${time(at)}</li>`)}</ul>`}</figcaption>
 <div class="wide" tabindex="0" role="group" aria-label="${chart.title}, as a chart"><svg role="img" aria-label="${said}. The list below says the same in words." viewBox="0 0 ${width} ${height}" width="${width}" height="${height}">
 <defs><marker id="arrow-${name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z"/></marker></defs>
 ${inner.map(({ arrow, number }, at) => arrowOf(name, chart, arrow, number, inner.slice(0, at).filter(({ arrow: other }) => other[0] === arrow[0] && other[1] === arrow[1]).length))}

@@ -2,6 +2,7 @@
 import { html } from 'hono/html'
 import type { z } from 'zod'
 import type { IncidentRow } from '../../../commands/shapes.ts'
+import { causeWords } from '../../../incidents/rules.ts'
 import type { Act } from '../acts/acts.ts'
 import type { Markup } from '../frame/markup.ts'
 import type { Finding } from './system-pages.ts'
@@ -122,7 +123,7 @@ export function troubleGroups(findings: readonly Finding[], incidents: readonly 
   const groups = new Map<string, { severity: TroubleGroup['severity']; title: string; troubles: Trouble[] }>()
   for (const finding of findings) {
     const { check, status } = finding
-    if (status !== 'fault' && status !== 'warning') continue
+    if ((status !== 'fault' && status !== 'warning') || isOfIncident(finding)) continue
     const title = MENDINGS[check]?.title ?? check
     const group = groups.get(title) ?? { severity: status, title, troubles: [] }
     if (status === 'fault') group.severity = 'fault'
@@ -131,7 +132,11 @@ export function troubleGroups(findings: readonly Finding[], incidents: readonly 
   }
   const all: TroubleGroup[] = [...groups.values()]
   if (incidents.length > 0)
-    all.push({ severity: 'warning', title: 'Open incidents', troubles: incidents.map(troubleOfIncident) })
+    all.push({
+      severity: 'warning',
+      title: 'Open incidents',
+      troubles: incidents.map((incident) => troubleOfIncident(incident, findings)),
+    })
   return all.sort((a, b) => rank(a) - rank(b))
 }
 
@@ -152,18 +157,26 @@ function troubleOf({ check, message, remedy, since, integration_id: of, stream }
   }
 }
 
-function troubleOfIncident({
-  id,
-  integration_id,
-  reason,
-  source,
-  peak_severity,
-  opened_at,
-  acknowledged_by,
-}: Incident): Trouble {
+/** Open incidents have a group of their own, where acknowledged ones are, too. */
+const isOfIncident = ({ check, status }: Finding): boolean => check === 'incidents.open' && status === 'warning'
+
+function troubleOfIncident(
+  { id, integration_id, reason, peak_severity, opened_at, acknowledged_by }: Incident,
+  findings: readonly Finding[],
+): Trouble {
   const words = { id: String(id) }
+  // The doctor has looked up its newest error.
+  const found = findings.find(
+    (finding) =>
+      isOfIncident(finding) &&
+      finding.integration_id === integration_id &&
+      finding.since?.getTime() === opened_at.getTime(),
+  )
   return {
-    why: `${reason.replaceAll('_', ' ')}, by ${source}; at worst ${peak_severity}${acknowledged_by === null ? '' : `; acknowledged by ${acknowledged_by}`}`,
+    why:
+      acknowledged_by === null && found !== undefined
+        ? found.message
+        : `Incident ${id}: ${causeWords(reason)}; at worst ${peak_severity}${acknowledged_by === null ? '' : `; acknowledged by ${acknowledged_by}`}`,
     since: opened_at,
     integrationId: integration_id,
     acts: [

@@ -61,6 +61,7 @@ export async function runDetail(asking: Asking): Promise<Detail> {
   const words = { id: String(of), ...(stream === null ? {} : { stream }) }
   const runId = typeof metadata.run_id === 'string' && RUN_ID.test(metadata.run_id) ? metadata.run_id : null
   const seen = isUnderWay && operation === 'sync' ? await progressOf(asking, words) : null
+  const ended = isUnderWay ? null : stateOfEnded(run)
   return {
     title: `${operation === 'backfill' ? 'Backfill' : 'Sync run'} ${id}`,
     reference: `run:${id}`,
@@ -82,7 +83,7 @@ export async function runDetail(asking: Asking): Promise<Detail> {
         : [
             {
               operation: 'post /sync-runs/:id/confirm-missing',
-              label: 'Tell what is missing',
+              label: 'Confirm missing',
               words: { id: String(id) },
             },
           ]),
@@ -97,16 +98,19 @@ export async function runDetail(asking: Asking): Promise<Detail> {
       Status: badge(status),
       Integration: rowLink(root, 'integrations', of, run.integration_name),
       Stream: stream ?? undefined,
-      Error: run.error,
+      Error: run.error ?? errorOfItems(run),
       Begun: time(run.created_at),
       Ended: isUnderWay ? undefined : time(run.updated_at),
       Took: run.duration_ms === null ? undefined : `${(run.duration_ms / 1_000).toFixed(1)} s`,
-      Listed: run.listed,
-      // They are counted at its end; until then the progress has them.
-      ...(isUnderWay ? {} : { Succeeded: run.succeeded, Failed: run.failed, Skipped: run.skipped }),
+      Listed: run.listed ?? 'not complete',
+      // They are counted at its end, if its listing was complete; until then the progress has them.
+      Succeeded: run.succeeded ?? undefined,
+      Failed: run.failed ?? undefined,
+      Skipped: run.skipped ?? undefined,
       Waiting: run.waiting === 0 ? undefined : html`${run.waiting}, the next at ${time(run.next_attempt_at)}`,
-      'Cursor before': json(run.cursor_before ?? null, 'Cursor before'),
-      'Cursor after': json(run.cursor_after ?? null, 'Cursor after'),
+      // A backfill covers what lies behind the cursor.
+      'Cursor before': operation === 'backfill' ? undefined : json(run.cursor_before ?? null, 'Cursor before'),
+      'Cursor after': operation === 'backfill' || isUnderWay ? undefined : cursorAfter(run),
     },
     parts: [
       seen?.shown ?? NOTHING,
@@ -118,31 +122,44 @@ export async function runDetail(asking: Asking): Promise<Detail> {
             : html`<li><a href="${root}/sync-items?run=${id}&amp;status=${word}">${count} ${word}</a></li>`,
         )}</ul>
 ${tableOf({
-  caption: 'What they failed of, the most frequent first',
+  caption: 'Errors of its failed and waiting items, the most frequent first',
   columns: [
     { head: 'Error', cell: ({ error }) => error },
     { head: 'Items', isNumber: true, cell: ({ items }) => items },
   ],
   rows: run.errors,
-  none: 'None has failed.',
+  none: 'It has no failed or waiting items now.',
 })}`,
       ),
       metadata.bookmark === undefined
         ? NOTHING
         : part(
             'Bookmark',
-            html`<p class="quiet">How far the listing is: it goes on from here after a lost worker.</p>${json(metadata.bookmark, 'Bookmark')}`,
+            html`<p class="quiet">${isUnderWay ? 'How far the listing is. After a lost worker it goes on from here.' : 'How far the listing got.'}</p>${json(metadata.bookmark, 'Bookmark')}`,
           ),
       part('Metadata', json(run.metadata ?? null, 'Metadata')),
     ],
     states: [
       {
         chart: 'run',
-        current: seen?.phase ?? (isUnderWay ? null : stateOfEnded(run)),
-        reached: [['opening', run.created_at], ...(isUnderWay ? [] : [['done', run.updated_at] as const])],
+        current: seen?.phase ?? ended,
+        outcome: isUnderWay ? undefined : status,
+        reached: [['opening', run.created_at], ...(ended === null ? [] : [[ended, run.updated_at] as const])],
       },
     ],
   }
+}
+
+/** A run whose items failed has no error of its own. */
+function errorOfItems({ failed, items }: Run): Markup | undefined {
+  const count = failed ?? items.failed ?? 0
+  return count === 0 ? undefined : html`<a href="#items">${count} of its items failed</a>`
+}
+
+/** A run that failed, or was cancelled, leaves the cursor where it was. */
+function cursorAfter({ cursor_before: before, cursor_after: after }: Run): Markup {
+  const isMoved = after !== null && after !== undefined && JSON.stringify(after) !== JSON.stringify(before ?? null)
+  return isMoved ? json(after, 'Cursor after') : html`the same`
 }
 
 /** `success`, `partial` and `failed` with finalised items are all `done`. */
@@ -167,7 +184,7 @@ async function progressOf({ integrations, context, reader, id }: Asking, words: 
       return {
         phase: null,
         workflow: 'gone' as const,
-        shown: part('Progress', html`<p>Its workflow does not live: the next run takes up what is left.</p>`),
+        shown: part('Progress', html`<p>Its workflow is gone. The next run takes up what is left.</p>`),
       }
     return {
       phase: progress.phase,
