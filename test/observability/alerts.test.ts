@@ -60,8 +60,8 @@ describe('the alerts', () => {
           (sample) => sample.name === name && (label === null || sample.labels[label] === value),
         )
         expect(fitting.length, `${alert}: ${name} with ${label} ${value}`).toBeGreaterThan(0)
+        // With metrics.by_integration only. Without it the series of a provider are one group.
         for (const [, list = ''] of expr.matchAll(/\bby \(([^)]+)\)/g))
-          // With metrics.by_integration only. Without it the series of a provider are one group.
           for (const by of list.split(', '))
             if (by !== 'integration')
               expect(Object.keys(fitting[0]?.labels ?? {}), `${alert}: by (${by})`).toContain(by)
