@@ -186,6 +186,12 @@ describe('a row’s workflow', () => {
     expect(await run('webhook_9002', { ...input, attempt: 2 })).toMatchObject({ by: 'python' })
   })
 
+  it('fails by an error that its code does not expect, and does not wait for other code', async () => {
+    await expect(run('webhook_9004', { body: 'without an attempt' })).rejects.toMatchObject({
+      message: expect.stringContaining("'attempt'"),
+    })
+  })
+
   it('waits for a worker, and is given up with its attempt', async () => {
     const alone = {
       workflow: 'handle_webhook',
