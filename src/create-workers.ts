@@ -15,12 +15,12 @@ import type { Integrations } from './create-integrations.ts'
 import { partsOf } from './create-integrations.ts'
 import { errorLine } from './framework/logger.ts'
 import { redactLikely } from './framework/redaction.ts'
+import { RepeatedWarnings } from './framework/repeated-warnings.ts'
 import { passesOfWorker } from './rollups/roll-up.ts'
 import { rememberedStarts } from './syncs/remembered-starts.ts'
 import { noteSchedulePause } from './syncs/standing-queries.ts'
 import { checkTemporal, connectionOptions, temporalAddress, temporalUnreachable } from './temporal/connection.ts'
 import { ensureSchedulesAtStart } from './temporal/keep-schedules.ts'
-import { retriedCalls } from './temporal/retried-calls.ts'
 import { ensureSearchAttributes } from './temporal/search-attributes.ts'
 import { sweepPending, sweepRollUps, sweepSchedulePause, sweepStarts } from './temporal/sweep.ts'
 import { taskQueuesOf } from './temporal/workflow-starts.ts'
@@ -300,7 +300,7 @@ export function installTemporalLogger(integrations: Integrations, sdkMetrics?: s
   const { logger } = framework
   const faults = new Map<string, unknown>()
   FAULTS.set(integrations, faults)
-  const timesOf = retriedCalls()
+  const retries = new RepeatedWarnings(logger, framework.clock)
   const write = (level: string, given: Record<string, unknown>, said: string): void => {
     if (level === 'ERROR') logger.error({ event: 'temporal.sdk', ...given }, said)
     else if (level === 'WARN') logger.warn({ event: 'temporal.sdk', ...given }, said)
@@ -314,9 +314,8 @@ export function installTemporalLogger(integrations: Integrations, sdkMetrics?: s
       const line = fields(meta)
       // What the SDK itself says at this level is of use to its makers.
       if (level === 'INFO' && typeof line.event !== 'string') return
-      const times = timesOf(message, performance.now())
-      if (times === null) return
-      if (times > 1) line.times = times
+      const [, call] = RETRIED.exec(message) ?? []
+      if (call !== undefined) return retries.warn(call, () => ({ event: 'temporal.sdk', ...line }), said)
       const { integration } = line
       if (typeof integration !== 'number' || line.provider !== undefined) return write(level, line, said)
       // A workflow has no rows, so it knows an integration by its id.
@@ -342,6 +341,12 @@ function takeSignals(): void {
 
 /** The SDK's words: runInternal() in @temporalio/worker/lib/worker.js. */
 const WORKER_FAILED = 'Worker failed'
+
+/**
+ * As its native part says it, while Temporal does not answer: each poller of each worker by itself, every few seconds. One line a
+ * minute stands for all of them.
+ */
+const RETRIED = /^gRPC call (\w+) retried \d+ times/
 
 /** Names and units as Prometheus has them: https://prometheus.io/docs/practices/naming/ */
 function prometheusAt(bindAddress: string) {
