@@ -57,6 +57,8 @@ const CLOSE_SECONDS = 5
 /** After a connection that failed to open none is opened for this time; it doubles while they fail. */
 const PAUSE_MS = 25
 const LONGEST_PAUSE_MS = 1_000
+/** Of one of several addresses of a name: Node's 250 ms are too short for a lost packet. */
+const ADDRESS_TIMEOUT_MS = 2_500
 
 export class Pool implements Statements {
   /** The driver's; the parsers and serializers in it are those of every connection. */
@@ -433,7 +435,9 @@ export function socketOfOneTry(options: Sql['options'], isUp: () => boolean): ()
       throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the server had answered')
     isTried = true
     // The driver writes at once; what is written waits for the connection.
-    const socket = path ? createConnection(String(path)) : createConnection(port[0] ?? 5432, host[0])
+    const socket = path
+      ? createConnection(String(path))
+      : createConnection({ port: port[0] ?? 5432, host: host[0], autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS })
     return Object.assign(socket, { host: host[0], port: port[0] })
   }
 }

@@ -73,7 +73,7 @@ export function openRoute(rules: EgressRules, { proxy, lookup: ask, connectTimeo
         : new ProxyAgent({
             uri: proxy,
             proxyTunnel: false,
-            proxyTls: { timeout },
+            proxyTls: patience,
             clientFactory: (origin, options) =>
               tunnelsOf(new Base(), new Pool(origin, { ...options, headersTimeout: timeout })),
           })
