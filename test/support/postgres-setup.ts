@@ -37,7 +37,7 @@ const registry = globalThis as { [SHARED]?: Shared }
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await sharePostgres()
   project.provide('postgresUrl', server.url)
-  // The e2e files ask for a server themselves, each in a process of its own: these inherit it.
+  // The e2e files ask for a server themselves, in processes of their own: these inherit it.
   const given = process.env.TEST_POSTGRES_URL
   process.env.TEST_POSTGRES_URL = server.url
   return async () => {
