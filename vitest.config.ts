@@ -38,13 +38,15 @@ const SLOW = [
   'test/commands/cli/completion-script.test.ts',
   'test/dev/npm-scripts.test.ts',
   'test/framework/redaction-thread.test.ts',
-  'test/house/docs-code.test.ts',
+  'test/house/{docs-code,public-surface}.test.ts',
+  'test/providers/{crm,paginate-conformance}.test.ts',
   'test/sandbox/webhook-sender.test.ts',
-  'test/scripts/temporal-wrappers.test.ts',
-  'test/testing/conformance/{broken-listings,broken-providers,conformance,runners,signature-data}.test.ts',
+  'test/scripts/{release,temporal-wrappers}.test.ts',
+  'test/testing/conformance/{broken-listings,broken-providers,conformance,runners,signature-data,streams}.test.ts',
   'test/testing/postgres/wire-postgres.test.ts',
   'test/testing/simulation/{planted-bugs,simulate,simulate-command}.test.ts',
   'test/testing/test-integrations.test.ts',
+  'test/webhooks/differential/signatures.test.ts',
 ]
 
 /** They hold a promise about time: a neighbour on a machine of two cores would break it. */
@@ -68,7 +70,6 @@ export const OWN = [
   'test/e2e/half-minutes.e2e.test.ts',
   'test/e2e/kill-worker.e2e.test.ts',
   'test/e2e/temporal-ui.e2e.test.ts',
-  'test/e2e/temporal-view.e2e.test.ts',
   'test/observability/tracing.e2e.test.ts',
   'test/temporal/worker-faults.e2e.test.ts',
 ]

@@ -13,7 +13,7 @@ import { acquireRunLock } from '../../dev/lock.ts'
 import { createSupervisor } from '../../dev/processes.ts'
 import type { Restarting, Stack, StackOptions } from '../../dev/stack.ts'
 import { startStack } from '../../dev/stack.ts'
-import { installedBundle } from '../support/installed-script.ts'
+import { installedBundle, installedStack } from '../support/installed-script.ts'
 
 const POLL_MS = 20
 /** Who waits for long asks less often: on a machine of two cores the questions would slow down what they ask for. */
@@ -51,6 +51,7 @@ export async function startOwnStack(options: Pick<StackOptions, 'env' | 'sandbox
         if (process.env.TEST_SERVER_LOGS) process.stderr.write(`${source} ${line}\n`)
       },
       anyPorts: true,
+      compiled: installedStack(),
       ...options,
       env: { ...installedBundle(), ...options.env },
     })
