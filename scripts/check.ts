@@ -48,7 +48,7 @@ const staticSteps: Step[] = [
   { name: 'unused code', command: '.bin/knip', args: ['--no-progress'] },
 ]
 
-/** Alone at the end: it keeps both cores busy by itself. */
+/** At the end: it keeps both cores busy by itself. It begins as soon as one of them has no other step to take. */
 const fastTests: Step = {
   name: 'fast tests',
   command: '.bin/vitest',
@@ -89,7 +89,8 @@ function report({ step, passed, seconds, output }: Outcome): void {
   if (!passed) console.log(`\n${output.replaceAll(/^/gm, '    ')}\n`)
 }
 
-async function runAll(steps: Step[], atOnce: number): Promise<Outcome[]> {
+/** @returns the outcomes, once the first lane has nothing left to take, and once all have */
+function runAll(steps: Step[], atOnce: number): { nothingLeft: Promise<void>; outcomes: Promise<Outcome[]> } {
   const waiting = [...steps]
   const outcomes: Outcome[] = []
   const lane = async () => {
@@ -99,12 +100,15 @@ async function runAll(steps: Step[], atOnce: number): Promise<Outcome[]> {
       outcomes.push(outcome)
     }
   }
-  await Promise.all(Array.from({ length: atOnce }, lane))
-  return outcomes
+  const lanes = Array.from({ length: atOnce }, lane)
+  return { nothingLeft: Promise.race(lanes), outcomes: Promise.all(lanes).then(() => outcomes) }
 }
 
 const startedAt = performance.now()
-const outcomes = [...(await runAll(staticSteps, AT_ONCE)), ...(await runAll([fastTests], 1))]
+const statics = runAll(staticSteps, AT_ONCE)
+await statics.nothingLeft
+const tests = runAll([fastTests], 1)
+const outcomes = [...(await statics.outcomes), ...(await tests.outcomes)]
 const broken = outcomes.filter((outcome) => !outcome.passed).map((outcome) => outcome.step.name)
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
 console.log(

@@ -85,7 +85,8 @@ async function allSettled(folder: string): Promise<boolean> {
   )
 }
 
-describe('npm start', () => {
+// They wait more than they work, and all begin at once: what those of the second group have to start ends early.
+describe.concurrent('npm start', () => {
   it('says that it runs, comes back with its data after a kill -9 of everything, or of the supervisor, and goes on', async (context) => {
     const { folder, start } = await newPlace(context)
     const first = start({ A_SECRET_OF_THE_SHELL: 'for nobody else' })
@@ -170,7 +171,6 @@ describe('npm start', () => {
   })
 })
 
-// They wait more than they work: what each has to start ends early.
 describe.concurrent('npm start that does not come up', () => {
   it('stops in order at Ctrl-C while it is still starting, also when it stood still for a moment', async (context) => {
     const { folder, start } = await newPlace(context)
