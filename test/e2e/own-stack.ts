@@ -13,6 +13,7 @@ import { acquireRunLock } from '../../dev/lock.ts'
 import { createSupervisor } from '../../dev/processes.ts'
 import type { Restarting, Stack, StackOptions } from '../../dev/stack.ts'
 import { startStack } from '../../dev/stack.ts'
+import { newDataFolder } from '../support/data-folder.ts'
 import { installedBundle, installedStack } from '../support/installed-script.ts'
 
 const POLL_MS = 20
@@ -39,6 +40,7 @@ export async function startOwnStack(options: Pick<StackOptions, 'env' | 'sandbox
     await rm(folder, { recursive: true, force: true })
   }
   try {
+    await newDataFolder(join(folder, 'postgres'))
     const outcome = await acquireRunLock({ folder })
     if (outcome.kind !== 'acquired') throw new Error(`${folder} is new and yet in use`)
     const stack = await startStack({
