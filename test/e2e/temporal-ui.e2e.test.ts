@@ -191,7 +191,13 @@ it('reconciliation finds a delivery that never arrived, and the worker handles i
 })
 
 async function temporal(...args: string[]): Promise<unknown> {
-  const { stdout } = await promisify(execFile)(stack.temporalBinary ?? '', [...args, '--address', stack.temporalAddress, '--output', 'json'])
+  const { stdout } = await promisify(execFile)(stack.temporalBinary ?? '', [
+    ...args,
+    '--address',
+    stack.temporalAddress,
+    '--output',
+    'json',
+  ])
   return JSON.parse(stdout)
 }
 

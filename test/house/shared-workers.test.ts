@@ -42,7 +42,9 @@ describe('test files that share a process', () => {
   it('load no host, and give no logger to Temporal: those that do are the ones of OWN', async () => {
     const alone = (await filesIn('test', '.e2e.test.ts')).filter(({ path }) => !ALONE.includes(path))
     const own = alone.filter(({ text }) =>
-      /\b(Object\.assign\(process\.env|(start\w*Stack|startFleet|openScene|installTemporalLogger)\(|import '\.)/.test(text),
+      /\b(Object\.assign\(process\.env|(start\w*Stack|startFleet|openScene|installTemporalLogger)\(|import '\.)/.test(
+        text,
+      ),
     )
     expect(own.map(({ path }) => path).sort()).toEqual([...OWN].sort())
   })

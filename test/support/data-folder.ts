@@ -27,22 +27,26 @@ async function emptyFolder(): Promise<string> {
   for (const path of MADE_BY) hash.update(await readFile(new URL(path, import.meta.url)))
   const empty = join(cacheFolder(), `postgres-empty-${hash.digest('hex').slice(0, 12)}`)
   if (existsSync(empty)) return empty
-  await oneAtATime(`${empty}.lock`, () => {}, async () => {
-    if (existsSync(empty)) return
-    const folder = await mkdtemp(join(tmpdir(), 'durable-empty-'))
-    try {
-      // Else the cluster of a root, which runs as another user, lies elsewhere.
-      await chmod(folder, 0o711)
-      const dataFolder = join(folder, 'data')
-      await (await startLocalPostgres({ dataFolder, preferredPort: 0, database: 'postgres' })).stop()
-      // It may be on another disk.
-      await rm(`${empty}.new`, { recursive: true, force: true })
-      await copy(dataFolder, `${empty}.new`)
-      await rename(`${empty}.new`, empty)
-    } finally {
-      await rm(folder, { recursive: true, force: true })
-    }
-  })
+  await oneAtATime(
+    `${empty}.lock`,
+    () => {},
+    async () => {
+      if (existsSync(empty)) return
+      const folder = await mkdtemp(join(tmpdir(), 'durable-empty-'))
+      try {
+        // Else the cluster of a root, which runs as another user, lies elsewhere.
+        await chmod(folder, 0o711)
+        const dataFolder = join(folder, 'data')
+        await (await startLocalPostgres({ dataFolder, preferredPort: 0, database: 'postgres' })).stop()
+        // It may be on another disk.
+        await rm(`${empty}.new`, { recursive: true, force: true })
+        await copy(dataFolder, `${empty}.new`)
+        await rename(`${empty}.new`, empty)
+      } finally {
+        await rm(folder, { recursive: true, force: true })
+      }
+    },
+  )
   return empty
 }
 
