@@ -31,10 +31,14 @@ const endings = {
   long: 'test/**/*.long.test.ts',
 }
 
-/** They need no server, but take seconds: kits with a Postgres in WebAssembly, megabytes of answers, child processes, the compiler. */
+/**
+ * They need no server, but take seconds: each that has a kit, whose Postgres is WebAssembly; megabytes of answers, child processes, the
+ * compiler.
+ */
 const SLOW = [
-  'test/adapters/github/{app,assets,conformance,faults,github-backfill,github-sync,operations}.test.ts',
-  'test/adapters/stripe/{conformance,failures}.test.ts',
+  'test/adapters/github-listing.test.ts',
+  'test/adapters/github/{app,assets,bad-inputs,calls,conformance,faults,github-backfill,github-sync,operations}.test.ts',
+  'test/adapters/stripe/{conformance,failures,operations,stripe-provider,stripe-reconcile,stripe-webhooks}.test.ts',
   'test/commands/cli/completion-script.test.ts',
   'test/dev/npm-scripts.test.ts',
   'test/framework/redaction-thread.test.ts',
@@ -42,10 +46,11 @@ const SLOW = [
   'test/providers/{crm,paginate-conformance}.test.ts',
   'test/sandbox/webhook-sender.test.ts',
   'test/scripts/{release,temporal-wrappers}.test.ts',
-  'test/testing/conformance/{broken-listings,broken-providers,conformance,runners,signature-data,streams}.test.ts',
+  'test/syncs/adaptive-quota.test.ts',
+  'test/testing/conformance/{broken-listings,broken-providers,broken-writes,conformance,runners,signature-data,streams}.test.ts',
   'test/testing/postgres/wire-postgres.test.ts',
   'test/testing/simulation/{planted-bugs,simulate,simulate-command}.test.ts',
-  'test/testing/test-integrations.test.ts',
+  'test/testing/{test-integrations,tokens,transport-route}.test.ts',
   'test/webhooks/differential/signatures.test.ts',
 ]
 

@@ -227,7 +227,7 @@ describe('what Temporal shows of a running stack', () => {
       return row?.count ?? 0
     }
     const before = await processed()
-    await sendWebhooks(stack, { limit: WEBHOOKS })
+    await sendWebhooks(stack, { limit: WEBHOOKS, fresh: true })
     await until('the webhooks are processed', async () => (await processed()) === before + WEBHOOKS)
     await until('the inbox ends', async () => (await asked<{ pumps: unknown[] }>(INBOX, 'state')).pumps.length === 0)
     expect(await query(INBOX, 'state')).toMatchObject({ ended: expect.any(Number), failed: 0 })
