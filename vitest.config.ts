@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.ts'
 
 /**
- * Nine projects, told apart by a test file's ending, run one after the other, or together where their `groupOrder` is the same:
+ * Ten projects, told apart by a test file's ending, run one after the other, or together where their `groupOrder` is the same:
  *
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
@@ -13,13 +13,14 @@ import { LongestFirst } from './test/support/longest-first.ts'
  * | replacing | those of REPLACING | Postgres, and a process of its own      |
  * | workflows | *.workflow.test.ts | the time-skipping Temporal server, too  |
  * | e2e       | *.e2e.test.ts      | real processes and the dev server       |
+ * | e2e-own   | those of OWN       | the same, and a process of its own      |
  * | e2e-alone | those of ALONE     | the same, and the machine for itself    |
  * | long      | *.long.test.ts     | all of it; only by `npm run test:long`  |
  *
  * `npm run check` runs `fast`, whose files take a moment each; `npm test` runs all but `long`.
  *
- * The files of `fast`, `slow`, `postgres` and `workflows` share their workers' processes and the modules in them (`isolate: false`):
- * to load the package anew for each of some 180 files takes as long as a third of their tests. No module of src/ keeps a state
+ * The files of `fast`, `slow`, `postgres`, `workflows` and `e2e` share their workers' processes and the modules in them
+ * (`isolate: false`): to load the package for each of some 180 files takes as long as a third of their tests. No module of src/ keeps a state
  * between two calls but by the object it belongs to, so that a file finds nothing of another one's; test/house/shared-workers
  * holds to it.
  */
@@ -30,28 +31,52 @@ const endings = {
   long: 'test/**/*.long.test.ts',
 }
 
-/** They need no server, but take seconds: kits with a Postgres in WebAssembly, megabytes of answers, child processes, the compiler. */
+/**
+ * They need no server, but take seconds: each that has a kit, whose Postgres is WebAssembly; megabytes of answers, child processes, the
+ * compiler.
+ */
 const SLOW = [
-  'test/adapters/github/{app,assets,conformance,faults,github-backfill,github-sync,operations}.test.ts',
-  'test/adapters/stripe/{conformance,failures}.test.ts',
+  'test/adapters/github-listing.test.ts',
+  'test/adapters/github/{app,assets,bad-inputs,calls,conformance,faults,github-backfill,github-sync,operations}.test.ts',
+  'test/adapters/stripe/{conformance,failures,operations,stripe-provider,stripe-reconcile,stripe-webhooks}.test.ts',
   'test/commands/cli/completion-script.test.ts',
   'test/dev/npm-scripts.test.ts',
   'test/framework/redaction-thread.test.ts',
-  'test/house/docs-code.test.ts',
+  'test/house/{docs-code,public-surface}.test.ts',
+  'test/providers/{crm,paginate-conformance}.test.ts',
   'test/sandbox/webhook-sender.test.ts',
-  'test/scripts/temporal-wrappers.test.ts',
-  'test/testing/conformance/{broken-listings,broken-providers,conformance,runners,signature-data}.test.ts',
+  'test/scripts/{release,temporal-wrappers}.test.ts',
+  'test/syncs/adaptive-quota.test.ts',
+  'test/testing/conformance/{broken-listings,broken-providers,broken-writes,conformance,runners,signature-data,streams}.test.ts',
   'test/testing/postgres/wire-postgres.test.ts',
   'test/testing/simulation/{planted-bugs,simulate,simulate-command}.test.ts',
-  'test/testing/test-integrations.test.ts',
+  'test/testing/{test-integrations,tokens,transport-route}.test.ts',
+  'test/webhooks/differential/signatures.test.ts',
 ]
 
 /** They hold a promise about time: a neighbour on a machine of two cores would break it. */
-const ALONE = [
+export const ALONE = [
   'test/chaos/temporal-away.e2e.test.ts',
   'test/e2e/sigterm.e2e.test.ts',
   'test/calls/admission/call-limits.e2e.test.ts',
   'test/testing/host-example.e2e.test.ts',
+]
+
+/**
+ * They load a host, which has one environment a process, or give Temporal's runtime, which is one a process, a logger: what they leave
+ * behind would be there for the files that come after them in the same process.
+ */
+export const OWN = [
+  'test/chaos/fleet.e2e.test.ts',
+  'test/chaos/syncs.e2e.test.ts',
+  'test/chaos/webhooks.e2e.test.ts',
+  'test/commands/cli/doctor.e2e.test.ts',
+  'test/e2e/commands-three-ways.e2e.test.ts',
+  'test/e2e/half-minutes.e2e.test.ts',
+  'test/e2e/kill-worker.e2e.test.ts',
+  'test/e2e/temporal-ui.e2e.test.ts',
+  'test/observability/tracing.e2e.test.ts',
+  'test/temporal/worker-faults.e2e.test.ts',
 ]
 
 /**
@@ -68,6 +93,8 @@ export const REPLACING_FAST = ['test/rehearsal/network-off.test.ts', 'test/testi
 
 /** Starts one Postgres for all files of a project and hands its address to them. */
 const POSTGRES = 'test/support/postgres-setup.ts'
+/** Starts one Temporal dev server for all files of a project. */
+const DEV_SERVER = 'test/support/dev-server-setup.ts'
 /** Compiles `src/` once and installs it as a host has it. */
 const INSTALLED = 'test/support/installed-package-setup.ts'
 
@@ -145,7 +172,7 @@ export default defineConfig({
           globalSetup: [POSTGRES],
           pool: 'forks',
           isolate: false,
-          // One group with the three projects below, and behind their files (test/support/longest-first.ts): it has one number of
+          // One group with the four projects below, and behind their files (test/support/longest-first.ts): it has one number of
           // workers, and a core may have nothing to do at one end, not at three.
           maxWorkers: 3,
           sequence: { groupOrder: 1 },
@@ -187,13 +214,28 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: [endings.e2e],
-          exclude: ALONE,
-          globalSetup: [POSTGRES, INSTALLED],
+          exclude: [...ALONE, ...OWN],
+          globalSetup: [POSTGRES, DEV_SERVER, INSTALLED],
           pool: 'forks',
+          isolate: false,
           // Processes that start and wait: some files wait for a minute and need no core for it. Those that kill promise an end within
           // a minute or more, of which they need the half.
           maxWorkers: 3,
           // Tests of one file that wait beside each other.
+          maxConcurrency: 12,
+          sequence: { groupOrder: 1 },
+          testTimeout: 180_000,
+          hookTimeout: 300_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'e2e-own',
+          include: OWN,
+          globalSetup: [POSTGRES, DEV_SERVER, INSTALLED],
+          pool: 'forks',
+          maxWorkers: 3,
           maxConcurrency: 12,
           sequence: { groupOrder: 1 },
           testTimeout: 180_000,

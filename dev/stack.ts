@@ -22,7 +22,7 @@ import { findOrStartTemporalServer } from './temporal-server.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 /** Node reads the sources through tsx; the condition makes `durable-integrations` mean this checkout. */
-const NODE_ARGUMENTS = ['--conditions=durable-source', '--import', 'tsx']
+const FROM_SOURCES = ['--conditions=durable-source', '--import', 'tsx']
 /** What the dashboard links to. */
 const TEMPORAL_UI = 'INTEGRATIONS__OPERATOR__TEMPORAL_UI'
 /** Where only we know how a command is run. Rule: docs/behaviour/doctor.md, "Remedies under npm start". */
@@ -54,6 +54,16 @@ export interface StackOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Issues and pull requests that the sandbox begins with. Default: its own, 340. */
   readonly sandboxEntries?: number
+  /** Of a package that is compiled: node starts it in half the time, without tsx. Default: the sources. */
+  readonly compiled?: CompiledPrograms
+}
+
+/** Paths of JavaScript. */
+export interface CompiledPrograms {
+  readonly api: string
+  readonly worker: string
+  /** The example host's module. */
+  readonly config: string
 }
 
 export interface Stack {
@@ -151,7 +161,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     DATABASE_URL: postgres.url,
     TEMPORAL_ADDRESS: temporal.address,
     INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile(folder),
-    INTEGRATIONS_CONFIG: HOST_CONFIG,
+    INTEGRATIONS_CONFIG: options.compiled?.config ?? HOST_CONFIG,
     INTEGRATIONS_DEV: '1',
     // The published examples hold five bodies twice, and the traffic comes back to them: each is a delivery of its own here.
     [REPLAY_WINDOW]: process.env[REPLAY_WINDOW] ?? '0',
@@ -172,7 +182,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const entries = options.sandboxEntries === undefined ? [] : ['--entries', String(options.sandboxEntries)]
     const { started, ready } = await run.once(
       'sandbox',
-      ['sandbox/github/main.ts', '--port', '0', '--token', SANDBOX_TOKEN, ...entries],
+      [...FROM_SOURCES, 'sandbox/github/main.ts', '--port', '0', '--token', SANDBOX_TOKEN, ...entries],
       {},
       (line) => {
         url = /"url":"([^"]+)"/.exec(line)?.[1] ?? ''
@@ -185,11 +195,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   })
   const integrationId = await checklist.step('integration', () => connectSandbox(integrations, sandboxUrl))
 
+  const programOf = (kind: 'api' | 'worker'): string[] =>
+    options.compiled === undefined ? [...FROM_SOURCES, `src/bin/${kind}.ts`] : [options.compiled[kind]]
   const startApi = async (preferred: number): Promise<{ url: string; process: Restarting }> => {
     const apiPort = await freePort(preferred)
     const env = { PORT: String(apiPort), HOST: '127.0.0.1' }
     try {
-      const started = await run.keptUp('api', ['src/bin/api.ts'], env, (line) => line.includes('"api.ready"'))
+      const started = await run.keptUp('api', programOf('api'), env, (line) => line.includes('"api.ready"'))
       return { url: `http://127.0.0.1:${apiPort}`, process: started }
     } catch (error) {
       // Somebody took the port between our look and the API's start.
@@ -200,7 +212,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const [api, worker] = await checklist.step('API and worker', () =>
     Promise.all([
       startApi(port(PREFERRED_PORTS.api)),
-      run.keptUp('worker', ['src/bin/worker.ts'], {}, (line) => line.includes('"worker.ready"')),
+      run.keptUp('worker', programOf('worker'), {}, (line) => line.includes('"worker.ready"')),
     ]),
   )
   return {
@@ -268,7 +280,7 @@ function processStarter({ supervisor, lock, onLine }: StackOptions, environment:
     const started = await supervisor.start({
       name,
       command: process.execPath,
-      args: [...NODE_ARGUMENTS, ...args],
+      args,
       cwd: ROOT,
       env: { ...withheld(process.env), ...environment, ...env },
       onLine: (line) => {

@@ -1,6 +1,7 @@
 /** `npm run check`: everything about this repository that needs no server (npm's registry once, for a changed lock). One line a step, the output of what failed, exit 1. */
 import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 interface Step {
@@ -26,8 +27,21 @@ const ruledFolders = ['src', 'test', 'sandbox', 'examples', 'scripts', 'bench', 
 
 /** TypeScript 7 needs a third of the time of 6. 6 compiles the release, and has the API that tests and tools use. */
 const TSC = 'typescript-7/bin/tsc'
+/** Where steps keep what they know of files that have not changed since, by their content. */
+const CACHE = 'node_modules/.cache/durable-integrations'
 /** One thread: each further one makes the types that it needs again, and the other core has a step of its own. */
-const TYPES = ['--noEmit', '--pretty', 'false', '--checkers', '1']
+const TYPES = [
+  ...['--noEmit', '--pretty', 'false', '--checkers', '1'],
+  ...['--incremental', '--tsBuildInfoFile', `${CACHE}/types.tsbuildinfo`],
+]
+/** It looks at the files of the folders, and not at what says which packages there are. */
+const packages = createHash('sha256')
+for (const file of ['package.json', 'package-lock.json', 'tsconfig.json', '.dependency-cruiser.cjs'])
+  packages.update(readFileSync(new URL(`../${file}`, import.meta.url)))
+const IMPORTS = [
+  ...['--config', '.dependency-cruiser.cjs', '--cache-strategy', 'content'],
+  ...['--cache', `${CACHE}/imports-${packages.digest('hex').slice(0, 12)}`],
+]
 
 const staticSteps: Step[] = [
   { name: 'types', command: TSC, args: TYPES },
@@ -38,17 +52,21 @@ const staticSteps: Step[] = [
     args: ['--conditions=durable-source', 'scripts/api-reports.ts', '--check'],
   },
   { name: 'lint and format', command: '.bin/biome', args: ['ci', '--colors=off', '.'] },
-  { name: 'import rules', command: '.bin/depcruise', args: ['--config', '.dependency-cruiser.cjs', ...ruledFolders] },
+  { name: 'import rules', command: '.bin/depcruise', args: [...IMPORTS, ...ruledFolders] },
   { name: 'lock file', command: '.bin/tsx', args: ['--conditions=durable-source', 'scripts/check-lock.ts'] },
   {
     name: 'made of the code',
     command: '.bin/tsx',
     args: ['--conditions=durable-source', 'scripts/generate-docs.ts', '--check'],
   },
-  { name: 'unused code', command: '.bin/knip', args: ['--no-progress'] },
+  {
+    name: 'unused code',
+    command: '.bin/knip',
+    args: ['--no-progress', '--cache', '--cache-location', `${CACHE}/unused`],
+  },
 ]
 
-/** Alone at the end: it keeps both cores busy by itself. */
+/** At the end: it keeps both cores busy by itself. It begins as soon as one of them has no other step to take. */
 const fastTests: Step = {
   name: 'fast tests',
   command: '.bin/vitest',
@@ -89,7 +107,8 @@ function report({ step, passed, seconds, output }: Outcome): void {
   if (!passed) console.log(`\n${output.replaceAll(/^/gm, '    ')}\n`)
 }
 
-async function runAll(steps: Step[], atOnce: number): Promise<Outcome[]> {
+/** @returns the outcomes, once the first lane has nothing left to take, and once all have */
+function runAll(steps: Step[], atOnce: number): { nothingLeft: Promise<void>; outcomes: Promise<Outcome[]> } {
   const waiting = [...steps]
   const outcomes: Outcome[] = []
   const lane = async () => {
@@ -99,12 +118,15 @@ async function runAll(steps: Step[], atOnce: number): Promise<Outcome[]> {
       outcomes.push(outcome)
     }
   }
-  await Promise.all(Array.from({ length: atOnce }, lane))
-  return outcomes
+  const lanes = Array.from({ length: atOnce }, lane)
+  return { nothingLeft: Promise.race(lanes), outcomes: Promise.all(lanes).then(() => outcomes) }
 }
 
 const startedAt = performance.now()
-const outcomes = [...(await runAll(staticSteps, AT_ONCE)), ...(await runAll([fastTests], 1))]
+const statics = runAll(staticSteps, AT_ONCE)
+await statics.nothingLeft
+const tests = runAll([fastTests], 1)
+const outcomes = [...(await statics.outcomes), ...(await tests.outcomes)]
 const broken = outcomes.filter((outcome) => !outcome.passed).map((outcome) => outcome.step.name)
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
 console.log(

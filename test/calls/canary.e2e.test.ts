@@ -13,13 +13,15 @@ import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { createApi } from '../../src/api/app.ts'
-import { bundleWorkflows, createWorkers } from '../../src/create-workers.ts'
+import { readBundle } from '../../src/bundled-workflows.ts'
+import { createWorkers } from '../../src/create-workers.ts'
 import { InvalidArgumentException, isIntegrationsError } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { workflowId } from '../../src/workflows/ids.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { shareDevServer } from '../support/dev-server.ts'
+import { installedBundle } from '../support/installed-script.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
@@ -51,7 +53,7 @@ beforeAll(async () => {
   const [startedPostgres, startedServer, workflowBundle] = await Promise.all([
     sharePostgres(),
     shareDevServer(),
-    bundleWorkflows(),
+    readBundle(installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE),
   ])
   postgres = startedPostgres
   server = startedServer

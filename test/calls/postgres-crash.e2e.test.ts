@@ -8,6 +8,7 @@ import type { LocalPostgres } from '../../dev/postgres.ts'
 import { startLocalPostgres } from '../../dev/postgres.ts'
 import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
 import { HttpError } from '../../src/framework/errors.ts'
+import { newDataFolder } from '../support/data-folder.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
@@ -16,16 +17,17 @@ import { makeIntegration } from '../support/rows.ts'
 const LIMIT = RateLimit.perHour(2).sliding()
 const encryptionKeys = encryptionKey('test')
 
-let dataFolder: string
+let folder: string
 let server: LocalPostgres
 /** In the database's name; the server's URL changes with its port. */
 let databaseName: string
 let test: TestIntegrations
 
 beforeAll(async () => {
-  dataFolder = await mkdtemp(join(tmpdir(), 'durable-postgres-crash-'))
+  folder = await mkdtemp(join(tmpdir(), 'durable-postgres-crash-'))
   // Else the cluster of a root, which runs as another user, lies elsewhere and stays behind.
-  await chmod(dataFolder, 0o711)
+  await chmod(folder, 0o711)
+  await newDataFolder(join(folder, 'postgres'))
   server = await start()
   databaseName = new URL((await createTestDatabase({ adminUrl: server.url })).url).pathname
   test = connected()
@@ -34,12 +36,12 @@ beforeAll(async () => {
 afterAll(async () => {
   await test?.close()
   await server?.stop()
-  await rm(dataFolder, { recursive: true, force: true })
+  await rm(folder, { recursive: true, force: true })
 })
 
 function start(): Promise<LocalPostgres> {
   return startLocalPostgres({
-    dataFolder,
+    dataFolder: join(folder, 'postgres'),
     preferredPort: 0,
     database: 'postgres',
     // Else the WAL writer would soon flush, behind our back, what a statement has left unflushed.

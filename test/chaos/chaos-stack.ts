@@ -21,6 +21,7 @@ import { prepareFullServer } from '../../scripts/full-server/start.ts'
 import { freePort } from '../../src/bin/free-port.ts'
 import { loadHost } from '../../src/bin/host.ts'
 import type { Integrations } from '../../src/create-integrations.ts'
+import { newDataFolder } from '../support/data-folder.ts'
 import { installedProgram, installedScript } from '../support/installed-script.ts'
 import { preparePgbouncer } from '../support/pgbouncer.ts'
 import type { StartedProcess } from './kept-process.ts'
@@ -108,6 +109,7 @@ export async function startChaosStack({
   }
   try {
     const databaseFolder = givenFolder ?? join(folder, 'postgres')
+    if (givenFolder === undefined) await newDataFolder(databaseFolder)
     const postgresPort = await steadyPort()
     let databaseUrl = ''
     let cluster: string | null = null

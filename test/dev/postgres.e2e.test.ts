@@ -11,6 +11,7 @@ import { startLocalPostgres } from '../../dev/postgres.ts'
 import { removeDataFolder } from '../../dev/postgres-folder.ts'
 import type { ManagedProcess } from '../../dev/processes.ts'
 import { commandLineOf, isRunning, startProcess } from '../../dev/processes.ts'
+import { newDataFolder } from '../support/data-folder.ts'
 
 let dataFolder: string
 const cleanups: (() => Promise<unknown>)[] = []
@@ -95,6 +96,34 @@ describe('the embedded Postgres', () => {
     expect(new URL(second.url).password).toBe(new URL(first.url).password)
   })
 
+  it('leaves no half-made cluster when the first start was killed in the middle', async () => {
+    await mkdir(join(dataFolder, 'cluster.new-killed', 'data'), { recursive: true })
+    await start()
+    expect((await readdir(dataFolder)).filter((name) => name.startsWith('cluster'))).toEqual(['cluster'])
+  })
+
+  it("says where a root's data lies whose folder is closed to others, and removes it with the folder", async () => {
+    // `dataFolder` itself is its maker's alone.
+    const closed = join(dataFolder, 'postgres')
+    const lines: string[] = []
+    await (await start({ dataFolder: closed, log: (line) => lines.push(line) })).stop()
+    // Any other user runs Postgres himself, so that it gets there.
+    const isRoot = process.getuid?.() === 0
+    const place = isRoot ? readFileSync(join(closed, 'location'), 'utf8') : closed
+    const said = lines.filter((line) => line.includes('its data is kept in'))
+    expect(said).toEqual(isRoot ? [expect.stringMatching(new RegExp(`${place}$`))] : [])
+    expect(existsSync(join(place, 'cluster'))).toBe(true)
+    removeDataFolder(closed)
+    expect([existsSync(place), existsSync(closed)]).toEqual([false, false])
+  })
+})
+
+describe('the embedded Postgres on data that is there', () => {
+  beforeEach(async () => {
+    await rm(dataFolder, { recursive: true })
+    await newDataFolder(dataFolder)
+  })
+
   it('takes a free port when the preferred one is taken', async () => {
     const other = createServer()
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
@@ -162,27 +191,6 @@ describe('the embedded Postgres', () => {
     const server = await start()
     expect(await query(server.url, 'select 1 as one')).toEqual([{ one: 1 }])
     expect(isRunning(stranger.identity)).toBe(true)
-  })
-
-  it('leaves no half-made cluster when the first start was killed in the middle', async () => {
-    await mkdir(join(dataFolder, 'cluster.new-killed', 'data'), { recursive: true })
-    await start()
-    expect((await readdir(dataFolder)).filter((name) => name.startsWith('cluster'))).toEqual(['cluster'])
-  })
-
-  it("says where a root's data lies whose folder is closed to others, and removes it with the folder", async () => {
-    // `dataFolder` itself is its maker's alone.
-    const closed = join(dataFolder, 'postgres')
-    const lines: string[] = []
-    await (await start({ dataFolder: closed, log: (line) => lines.push(line) })).stop()
-    // Any other user runs Postgres himself, so that it gets there.
-    const isRoot = process.getuid?.() === 0
-    const place = isRoot ? readFileSync(join(closed, 'location'), 'utf8') : closed
-    const said = lines.filter((line) => line.includes('its data is kept in'))
-    expect(said).toEqual(isRoot ? [expect.stringMatching(new RegExp(`${place}$`))] : [])
-    expect(existsSync(join(place, 'cluster'))).toBe(true)
-    removeDataFolder(closed)
-    expect([existsSync(place), existsSync(closed)]).toEqual([false, false])
   })
 
   it('says what to do when the password is lost', async () => {

@@ -13,7 +13,8 @@ import { acquireRunLock } from '../../dev/lock.ts'
 import { createSupervisor } from '../../dev/processes.ts'
 import type { Restarting, Stack, StackOptions } from '../../dev/stack.ts'
 import { startStack } from '../../dev/stack.ts'
-import { installedBundle } from '../support/installed-script.ts'
+import { newDataFolder } from '../support/data-folder.ts'
+import { installedBundle, installedStack } from '../support/installed-script.ts'
 
 const POLL_MS = 20
 /** Who waits for long asks less often: on a machine of two cores the questions would slow down what they ask for. */
@@ -39,6 +40,7 @@ export async function startOwnStack(options: Pick<StackOptions, 'env' | 'sandbox
     await rm(folder, { recursive: true, force: true })
   }
   try {
+    await newDataFolder(join(folder, 'postgres'))
     const outcome = await acquireRunLock({ folder })
     if (outcome.kind !== 'acquired') throw new Error(`${folder} is new and yet in use`)
     const stack = await startStack({
@@ -51,6 +53,7 @@ export async function startOwnStack(options: Pick<StackOptions, 'env' | 'sandbox
         if (process.env.TEST_SERVER_LOGS) process.stderr.write(`${source} ${line}\n`)
       },
       anyPorts: true,
+      compiled: installedStack(),
       ...options,
       env: { ...installedBundle(), ...options.env },
     })

@@ -1,14 +1,18 @@
 /**
  * The Temporal UI as an operator's control panel, in a real browser: a sync run is started, paused, asked how far it is, and
- * resumed, by what anybody sees on the page. And what needs such a stack for a moment, without Schedules: reconciliation.
+ * resumed, by what anybody sees on the page. And what needs such a stack for a moment, without Schedules: reconciliation, and what
+ * Temporal shows by its program.
  *
  * `SCREENSHOTS=1` writes the pictures of docs/temporal-ui.md anew.
  */
+import { execFile } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { Client, Connection } from '@temporalio/client'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { post } from '../../dev/traffic.ts'
+import { post, sendWebhooks } from '../../dev/traffic.ts'
 import type { SyncProgress } from '../../src/syncs/sync-jobs.ts'
 import { startChromium } from './chromium.ts'
 import type { OwnStack } from './own-stack.ts'
@@ -17,13 +21,20 @@ import { holdLocks, startOwnStack, until } from './own-stack.ts'
 const PICTURES = fileURLToPath(new URL('../../docs/images/temporal-ui/', import.meta.url))
 const SYNC_ID = 'integrations:sync:1'
 const ISSUES = 298
+const WEBHOOKS = 10
+const INBOX = 'integrations:webhook-inbox'
+/** The listing asks for four pages; the last one is kept waiting for so long, so that a run is there to be looked at. */
+const SLOW_PAGE_MS = 10_000
 
 let stack: OwnStack
+/** For what is asked again and again: a process of Temporal's program takes longer than its answer. */
+let client: Client
 let browser: Browser
 let page: Page
 
 beforeAll(async () => {
   stack = await startOwnStack({ env: { INTEGRATIONS__SCHEDULES__ENABLED: 'false' } })
+  client = new Client({ connection: await Connection.connect({ address: stack.temporalAddress }) })
   browser = await startChromium()
   page = await browser.newPage({ viewport: { width: 1280, height: 860 } })
   page.setDefaultTimeout(30_000)
@@ -31,6 +42,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await browser?.close()
+  await client?.connection.close()
   await stack?.stop()
 })
 
@@ -175,5 +187,86 @@ it('reconciliation finds a delivery that never arrived, and the worker handles i
   await until('the delivery is processed', async () => {
     const rows = await sql`select delivery_id from integration_webhooks where status = 'processed'`
     return rows.length === 1 && rows[0]?.delivery_id === lost.deliveries[0]?.guid
+  })
+})
+
+async function temporal(...args: string[]): Promise<unknown> {
+  const { stdout } = await promisify(execFile)(stack.temporalBinary ?? '', [
+    ...args,
+    '--address',
+    stack.temporalAddress,
+    '--output',
+    'json',
+  ])
+  return JSON.parse(stdout)
+}
+
+async function query(workflow: string, type: string): Promise<unknown> {
+  const answer = (await temporal('workflow', 'query', '--workflow-id', workflow, '--type', type)) as {
+    queryResult: unknown[]
+  }
+  return answer.queryResult[0]
+}
+
+const asked = <Answer>(workflow: string, type: string): Promise<Answer> =>
+  client.workflow.getHandle(workflow).query<Answer>(type)
+
+interface Listed {
+  readonly execution: { readonly workflowId: string }
+  readonly type: { readonly name: string }
+  readonly taskQueue: string
+}
+
+describe('what Temporal shows of a running stack', () => {
+  let synced: number
+
+  it('answers for the inbox with what it has done', async () => {
+    const processed = async (): Promise<number> => {
+      const [row] = await stack.sql<{ count: number }[]>`
+        select count(*)::int as count from integration_webhooks where status = 'processed'`
+      return row?.count ?? 0
+    }
+    const before = await processed()
+    await sendWebhooks(stack, { limit: WEBHOOKS, fresh: true })
+    await until('the webhooks are processed', async () => (await processed()) === before + WEBHOOKS)
+    await until('the inbox ends', async () => (await asked<{ pumps: unknown[] }>(INBOX, 'state')).pumps.length === 0)
+    expect(await query(INBOX, 'state')).toMatchObject({ ended: expect.any(Number), failed: 0 })
+  })
+
+  it('answers for a run with its progress, while it lists and when it is done', async () => {
+    const { integrations, integrationId } = stack
+    const own = await integrations.get(integrationId)
+    await post(`${stack.sandboxUrl}/_sandbox/faults`, { match: 'GET */issues?*page=4*', delayMs: SLOW_PAGE_MS })
+    const credentials = own.credentialsArray()
+    synced = (await integrations.create({ provider: 'github', name: 'seen', credentials, metadata: own.metadata })).id
+    const run = `integrations:sync:${synced}`
+    await integrations.syncs.start(synced)
+    // It is no small run: after five seconds the activity that opened it says where it is.
+    await until('the run lists', async () => (await asked<{ phase: string }>(run, 'progress')).phase === 'listing')
+    expect(await query(run, 'progress')).toMatchObject({ syncLogId: expect.any(Number), listed: null, succeeded: 0 })
+
+    await until('the run is done', async () => (await asked<{ phase: string }>(run, 'progress')).phase === 'done')
+    expect(await query(run, 'progress')).toMatchObject({ listed: ISSUES, succeeded: ISSUES, failed: 0, waiting: 0 })
+  })
+
+  it('lists both', async () => {
+    // The list is written after the fact.
+    await until('both are listed', async () => {
+      const listed = (await temporal('workflow', 'list')) as Listed[]
+      const found = new Map(listed.map((entry) => [entry.execution.workflowId, entry.type.name]))
+      return found.get(`integrations:sync:${synced}`) === 'syncIntegration' && found.get(INBOX) === 'webhookInbox'
+    })
+  })
+
+  it('keeps payloads and credentials out of the histories', async () => {
+    const { token, webhook_secret: webhookSecret } = (
+      await stack.integrations.get(stack.integrationId)
+    ).credentialsArray()
+    for (const id of [INBOX, `integrations:sync:${synced}`]) {
+      const history = JSON.stringify(await temporal('workflow', 'show', '--workflow-id', id))
+      expect(history.length).toBeGreaterThan(1_000)
+      for (const secret of [String(token), String(webhookSecret), 'octocat', 'sender'])
+        expect(history).not.toContain(secret)
+    }
   })
 })

@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { REPLACING, REPLACING_FAST } from '../../vitest.config.ts'
+import { ALONE, OWN, REPLACING, REPLACING_FAST } from '../../vitest.config.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /**
@@ -30,11 +30,23 @@ describe('test files that share a process', () => {
   })
 
   it('leave the environment as it was: they change it by vi.stubEnv(), which vitest undoes', async () => {
-    const shared = (await filesIn('test', '.test.ts')).filter(({ path }) => !/\.(e2e|long)\.test\.ts$/.test(path))
+    const shared = (await filesIn('test', '.test.ts')).filter(
+      ({ path }) => !path.endsWith('.long.test.ts') && ![...ALONE, ...OWN].includes(path),
+    )
     const changing = shared.filter(({ text }) =>
       /^\s*(delete )?process\.env(\.\w+|\[[^\]]+\])( =|$)|process\.chdir\(/m.test(text),
     )
     expect(changing.map(({ path }) => path)).toEqual([])
+  })
+
+  it('load no host, and give no logger to Temporal: those that do are the ones of OWN', async () => {
+    const alone = (await filesIn('test', '.e2e.test.ts')).filter(({ path }) => !ALONE.includes(path))
+    const own = alone.filter(({ text }) =>
+      /\b(Object\.assign\(process\.env|(start\w*Stack|startFleet|openScene|installTemporalLogger)\(|import '\.)/.test(
+        text,
+      ),
+    )
+    expect(own.map(({ path }) => path).sort()).toEqual([...OWN].sort())
   })
 })
 

@@ -34,6 +34,8 @@ export function installPackage(): string {
   // What these import by its path in the clone.
   compile('dev', isSource, join(release, 'dev'))
   compile('bench', (path) => path === 'memory.ts', join(release, 'bench'))
+  // The stacks' host, beside the package that it imports by its name.
+  compile('examples/host', (path) => isSource(path) && !path.startsWith('test/'), join(folder, 'host'))
   symlinkSync('dist', join(release, 'src'))
   const assets = 'api/dashboard/frame/assets'
   cpSync(join(PACKAGE, 'src', assets), join(release, 'dist', assets), { recursive: true })

@@ -22,6 +22,12 @@ export function installedProgram(kind: 'api' | 'worker', installed = inject('ins
   return join(installed, `node_modules/durable-integrations/dist/bin/${kind}.js`)
 }
 
+/** What a stack runs in place of the sources. */
+export function installedStack(installed = inject('installed')): Record<'api' | 'worker' | 'config', string> {
+  const config = join(installed, 'host/integrations.config.js')
+  return { api: installedProgram('api', installed), worker: installedProgram('worker', installed), config }
+}
+
 /** The environment of a worker that runs from the sources, so that it makes no bundle, which costs some seconds of a core. */
 export function installedBundle(): { INTEGRATIONS_WORKFLOW_BUNDLE: string } {
   const path = 'node_modules/durable-integrations/dist/workflow-bundle.js'

@@ -17,7 +17,7 @@ it('group by group: what waits beside what works, the longest of each first, and
   const of = (project: string, groupOrder: number, ...paths: string[]) =>
     paths.map((path) => ({
       moduleId: `/clone/${path}`,
-      project: { name: project, config: { isolate: project === 'e2e', sequence: { groupOrder } } },
+      project: { name: project, config: { sequence: { groupOrder } } },
     })) as unknown as TestSpecification[]
   const [kills, restarts, halfMinutes] = ['kill-worker', 'restart', 'half-minutes'].map(
     (name) => `test/e2e/${name}.e2e.test.ts`,

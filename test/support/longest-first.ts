@@ -16,8 +16,7 @@ const WORK: Readonly<Record<string, number>> = {
   'test/chaos/syncs.e2e.test.ts': 42,
   'test/bin/start-errors.e2e.test.ts': 42,
   'test/chaos/webhooks.e2e.test.ts': 34,
-  'test/e2e/temporal-ui.e2e.test.ts': 33,
-  'test/e2e/temporal-view.e2e.test.ts': 33,
+  'test/e2e/temporal-ui.e2e.test.ts': 50,
   'test/e2e/dashboard-use.e2e.test.ts': 32,
   'test/commands/cli/make-provider.e2e.test.ts': 32,
   'test/commands/cli/cli.e2e.test.ts': 30,
@@ -72,7 +71,7 @@ export const SECONDS: Readonly<Record<string, number>> = { ...WORK, ...WAITS }
  * Of the projects of one group: the files of one stay together, since they share its processes, which vitest ends where the next file
  * in the row is of another project. What is short comes last.
  */
-const ORDER_IN_GROUP = ['e2e', 'workflows', 'replacing', 'postgres']
+const ORDER_IN_GROUP = ['e2e-own', 'e2e', 'workflows', 'replacing', 'postgres']
 
 export class LongestFirst implements TestSequencer {
   readonly #vitest: Vitest

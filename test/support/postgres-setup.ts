@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { startLocalPostgres } from '../../dev/postgres.ts'
+import { newDataFolder } from './data-folder.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -37,7 +38,7 @@ const registry = globalThis as { [SHARED]?: Shared }
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await sharePostgres()
   project.provide('postgresUrl', server.url)
-  // The e2e files ask for a server themselves, each in a process of its own: these inherit it.
+  // The e2e files ask for a server themselves, in processes of their own: these inherit it.
   const given = process.env.TEST_POSTGRES_URL
   process.env.TEST_POSTGRES_URL = server.url
   return async () => {
@@ -65,9 +66,11 @@ export async function sharePostgres(): Promise<{ url: string; release(): Promise
 async function start(): Promise<Server> {
   const given = process.env.TEST_POSTGRES_URL
   if (given !== undefined && given !== '') return { url: given, stop: async () => {} }
-  const dataFolder = await mkdtemp(join(tmpdir(), 'durable-postgres-'))
+  const folder = await mkdtemp(join(tmpdir(), 'durable-postgres-'))
   // Else the cluster of a root, which runs as another user, lies elsewhere and stays behind.
-  await chmod(dataFolder, 0o711)
+  await chmod(folder, 0o711)
+  const dataFolder = join(folder, 'postgres')
+  await newDataFolder(dataFolder)
   const server = await startLocalPostgres({
     dataFolder,
     preferredPort: 0, // any free one
@@ -79,7 +82,7 @@ async function start(): Promise<Server> {
     url: server.url,
     async stop() {
       await server.stop()
-      await rm(dataFolder, { recursive: true, force: true })
+      await rm(folder, { recursive: true, force: true })
     },
   }
 }

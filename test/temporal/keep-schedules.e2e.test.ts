@@ -21,17 +21,20 @@ import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { scheduleId, WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { scriptedOAuth } from '../oauth/scripted-oauth.ts'
 import { createTestDatabase } from '../support/database.ts'
-import { shareDevServer } from '../support/dev-server.ts'
+import type { SharedServer } from '../support/dev-server.ts'
+import { shareOwnDevServer } from '../support/dev-server.ts'
 import { installedBundle } from '../support/installed-script.ts'
 import { encryptionKey } from '../support/integrations.ts'
 import { loadConfig } from '../support/load-config.ts'
 import { webhookProvider } from '../support/providers.ts'
+import { silenceTemporal } from '../workflows/stage.ts'
 
-let server: Awaited<ReturnType<typeof shareDevServer>>
+let server: SharedServer
 let client: Client
 
 beforeAll(async () => {
-  server = await shareDevServer()
+  silenceTemporal()
+  server = await shareOwnDevServer()
   client = new Client({ connection: await Connection.connect({ address: server.address }) })
 })
 afterAll(async () => {

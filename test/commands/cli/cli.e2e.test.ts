@@ -58,7 +58,8 @@ beforeAll(async () => {
   server = await sharePostgres()
   database = await createTestDatabase({ adminUrl: server.url })
   root = await mkdtemp(join(INSTALLED, 'cli-'))
-  await writeFile(join(root, 'integrations.config.ts'), HOST)
+  // Of TypeScript: commands-three-ways.e2e.test.ts, start-errors.e2e.test.ts. Here its reader would be loaded at each start.
+  await writeFile(join(root, 'integrations.config.js'), HOST)
   integrations = createIntegrations({ database: database.url, encryptionKeys: KEY, providers: { demo: {} } })
   const make = async (name: string) =>
     (await integrations.create({ provider: 'demo', name, credentials: { token: TOKEN } })).id
