@@ -1,6 +1,6 @@
 /** Rule: docs/behaviour/failures.md, "Groups". */
 import { describe, expect, it } from 'vitest'
-import { groupId, isGroupId, MAX_LOOKED_AT, normalisedError } from '../../src/failures/failure-rules.ts'
+import { groupId, isGroupId, MAX_LOOKED_AT, normalisedError, waitingWords } from '../../src/failures/failure-rules.ts'
 
 describe('a normalised error', () => {
   it.each([
@@ -156,8 +156,14 @@ describe('the id of a group', () => {
     expect(groupId('item', 'no order <n>')).toBe('4a1455072f6a')
   })
 
-  it('is another one for another kind', () => {
-    expect(groupId('item', 'x')).not.toBe(groupId('webhook', 'x'))
+  it('is another one for another kind, and for another failure class', () => {
+    const ids = [
+      groupId('item', 'x'),
+      groupId('webhook', 'x'),
+      groupId('request', 'x', 'client'),
+      groupId('request', 'x', 'upstream'),
+    ]
+    expect(new Set(ids).size).toBe(4)
   })
 
   it.each([
@@ -172,5 +178,18 @@ describe('the id of a group', () => {
     [null, false],
   ])('%j is one: %s', (given, is) => {
     expect(isGroupId(given)).toBe(is)
+  })
+})
+
+describe('items that wait for their next try', () => {
+  it.each([
+    [{ count: 1, truncated: false }, '1 item has failed and waits for its next try, most often after: Error: x.'],
+    [{ count: 2, truncated: false }, '2 items have failed and wait for their next try, most often after: Error: x.'],
+    [
+      { count: 4_000, truncated: true },
+      'At least 4000 items have failed and wait for their next try, most often after: Error: x.',
+    ],
+  ])('%j in a sentence', (items, sentence) => {
+    expect(waitingWords({ ...items, error: 'Error: x' })).toBe(sentence)
   })
 })

@@ -18,3 +18,8 @@ it('has words for each reason that may open an incident', () => {
   expect(reasons).toHaveLength(9)
   expect(reasons.filter((reason) => causeWords(reason) === reason.replaceAll('_', ' '))).toEqual([])
 })
+
+it('says what happened to the integration, and any other reason as it is', () => {
+  expect(causeWords('tokens_refused')).toBe('its tokens were refused')
+  expect(causeWords('a_reason_of_a_later_release')).toBe('a reason of a later release')
+})

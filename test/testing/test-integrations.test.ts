@@ -368,7 +368,7 @@ describe('a sync', () => {
     expect(stored).toEqual([3, 1])
     expect(items).toMatchObject([
       { status: 'success', attempts: 1 },
-      { status: 'failed', attempts: 1, error: 'NonRetryable: no such currency (non_retryable)' },
+      { status: 'failed', attempts: 1, error: 'NonRetryable: no such currency' },
       { status: 'success', attempts: 1 },
     ])
     expect(kit.clock.now()).toEqual(new Date('2026-01-31T12:00:15Z'))
@@ -381,7 +381,7 @@ describe('a sync', () => {
     })
     const { items } = await kit.sync(integration)
     off()
-    expect(items).toMatchObject([{ status: 'failed', attempts: 3, error: 'NotYet: no parent (not_yet)' }])
+    expect(items).toMatchObject([{ status: 'failed', attempts: 3, error: 'NotYet: no parent' }])
   })
 
   it('waits for the provider‘s limit by the clock, and counts no attempt', async () => {
