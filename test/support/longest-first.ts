@@ -45,6 +45,16 @@ const WORK: Readonly<Record<string, number>> = {
   'test/credentials/key-rotation.e2e.test.ts': 14,
   'test/rehearsal/rehearse-command.pg.test.ts': 14,
   'test/temporal/starters.e2e.test.ts': 14,
+  'test/testing/conformance/broken-providers.test.ts': 25,
+  'test/testing/simulation/simulate-command.test.ts': 23,
+  'test/testing/simulation/simulate.test.ts': 19,
+  'test/testing/conformance/broken-listings.test.ts': 17,
+  'test/testing/simulation/planted-bugs.test.ts': 17,
+  'test/house/docs-code.test.ts': 15,
+  'test/providers/paginate-conformance.test.ts': 15,
+  'test/providers/crm.test.ts': 14,
+  'test/testing/conformance/streams.test.ts': 13,
+  'test/adapters/github/operations.test.ts': 12,
 }
 
 /** The same of those that need less than half of a core. */
@@ -71,7 +81,7 @@ export const SECONDS: Readonly<Record<string, number>> = { ...WORK, ...WAITS }
  * Of the projects of one group: the files of one stay together, since they share its processes, which vitest ends where the next file
  * in the row is of another project. What is short comes last.
  */
-const ORDER_IN_GROUP = ['e2e-own', 'e2e', 'workflows', 'replacing', 'postgres']
+const ORDER_IN_GROUP = ['examples', 'slow', 'fast', 'e2e-own', 'e2e', 'workflows', 'replacing', 'postgres']
 
 export class LongestFirst implements TestSequencer {
   readonly #vitest: Vitest
