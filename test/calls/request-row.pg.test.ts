@@ -255,7 +255,7 @@ describe('the other columns', () => {
     const error = Object.assign(new Error(`${TOKEN}\u0000 ${'😀'.repeat(2_000)}`), { code: 'E_X' })
     await failed(() => Promise.reject(error))
     const { error: line } = await row()
-    expect(line).toMatch(/^Error: \[REDACTED\] 😀+\ufffd?$/u)
+    expect(line).toMatch(/^Error: \[REDACTED\] 😀+\ufffd? \(E_X\)$/u)
     expect(line?.length).toBeLessThanOrEqual(2_000)
     expect(error.message).toContain(TOKEN)
   })
