@@ -6,6 +6,8 @@ export const BODY_TIMEOUT_MS = 15_000
 /** Limits of reading on after a refusal, so that a client that is still sending can read the answer. */
 const LINGER_BYTES = 16 * 1_048_576
 const LINGER_MS = 10_000
+/** Up to here a connection itself costs as much. */
+const SMALL_BYTES = 65_536
 
 export type BodyRead =
   | { readonly kind: 'read'; readonly bytes: Uint8Array }
@@ -14,7 +16,10 @@ export type BodyRead =
   /** The process holds as many bytes of bodies as it may. */
   | { readonly kind: 'no room' }
 
-/** Room for the bytes of a body, which its owner gives back. False: there is none. */
+/**
+ * Room for the bytes of a body, which its owner gives back. Taken as they arrive: room for what a sender only announces would cost it
+ * nothing. False: there is none.
+ */
 export interface BodyRoom {
   take(bytes: number): boolean
 }
@@ -29,11 +34,10 @@ export function readBody({ env, req }: Context, maxBytes: number, room: BodyRoom
   // Fetch: a GET and a HEAD have no body.
   if (req.raw.method === 'GET' || req.raw.method === 'HEAD')
     return Promise.resolve({ kind: 'read', bytes: new Uint8Array() })
-  // Node's parser never reads more bytes than Content-Length says, so they need no counting.
+  // Node's parser never reads more bytes than Content-Length says, so those of a small body need no counting.
   const isBounded = length !== null && !headers.has('transfer-encoding') && incomingOf(env) !== undefined
-  if (!isBounded) return readCounted(req.raw, maxBytes, room)
-  if (!room.take(Number(length))) return Promise.resolve({ kind: 'no room' })
-  return readWhole(req.arrayBuffer(), maxBytes)
+  if (isBounded && Number(length) <= SMALL_BYTES) return readWhole(req.arrayBuffer(), maxBytes)
+  return readCounted(req.raw, maxBytes, room)
 }
 
 function readWhole(reading: Promise<ArrayBuffer>, maxBytes: number): Promise<BodyRead> {

@@ -53,7 +53,7 @@ export interface Delivery {
   readonly headers: Headers
   /** Lower-case names and values as they were sent, repeats apart; `headers` joins those. Default: the joined ones. */
   readonly rawHeaders?: Iterable<readonly [string, string]>
-  /** Reads `maxBytes` at most, and takes room for each byte before it is held. */
+  /** Reads `maxBytes` at most, and takes room for the bytes of a large body as they arrive. */
   readBody(
     maxBytes: number,
     room: { take(bytes: number): boolean },
