@@ -17,6 +17,7 @@ it('has words for each reason that may open an incident', () => {
     )
   expect(reasons).toHaveLength(9)
   expect(reasons.filter((reason) => causeWords(reason) === reason.replaceAll('_', ' '))).toEqual([])
+  expect(reasons.filter((reason) => !/^[a-z][a-z ',]{15,}$/.test(causeWords(reason)))).toEqual([])
 })
 
 it('says what happened to the integration, and any other reason as it is', () => {

@@ -1,7 +1,7 @@
 /** Which act on a sync holds it now. */
 import { describe, expect, it } from 'vitest'
 import type { PauseAct } from '../../src/syncs/pause-rules.ts'
-import { pauseOf } from '../../src/syncs/pause-rules.ts'
+import { pauseOf, pauseText, schedulePauseText } from '../../src/syncs/pause-rules.ts'
 
 const act = (action: string, hasRunSince = false, streamsRunSince: readonly string[] = []): PauseAct => {
   const [verb = '', stream = null] = action.split(' ')
@@ -30,4 +30,20 @@ describe('a sync', () => {
   ] as const)('after %s: %#', (_, acts, stream, isPaused) => {
     expect(pauseOf(acts, stream)).toEqual(isPaused ? { by: 'mara', since: act('pause').at } : null)
   })
+})
+
+it('is said with who made it and since when', () => {
+  expect(pauseText({ by: 'cli:ada', since: new Date('2026-11-26T10:00:00Z') })).toBe(
+    'by cli:ada since 2026-11-26T10:00:00.000Z',
+  )
+  expect(pauseText(null)).toBeNull()
+})
+
+it('of the Schedule is said with the note that Temporal has', () => {
+  expect(schedulePauseText({ id: 'dispatch-syncs', note: null })).toBe(
+    'the Schedule dispatch-syncs is paused in Temporal',
+  )
+  expect(schedulePauseText({ id: 'dispatch-syncs', note: 'Paused via CLI' })).toBe(
+    'the Schedule dispatch-syncs is paused in Temporal ("Paused via CLI")',
+  )
 })

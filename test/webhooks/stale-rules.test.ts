@@ -12,6 +12,8 @@ it.each([
   ['a fraction with zeros at its end', '2026-11-21T10:00:00.1234500Z', '2026-11-21T10:00:00.12345Z', 0],
   ['fractions of different lengths', '2026-11-21T10:00:00.12309Z', '2026-11-21T10:00:00.1231Z', -1],
   ['an instant with a space and a small z', '2026-11-21 10:00:00z', '2026-11-21T10:00:01Z', -1],
+  ['a later instant with a space and a small z', '2026-11-21 10:00:02z', '2026-11-21T10:00:01Z', 1],
+  ['an instant beside another text by code unit', '2026-11-21T10:00:00Z', 'v1', -1],
   ['times without a zone, which are no instants', '2026-11-21T10:00:00', '2026-11-21T09:00:00', 1],
   ['a 32nd of May, which is none either', '2026-05-32T00:00:00+02:00', '2026-05-32T00:00:00Z', -1],
   ['digits in texts by code unit', '10', '9', -1],
