@@ -1,7 +1,18 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { decodeUtf8, deliveryId, eventType, routeOf, storeDelivery, storedBody } from '../../src/webhooks/rules.ts'
+import {
+  decodeUtf8,
+  deliveryId,
+  eventType,
+  isListed,
+  isWantedEvents,
+  routeOf,
+  storeDelivery,
+  storedBody,
+  WANTED_EVENTS,
+  withoutSecrets,
+} from '../../src/webhooks/rules.ts'
 
 const sha256Hex = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex')
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
@@ -166,5 +177,57 @@ describe('who handles a delivery', () => {
     ['__proto__ as an own key', '__proto__', withOddKeys, 1],
   ])('%s', (_, type, map, route) => {
     expect(routeOf(type, map)).toEqual(route)
+  })
+})
+
+describe('the wanted events of an integration', () => {
+  it('stand in its metadata under a name that hosts write', () => {
+    expect(WANTED_EVENTS).toBe('webhook_events')
+  })
+
+  it.each<[string, unknown, boolean]>([
+    ['one type', ['a'], true],
+    ['200 types', Array.from({ length: 200 }, (_, n) => `type.${n}`), true],
+    ['201 types', Array.from({ length: 201 }, (_, n) => `type.${n}`), false],
+    ['none', [], false],
+    ['a type twice', ['a', 'b', 'a'], false],
+    ['a type of 255 characters', ['😀'.repeat(255)], true],
+    ['a type of 256', ['x'.repeat(256)], false],
+    ['an empty type beside another', ['a', ''], false],
+    ['a number beside a type', ['a', 1], false],
+    ['a text', 'a', false],
+    ['what only looks like a list', { length: 1, 0: 'a' }, false],
+    ['nothing', undefined, false],
+  ])('may be %s', (_, listed, may) => {
+    expect(isWantedEvents(listed)).toBe(may)
+  })
+
+  it.each<[unknown, boolean]>([
+    [['made', 'gone'], true],
+    [['gone'], false],
+    [['gone', '*'], true],
+    // No list that may be there: all are wanted.
+    [[], true],
+    [undefined, true],
+    ['gone', true],
+  ])('in %j include "made": %s', (listed, includes) => {
+    expect(isListed(listed, 'made')).toBe(includes)
+  })
+})
+
+it('headers and query are stored without secrets; what we have noted ourselves stays', () => {
+  const headers = {
+    'x-key': ['a', 'b'],
+    ':query': ['key=a'],
+    ':method': ['PUT'],
+    ':encoding': ['base64'],
+    ':source': ['c'],
+  }
+  expect(withoutSecrets(headers, (text) => text.replaceAll(/[a-z]/gi, '*'))).toEqual({
+    'x-key': ['*', '*'],
+    ':query': ['***=*'],
+    ':method': ['PUT'],
+    ':encoding': ['base64'],
+    ':source': ['c'],
   })
 })
