@@ -9,6 +9,7 @@ import {
   providerErrorOf,
   readCallback,
   refreshedTokens,
+  TOKEN_KEYS,
   tokenDigest,
   tokensOf,
 } from '../../src/oauth/rules.ts'
@@ -237,4 +238,8 @@ it.each<[string, unknown, boolean]>([
   ['a body without a status', { body: { error: 'invalid_grant' } }, false],
 ])('%s: %s', (_, error, expected) => {
   expect(isInvalidGrant(error)).toBe(expected)
+})
+
+it('the keys of tokens are those of RFC 6749 and the moment of their end', () => {
+  expect(TOKEN_KEYS).toEqual(['access_token', 'refresh_token', 'token_expires_at'])
 })

@@ -2,9 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ItemOutcome, ItemPolicy, ItemStep } from '../../../src/syncs/items/item-rules.ts'
 import {
+  askedSeconds,
   boundedOutcome,
   delayAfter,
   isLikelyFinal,
+  LONGEST_DEFERRAL_SECONDS,
   nextStep,
   remainingWaitSeconds,
 } from '../../../src/syncs/items/item-rules.ts'
@@ -139,4 +141,17 @@ describe('what is left of a wait', () => {
   ])('after attempt %i and %f s: %i s', (attempts, waited, left) => {
     expect(remainingWaitSeconds(attempts, waited, [60, 300])).toBe(left)
   })
+})
+
+it.each<[unknown, number]>([
+  [60, 60],
+  [0.5, 0.5],
+  [0, 0],
+  [-1, 0],
+  ['60', 0],
+  [Number.POSITIVE_INFINITY, 0],
+  [undefined, 0],
+  [LONGEST_DEFERRAL_SECONDS + 1, LONGEST_DEFERRAL_SECONDS],
+])('an error that asks for %j gets %i seconds', (retryAfterSeconds, seconds) => {
+  expect(askedSeconds({ retryAfterSeconds })).toBe(seconds)
 })
