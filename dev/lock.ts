@@ -1,8 +1,8 @@
 /**
  * One `npm start` per data folder: `running.json` says who runs and where it answers.
  *
- * A second start beside a running one is told its URLs, and which of its processes have ended. After a `kill -9` of the supervisor the next start ends the recorded
- * orphans, each only after its start time has shown that the pid is still the same process, and takes over.
+ * A second start beside a running one is told its URLs, and which of its processes have ended. After a `kill -9` of the supervisor the
+ * next start ends the recorded orphans, each only after its start time has shown that the pid is still the same process, and takes over.
  */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

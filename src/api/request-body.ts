@@ -18,7 +18,7 @@ export type BodyRead =
 
 /**
  * Room for the bytes of a body, which its owner gives back. Taken as they arrive: room for what a sender only announces would cost it
- * nothing. False: there is none.
+ * nothing. False: it is used up.
  */
 export interface BodyRoom {
   take(bytes: number): boolean

@@ -38,7 +38,7 @@ export async function announce(
  * The outcome of a call that a host makes elsewhere. Counts for health as a call's would, and not for the breaker: nothing admitted
  * the call. Null is success. Rule: docs/behaviour/requests.md, "Health".
  *
- * @throws InvalidArgumentException, IntegrationNotFound
+ * @throws IntegrationNotFound
  */
 export async function recordOutcome(
   framework: Framework,

@@ -5,9 +5,10 @@ import type { Options, Sql } from 'postgres'
 import postgres from 'postgres'
 import { BackendUnreachable, InvalidConfiguration } from '../framework/errors.ts'
 import { withTimeLimit } from '../framework/waiting.ts'
+import { passwordOf, readsOnly, socketOfOneTry } from './connecting.ts'
 import { readDatabaseUrl } from './database-url.ts'
 import type { PoolSettings } from './pool.ts'
-import { Pool, passwordOf, readsOnly, socketOfOneTry } from './pool.ts'
+import { Pool } from './pool.ts'
 
 export type Database = PostgresJsDatabase
 /** What `db.transaction()` hands to its callback. */
@@ -114,7 +115,7 @@ export async function checkConnection(
 
 /**
  * Asks over a connection that is made for it, and closed: those of a pool may all be waiting for a lock. Of several servers the
- * one that takes writes answers; where there is none, the last.
+ * one that takes writes answers, else the last.
  *
  * @param like where and as whom it connects
  */
@@ -164,7 +165,7 @@ async function askServer<T>(
     connect_timeout: CONNECT_SECONDS,
     fetch_types: false,
     pass: passwordOf(like.options, refuse),
-    socket: socketOfOneTry({ ...like.options, host: [server.host], port: [server.port] }, () => false),
+    socket: socketOfOneTry({ ...like.options, host: [server.host], port: [server.port] }),
   } as unknown as Options<Record<string, never>>)
   const late = () => new Error(`no answer within ${timeoutSeconds} s`)
   return await withTimeLimit(timeoutSeconds, late, () => Promise.race([question(aside), noPassword])).finally(

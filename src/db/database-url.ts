@@ -41,8 +41,9 @@ export function readDatabaseUrl(text: string): DatabaseUrl {
   for (const name of FOREIGN_PARAMETERS) parameters.delete(name)
   const host = take('host') ?? /\/\/(?:[^/@]*@)?(\[[^\]]+\])/.exec(base)?.[1]
   const port = take('port') ?? (host?.startsWith('[') ? /\]:(\d+)/.exec(base)?.[1] : undefined)
+  const address = host?.replace(/^\[|\]$/g, '') ?? ''
   // The driver would part an IPv6 address at its colons.
-  const isIpv6 = host !== undefined && isIP(host.replace(/^\[|\]$/g, '')) === 6
+  const isIpv6 = isIP(address) === 6
   const prepare = take('prepare')
   const rootCertificate = take('sslrootcert')
   const system = rootCertificate === 'system' // the authorities that Node trusts; implies verify-full
@@ -61,7 +62,7 @@ export function readDatabaseUrl(text: string): DatabaseUrl {
   return {
     url: `${base}${rest}`,
     options: {
-      ...given('host', isIpv6 ? [host.replace(/^\[|\]$/g, '')] : host),
+      ...given('host', isIpv6 ? [address] : host),
       ...given('port', isIpv6 ? [Number(port ?? 5432)] : port === undefined ? undefined : Number(port)),
       ...given('ssl', ssl),
       ...given('target_session_attrs', isAnyHost ? undefined : ('read-write' as const)),

@@ -8,10 +8,10 @@
  * is under way, which a transaction-mode pooler does not stand. Here a connection has one statement under way.
  * Rule: docs/behaviour/database.md, "Lost connections".
  */
-import { createConnection } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Options, Sql } from 'postgres'
 import postgres from 'postgres'
+import { connectionError, isReadOnly, passwordOf, readsOnly, socketOfOneTry } from './connecting.ts'
 
 export interface PoolSettings {
   /** Connections at most. */
@@ -57,8 +57,6 @@ const CLOSE_SECONDS = 5
 /** After a connection that failed to open none is opened for this time; it doubles while they fail. */
 const PAUSE_MS = 25
 const LONGEST_PAUSE_MS = 1_000
-/** Of one of several addresses of a name: Node's 250 ms are too short for a lost packet. */
-const ADDRESS_TIMEOUT_MS = 2_500
 
 export class Pool implements Statements {
   /** The driver's; the parsers and serializers in it are those of every connection. */
@@ -131,14 +129,11 @@ export class Pool implements Statements {
     const link = new Link(this.#optionsOf(server), this.#settings, waitMs, (error) => {
       this.#links.delete(link)
       this.#idle = this.#idle.filter((other) => other !== link)
-      if (isReadOnly(error)) this.#retire()
-      // Reads that work end no pause here: a server that takes no writes would get all connections anew at each write.
-      if (isReadOnly(error)) this.#pausesUntil = performance.now() + LONGEST_PAUSE_MS
-      if (!link.hasAnswered || isReadOnly(error)) {
-        if (!isReadOnly(error)) this.#pause()
-        // Many may fail at once: that is one server that is no use.
-        if (this.#server === server) this.#server += 1
-      }
+      const isStandby = isReadOnly(error)
+      if (isStandby) this.#retire()
+      else if (!link.hasAnswered) this.#pause()
+      // Many may fail at once: that is one server that is no use.
+      if ((isStandby || !link.hasAnswered) && this.#server === server) this.#server += 1
       if (!this.#isClosed) this.#waiting.shift()?.resolve(this.#open())
     })
     this.#links.add(link)
@@ -156,8 +151,9 @@ export class Pool implements Statements {
     return { ...this.options, ...(host.length > 1 ? one : {}), mayBeStandby: host.length > 1 }
   }
 
-  /** No connection of now is used for another statement. */
+  /** No connection of now is used for another statement. Reads would end a pause of the other kind, and each write close all of them. */
   #retire(): void {
+    this.#pausesUntil = performance.now() + LONGEST_PAUSE_MS
     for (const link of this.#idle.splice(0)) link.end()
     for (const link of this.#links) link.retire()
   }
@@ -190,8 +186,6 @@ export class Pool implements Statements {
 class Link {
   isOpen = true
   hasAnswered = false
-  /** The server has taken the connection. */
-  #isUp = false
   /** The connection is closed. */
   readonly gone: Promise<void>
   readonly #client: Sql
@@ -227,7 +221,7 @@ class Link {
       idle_timeout: 0,
       max_lifetime: 0,
       prepare: true,
-      socket: socketOfOneTry(options, () => this.#isUp),
+      socket: socketOfOneTry(options),
       pass: passwordOf(options, (error) => this.lose(error)),
       onclose: () => this.lose(connectionError('CONNECTION_CLOSED', 'the connection was closed')),
     }
@@ -286,8 +280,6 @@ class Link {
    */
   async #cancelled(): Promise<void> {
     const sent = this.#sent
-    // It asks for a socket of its own.
-    this.#isUp = true
     // Best effort: where the server can't be reached, there is only the closed connection.
     await sent?.canceller?.(sent).catch(() => {})
   }
@@ -299,15 +291,11 @@ class Link {
     this.#names ??= this.#direct
     if (!this.isOpen) throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the statement')
     this.#sent = send(this.#client, (text) => this.#mayName(text))
-    const answer = await this.#sent
-    this.#isUp = true
-    return answer
+    return this.#sent
   }
 
   async #assertTakesWrites(): Promise<void> {
-    const isStandby = await readsOnly(this.#client)
-    this.#isUp = true
-    if (isStandby) throw connectionError('STANDBY', 'the server takes no writes')
+    if (await readsOnly(this.#client)) throw connectionError('STANDBY', 'the server takes no writes')
     this.#mayBeStandby = false
   }
 
@@ -324,7 +312,6 @@ class Link {
    */
   async #isDirect(): Promise<boolean> {
     const result = await this.#client.unsafe<{ pid: number }[]>('select pg_backend_pid() as pid')
-    this.#isUp = true
     const isDirect = result[0]?.pid === result.state?.pid
     const lock = this.#lockSeconds === undefined ? '' : `; set lock_timeout = '${this.#lockSeconds}s'`
     const isolation = `set default_transaction_isolation = 'read committed'`
@@ -419,60 +406,6 @@ async function inScope<T>({ link, name, undo }: Scope, work: (scope: Transaction
   }
 }
 
-/**
- * The driver (3.4.9) opens a connection again, without a pause and without an end, that was closed before the server had answered: a proxy
- * without a server behind it does so. Here the second try fails instead.
- *
- * @param isUp whether the server has answered: then another socket is asked for to cancel a statement
- */
-export function socketOfOneTry(options: Sql['options'], isUp: () => boolean): () => unknown {
-  const { host, port, path } = options
-  const { socket: given } = options as { readonly socket?: () => unknown }
-  if (given !== undefined) return given
-  let isTried = false
-  return () => {
-    if (isTried && !isUp())
-      throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the server had answered')
-    isTried = true
-    // The driver writes at once; what is written waits for the connection.
-    const socket = path
-      ? createConnection(String(path))
-      : createConnection({ port: port[0] ?? 5432, host: host[0], autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS })
-    return Object.assign(socket, { host: host[0], port: port[0] })
-  }
-}
-
-/**
- * A password that a function gives, such as a token for some minutes. The driver (3.4.9) asks it where a rejection is nobody's, which ends
- * the process: here Postgres gets an empty one.
- */
-export function passwordOf(options: Sql['options'], onFault: (error: Error) => void): unknown {
-  const { pass } = options as { readonly pass?: unknown }
-  if (typeof pass !== 'function') return pass
-  return async (): Promise<unknown> => {
-    try {
-      return await pass()
-    } catch (error) {
-      onFault(error instanceof Error ? error : new Error(String(error)))
-      return ''
-    }
-  }
-}
-
-/** Whether it is a standby, or its administrator has ordered it so. */
-export async function readsOnly(client: Sql): Promise<boolean> {
-  const [row] = await client.unsafe<{ is: boolean }[]>(`select current_setting('transaction_read_only') = 'on' as is`)
-  return row?.is === true
-}
-
-/**
- * The server has become a standby (read_only_sql_transaction). Its other connections lead to the same place, where reads still work, on
- * rows that grow old: after a failover only a new connection finds the primary.
- */
-function isReadOnly(error: unknown): error is Error {
-  return error instanceof postgres.PostgresError && error.code === '25006'
-}
-
 /** A statement after the one that failed: in_failed_sql_transaction. */
 function isAborted(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === '25P02'
@@ -497,9 +430,4 @@ function rows(
     return answer
   }
   return Object.assign(answer, { values })
-}
-
-/** In the driver's words: framework/lost-database.ts knows it by its code. */
-function connectionError(code: string, message: string): Error {
-  return Object.assign(new Error(`Postgres: ${message}`), { code })
 }

@@ -3,7 +3,7 @@ import { errorChain, isConnectionFault, isDatabaseError } from '../calls/failure
 import { field } from './thrown.ts'
 
 /**
- * postgres.js' own (https://github.com/porsager/postgres#error-handling), and db/pool.ts' for a statement without an answer and for a
+ * postgres.js' own (https://github.com/porsager/postgres#error-handling), and ours (db/connecting.ts) for a statement without an answer and for a
  * server of several that is a standby.
  */
 const DRIVER_CODES: ReadonlySet<string> = new Set([

@@ -23,7 +23,7 @@ const SYNC_ID = 'integrations:sync:1'
 const ISSUES = 298
 const WEBHOOKS = 10
 const INBOX = 'integrations:webhook-inbox'
-/** The listing asks for four pages; the last one is kept waiting for so long, so that a run is there to be looked at. */
+/** The listing asks for four pages. The last one waits for this time: a run is there to be looked at. */
 const SLOW_PAGE_MS = 10_000
 
 let stack: OwnStack

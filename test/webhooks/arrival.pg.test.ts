@@ -329,7 +329,7 @@ describe('forged deliveries on a generic route', () => {
   }
 })
 
-it('holds so many bytes of bodies at once, and tells what is beyond to come again', async () => {
+it('holds 256 MiB of bodies at once, and tells what is beyond to come again', async () => {
   const MIB = 1_048_576
   const [held, goOn] = [occasion(), occasion()]
   const body = '{"n":1}'

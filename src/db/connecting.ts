@@ -1,0 +1,69 @@
+/**
+ * How a connection is made: its socket, its password, and whether its server takes writes. The driver's own ways (3.4.9) try without an
+ * end, or end the process. Rule: docs/behaviour/database.md, "Lost connections" and "Failover".
+ */
+import type { Socket } from 'node:net'
+import { createConnection } from 'node:net'
+import type { Sql } from 'postgres'
+import postgres from 'postgres'
+
+/** Of one of several addresses of a name: Node's 250 ms are too short for a lost packet. */
+const ADDRESS_TIMEOUT_MS = 2_500
+
+/**
+ * The driver opens a connection again, without a pause and without an end, that was closed before the server had answered: a proxy
+ * without a server behind it does so. Here the second try fails instead. It also asks for a socket to cancel a statement; then the first
+ * one is still open.
+ */
+export function socketOfOneTry(options: Sql['options']): () => unknown {
+  const { host, port, path } = options
+  const { socket: given } = options as { readonly socket?: () => unknown }
+  if (given !== undefined) return given
+  let first: Socket | undefined
+  return () => {
+    if (first?.destroyed)
+      throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the server had answered')
+    // The driver writes at once; what is written waits for the connection.
+    const socket = path
+      ? createConnection(String(path))
+      : createConnection({ port: port[0] ?? 5432, host: host[0], autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS })
+    first ??= socket
+    return Object.assign(socket, { host: host[0], port: port[0] })
+  }
+}
+
+/**
+ * A password that a function gives, such as a token for some minutes. The driver does not handle its rejection, which would end the
+ * process: here Postgres gets an empty one, and the fault goes to `onFault`.
+ */
+export function passwordOf(options: Sql['options'], onFault: (error: Error) => void): unknown {
+  const { pass } = options as { readonly pass?: unknown }
+  if (typeof pass !== 'function') return pass
+  return async (): Promise<unknown> => {
+    try {
+      return await pass()
+    } catch (error) {
+      onFault(error instanceof Error ? error : new Error(String(error)))
+      return ''
+    }
+  }
+}
+
+/** Whether the server is a standby, or its administrator has ordered it to take no writes. */
+export async function readsOnly(client: Sql): Promise<boolean> {
+  const [row] = await client.unsafe<{ is: boolean }[]>(`select current_setting('transaction_read_only') = 'on' as is`)
+  return row?.is === true
+}
+
+/**
+ * The server has become a standby (read_only_sql_transaction). Its other connections lead to the same place, where reads still work, on
+ * rows that grow old: after a failover only a new connection finds the primary.
+ */
+export function isReadOnly(error: unknown): error is Error {
+  return error instanceof postgres.PostgresError && error.code === '25006'
+}
+
+/** In the driver's words: framework/lost-database.ts knows it by its code. */
+export function connectionError(code: string, message: string): Error {
+  return Object.assign(new Error(`Postgres: ${message}`), { code })
+}
