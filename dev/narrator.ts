@@ -14,6 +14,9 @@ export interface Narrator {
   line(source: string, text: string): void
 }
 
+/** Of a line, as the logger writes its time: ISO 8601. */
+const momentOf = ({ time }: Record<string, unknown>): number => Date.parse(String(time))
+
 export function createNarrator(print: (line: string) => void): Narrator {
   const stored = new Map<unknown, { readonly type: string; readonly atMs: number }>()
   let lostItems = 0
@@ -23,7 +26,7 @@ export function createNarrator(print: (line: string) => void): Narrator {
   const stories: Record<string, (fields: Fields) => void> = {
     'webhook.stored': (f) => {
       if (stored.size >= MAX_REMEMBERED) stored.clear()
-      stored.set(f.webhook, { type: String(f.type ?? 'no type'), atMs: Number(f.time) })
+      stored.set(f.webhook, { type: String(f.type ?? 'no type'), atMs: momentOf(f) })
       say('webhook', `#${f.webhook} received: ${nameOf(f.webhook)}`)
     },
     'webhook.processed': (f) => say('webhook', `#${f.webhook} processed: ${nameOf(f.webhook)} ${howLong(f)}`),
@@ -57,7 +60,10 @@ export function createNarrator(print: (line: string) => void): Narrator {
     },
     'inbox.wake_failed': (f) => say('inbox', `could not be woken (${f.error}); trying again in ${f.retry_in_ms} ms`),
     'inbox.pump_lost': (f) =>
-      say('inbox', `a worker died with ${f.webhooks} webhooks in hand; each is handled by a workflow of its own`),
+      say(
+        'inbox',
+        `a worker died with ${f.webhooks} ${f.webhooks === 1 ? 'webhook' : 'webhooks'} in hand: handled again, one by one`,
+      ),
     'outbox.pump_lost': (f) => say('outbox', `a worker died with ${f.events} events in hand; they are taken up again`),
     'worker.ready': (f) => say('worker', `ready, pid ${f.pid}`),
     'api.ready': (f) => say('api', `ready at ${f.url}, pid ${f.pid}`),
@@ -65,8 +71,8 @@ export function createNarrator(print: (line: string) => void): Narrator {
   const nameOf = (id: unknown): string => stored.get(id)?.type ?? 'webhook'
   const reasonsIn = ({ reasons }: Fields): string => Object.keys(reasons ?? {}).join(', ') || 'no reason is known'
   /** The handler's time; with the wait before it, where that is much longer. */
-  const howLong = ({ webhook, duration_ms: durationMs, time }: Fields): string => {
-    const sinceStoredMs = Number(time) - (stored.get(webhook)?.atMs ?? Number.NaN)
+  const howLong = ({ duration_ms: durationMs, ...line }: Fields): string => {
+    const sinceStoredMs = momentOf(line) - (stored.get(line.webhook)?.atMs ?? Number.NaN)
     return sinceStoredMs - Number(durationMs) >= MIN_WAIT_MS
       ? `after ${(sinceStoredMs / 1_000).toFixed(1)} s (${durationMs} ms)`
       : `in ${durationMs} ms`

@@ -1,5 +1,8 @@
 /** `npm start` reads the log lines of API and worker by their fields, as docs/behaviour/logs.md lists them. */
+import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { describe, expect, it, vi } from 'vitest'
 import { createNarrator } from '../../dev/narrator.ts'
 
@@ -56,9 +59,27 @@ describe('the narrator', () => {
     const printed: string[] = []
     const narrator = createNarrator((sentence) => printed.push(sentence))
     const tell = (line: object) => narrator.line('worker', JSON.stringify({ webhook: 1, ...line }))
-    tell({ event: 'webhook.stored', type: 'issues', time: AT_MS })
-    tell({ event: 'webhook.processed', duration_ms: 135, time: AT_MS + afterMs })
+    tell({ event: 'webhook.stored', type: 'issues', time: new Date(AT_MS).toISOString() })
+    tell({ event: 'webhook.processed', duration_ms: 135, time: new Date(AT_MS + afterMs).toISOString() })
     expect(printed[1]).toMatch(new RegExp(`#1 processed: issues ${how.replaceAll(/[()]/g, '\\$&')}$`))
+  })
+
+  it('reads the time as the logger of a process writes it', async () => {
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      [
+        ...['--conditions=durable-source', '--import', 'tsx', '--input-type=module', '--eval'],
+        `import { createIntegrations } from './src/index.ts'
+        const { admin } = createIntegrations({ database: 'postgres://127.0.0.1:1/none', encryptionKeys: 'k1:${'A'.repeat(43)}=', providers: {} })
+        admin.logger.info({ event: 'webhook.stored', webhook: 1, type: 'issues' }, 'stored')
+        setTimeout(() => admin.logger.info({ event: 'webhook.processed', webhook: 1, duration_ms: 5 }, 'processed'), 1_200)`,
+      ],
+      { cwd: fileURLToPath(new URL('../../', import.meta.url)), env: { PATH: process.env.PATH } },
+    )
+    const printed: string[] = []
+    const narrator = createNarrator((sentence) => printed.push(sentence))
+    for (const line of stdout.trim().split('\n')) narrator.line('worker', line)
+    expect(printed.at(-1)).toMatch(/#1 processed: issues after 1\.[2-9] s \(5 ms\)$/)
   })
 
   it('tells of webhooks as docs/trying-it.md shows it', () => {
@@ -73,7 +94,7 @@ describe('the narrator', () => {
           event: what === 'received' ? 'webhook.stored' : 'webhook.processed',
           webhook,
           type,
-          time: Date.parse(`2031-06-01T${time}Z`),
+          time: `2031-06-01T${time}.000Z`,
           duration_ms: /(\d+) ms/.exec(line)?.[1],
         }),
       )
