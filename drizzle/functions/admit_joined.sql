@@ -32,10 +32,10 @@ BEGIN
 			CONTINUE;
 		END IF;
 		IF asked."limit" IS NULL THEN
-			-- A window that nobody wants any more is for admit_calls to clear. No window, no end: the term of the units is the asker's own.
+			-- A window that no limit wants any more is for admit_calls to clear. No window, no end: the term of the units is the asker's own.
 			SELECT (c.value ->> 'generation')::bigint, asked.more, 2147483647 INTO generation, given, left_ms
-			FROM "__schema__"."__prefix___cache" AS c WHERE c.key = asked.key AND coalesce(c.value -> 'window', 'null'::jsonb) = 'null'::jsonb
-				AND c.value ? 'generation' AND (NOT asked.counts OR ((c.value ->> 'generation') IS NOT NULL AND c.value ->> 'strategy' = asked.strategy))
+			FROM "__schema__"."__prefix___cache" AS c WHERE c.key = asked.key AND c.value -> 'window' = 'null'::jsonb
+				AND (NOT asked.counts OR ((c.value ->> 'generation') IS NOT NULL AND c.value ->> 'strategy' = asked.strategy))
 				AND coalesce((c.value ->> 'suppressedUntil')::bigint <= now_ms, true);
 		ELSE
 			this_start := (now_ms / (asked.seconds * 1000)) * (asked.seconds * 1000);
@@ -44,8 +44,8 @@ BEGIN
 				FROM (SELECT CASE WHEN is_same THEN (c.value #>> '{window,startsAt}')::bigint ELSE this_start END AS start,
 						CASE WHEN is_same THEN (c.value #>> '{window,count}')::bigint ELSE 0 END AS used
 					-- A clock that was set back stays in the window that it had reached.
-					FROM (SELECT coalesce(c.value #>> '{window,kind}' = 'fixed' AND (c.value #>> '{window,seconds}')::bigint = asked.seconds
-						AND (c.value #>> '{window,startsAt}')::bigint >= this_start, false) AS is_same) AS known) AS window_now,
+					FROM (SELECT c.value #>> '{window,kind}' = 'fixed' AND (c.value #>> '{window,seconds}')::bigint = asked.seconds
+						AND (c.value #>> '{window,startsAt}')::bigint >= this_start AS is_same) AS known) AS window_now,
 					LATERAL (SELECT CASE WHEN asked."limit" >= 1000 AND (used + asked.callers + asked.more) * 8 <= asked."limit"
 						THEN asked.more ELSE 0 END AS beyond) AS more))
 			WHERE c.key = asked.key

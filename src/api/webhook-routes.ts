@@ -90,10 +90,11 @@ function toResponse(context: Context, arrival: Arrival): Response | Promise<Resp
       return lingering(context, context.json({ error: `The body is larger than ${arrival.maxBytes} bytes.` }, 413))
     case 'bad signature':
       return context.json({ error: 'The signature is missing or does not match.' }, 403)
-    case 'unavailable':
-      return context.json({ error: 'The delivery could not be stored; please send it again.' }, 503, {
-        'Retry-After': RETRY_AFTER_SECONDS,
-      })
+    case 'unavailable': {
+      const error = 'The delivery could not be stored; please send it again.'
+      const answer = context.json({ error }, 503, { 'Retry-After': RETRY_AFTER_SECONDS })
+      return arrival.isUnread ? lingering(context, answer) : answer
+    }
   }
 }
 

@@ -152,6 +152,7 @@ async function askServer<T>(
   timeoutSeconds: number,
   question: (sql: Sql) => Promise<T>,
 ): Promise<T> {
+  let isOpen = true
   let refuse: (error: Error) => void = () => {}
   const noPassword = new Promise<never>((_, reject) => {
     refuse = reject
@@ -164,13 +165,21 @@ async function askServer<T>(
     max: 1,
     connect_timeout: CONNECT_SECONDS,
     fetch_types: false,
-    pass: passwordOf(like.options, refuse),
+    pass: passwordOf(
+      like.options,
+      () => isOpen,
+      (error) => {
+        isOpen = false
+        refuse(error)
+      },
+    ),
     socket: socketOfOneTry({ ...like.options, host: [server.host], port: [server.port] }),
   } as unknown as Options<Record<string, never>>)
   const late = () => new Error(`no answer within ${timeoutSeconds} s`)
-  return await withTimeLimit(timeoutSeconds, late, () => Promise.race([question(aside), noPassword])).finally(
-    () => void aside.end({ timeout: 0 }),
-  )
+  return await withTimeLimit(timeoutSeconds, late, () => Promise.race([question(aside), noPassword])).finally(() => {
+    isOpen = false
+    void aside.end({ timeout: 0 })
+  })
 }
 
 const STANDBY =

@@ -33,19 +33,22 @@ export function socketOfOneTry(options: Sql['options']): () => unknown {
 }
 
 /**
- * A password that a function gives, such as a token for some minutes. The driver does not handle its rejection, which would end the
- * process: here Postgres gets an empty one, and the fault goes to `onFault`.
+ * A password that a function gives, such as a token for some minutes. The driver stands neither its rejection nor an answer for a
+ * connection that is gone: both would end the process. Here a rejection goes to `onFault`, which gives the connection up.
+ *
+ * @param isOpen whether the connection still waits for it
  */
-export function passwordOf(options: Sql['options'], onFault: (error: Error) => void): unknown {
+export function passwordOf(options: Sql['options'], isOpen: () => boolean, onFault: (error: Error) => void): unknown {
   const { pass } = options as { readonly pass?: unknown }
   if (typeof pass !== 'function') return pass
   return async (): Promise<unknown> => {
+    let password: unknown
     try {
-      return await pass()
+      password = await pass()
     } catch (error) {
       onFault(error instanceof Error ? error : new Error(String(error)))
-      return ''
     }
+    return isOpen() ? password : new Promise(() => {})
   }
 }
 

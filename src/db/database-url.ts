@@ -1,6 +1,9 @@
+import { X509Certificate } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
-import type { ConnectionOptions } from 'node:tls'
+import type { ConnectionOptions, SecureContext } from 'node:tls'
+import { createSecureContext } from 'node:tls'
+import { isDeepStrictEqual } from 'node:util'
 import { InvalidConfiguration } from '../framework/errors.ts'
 import { keyFileFault } from '../framework/key-file.ts'
 
@@ -116,29 +119,37 @@ function refuseOpenKey(path: string): void {
   if (fault !== null) throw wrong('database (sslkey)', 'a private key that is ours alone', `${path}, which ${fault}`)
 }
 
-/** Read again for each connection: certificates are renewed in place. The driver copies the options each time. */
+/**
+ * The files are read again for each connection: certificates are renewed in place. A certificate and its key are not replaced in the same
+ * moment, and the driver does not stand what TLS refuses: until they are whole again, the last ones serve.
+ */
 function withFiles(options: ConnectionOptions, files: Readonly<Record<string, string>>): ConnectionOptions {
-  for (const [part, path] of Object.entries(files)) {
-    let last = certificate(path)
-    const get = (): string => {
-      try {
-        last = readFileSync(path, 'utf8')
-      } catch {
-        // It is being replaced, or gone: the last one may still do, and the driver stands no error here.
-      }
-      return last
-    }
-    Object.defineProperty(options, part, { enumerable: true, get })
+  if (Object.keys(files).length === 0) return options
+  let context: SecureContext
+  let texts: Record<string, string> | undefined
+  const renew = (): void => {
+    const now = Object.fromEntries(Object.entries(files).map(([part, path]) => [part, readFileSync(path, 'utf8')]))
+    if (isDeepStrictEqual(now, texts)) return
+    // TLS itself would take any text for an authority, and then trust none.
+    if (now.ca !== undefined) new X509Certificate(now.ca)
+    context = createSecureContext(now)
+    texts = now
   }
-  return options
-}
-
-function certificate(path: string): string {
   try {
-    return readFileSync(path, 'utf8')
+    renew()
   } catch {
-    throw wrong('database (sslrootcert, sslcert, sslkey)', 'a readable PEM file', path)
+    const expected = 'readable PEM files, and the key of the certificate'
+    throw wrong('database (sslrootcert, sslcert, sslkey)', expected, Object.values(files).join(', '))
   }
+  const get = (): SecureContext => {
+    try {
+      renew()
+    } catch {
+      // They are being replaced, or gone.
+    }
+    return context
+  }
+  return Object.defineProperty(options, 'secureContext', { enumerable: true, get })
 }
 
 /** Does not quote the URL: it may hold a password. */

@@ -52,7 +52,7 @@ export interface TransactionStatements extends Statements {
 const MOST_NAMED = 300
 /** Poolers and firewalls end old connections; each of ours ends before, and not all at once. */
 const LIFETIME_MS = 30 * 60_000
-/** How long `close()` waits for the statements under way. */
+/** How long `close()` waits for the statements under way, and a connection for the cancellation of its statement. */
 const CLOSE_SECONDS = 5
 /** After a connection that failed to open none is opened for this time; it doubles while they fail. */
 const PAUSE_MS = 25
@@ -222,7 +222,11 @@ class Link {
       max_lifetime: 0,
       prepare: true,
       socket: socketOfOneTry(options),
-      pass: passwordOf(options, (error) => this.lose(error)),
+      pass: passwordOf(
+        options,
+        () => this.isOpen,
+        (error) => this.lose(error),
+      ),
       onclose: () => this.lose(connectionError('CONNECTION_CLOSED', 'the connection was closed')),
     }
     // The driver takes options of its own making as they are; its listen() makes a client in the same way.
@@ -280,8 +284,11 @@ class Link {
    */
   async #cancelled(): Promise<void> {
     const sent = this.#sent
-    // Best effort: where the server can't be reached, there is only the closed connection.
-    await sent?.canceller?.(sent).catch(() => {})
+    // Best effort: where the server can't be reached, there is only the closed connection. Over TLS the driver waits without an end.
+    await Promise.race([
+      sent?.canceller?.(sent).catch(() => {}),
+      sleep(CLOSE_SECONDS * 1_000, undefined, { ref: false }),
+    ])
   }
 
   async #send(send: Send): Promise<unknown> {

@@ -115,8 +115,8 @@ export function createRedactor(): Redactor {
     if (secrets.length === 0 || text.length < MIN_SECRET_LENGTH) return []
     const find = text.length <= SHORT_TEXT_LENGTH ? eachSecret : allSecrets
     let spans = find(text, secrets)
-    // All other escapes are spelled in one way only, which the secrets hold (RFC 8259, section 7).
-    const unescaped = /\\[u/]/.test(text) ? readView(text, null, jsonEscape) : null
+    // All other escapes are spelled in one way only, which the secrets hold (RFC 8259, section 7); an escaped backslash may begin one.
+    const unescaped = /\\[u/\\]/.test(text) ? readView(text, null, jsonEscape) : null
     if (unescaped !== null) spans = union(spans, inText(find(unescaped.text, secrets), unescaped))
     for (const around of unescaped === null ? [null] : [null, unescaped]) {
       const written = around?.text ?? text

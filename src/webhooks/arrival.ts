@@ -74,7 +74,8 @@ export type Arrival =
   | { readonly kind: 'too large'; readonly maxBytes: number }
   | { readonly kind: 'too slow' }
   | { readonly kind: 'bad signature'; readonly answer?: SentAnswer | undefined }
-  | { readonly kind: 'unavailable' }
+  /** `isUnread`: the sender may not have sent all of it yet. */
+  | { readonly kind: 'unavailable'; readonly isUnread?: true }
 
 export interface Accepted {
   readonly answer?: SentAnswer | undefined
@@ -476,7 +477,7 @@ function noRoom(framework: Framework): Arrival {
     () => ({ event: 'webhook.no_room', held_bytes: deskOf(framework).heldBytes }),
     'this process holds as many bytes of deliveries as it may; deliveries are told to come again',
   )
-  return { kind: 'unavailable' }
+  return { kind: 'unavailable', isUnread: true }
 }
 
 /** Logs nothing of what was sent: the sender is unknown. */

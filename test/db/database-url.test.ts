@@ -1,12 +1,15 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
 import { describe, expect, it } from 'vitest'
 import { readDatabaseUrl } from '../../src/db/database-url.ts'
+import { makeCertificate } from '../support/certificate.ts'
 
 const authority = join(mkdtempSync(join(tmpdir(), 'authority-')), 'ca.pem')
-writeFileSync(authority, 'a certificate')
+writeFileSync(authority, makeCertificate({ host: 'h' }).pem)
+const trusted = { secureContext: expect.any(Object) }
 const anyName = { checkServerIdentity: expect.any(Function) }
 
 describe('a database URL', () => {
@@ -20,9 +23,9 @@ describe('a database URL', () => {
     ['?sslmode=verify-ca', { rejectUnauthorized: true, ...anyName }],
     ['?sslmode=verify-full', { rejectUnauthorized: true }],
     ['?sslrootcert=system', { rejectUnauthorized: true }],
-    [`?sslrootcert=${authority}`, { rejectUnauthorized: true, ca: 'a certificate' }],
-    [`?sslmode=require&sslrootcert=${authority}`, { rejectUnauthorized: true, ca: 'a certificate', ...anyName }],
-    [`?sslmode=verify-full&sslrootcert=${authority}`, { rejectUnauthorized: true, ca: 'a certificate' }],
+    [`?sslrootcert=${authority}`, { rejectUnauthorized: true, ...trusted }],
+    [`?sslmode=require&sslrootcert=${authority}`, { rejectUnauthorized: true, ...trusted, ...anyName }],
+    [`?sslmode=verify-full&sslrootcert=${authority}`, { rejectUnauthorized: true, ...trusted }],
   ])('with %j says how TLS is done', (query, ssl) => {
     expect(readDatabaseUrl(`postgres://u:p@h/db${query}`)).toMatchObject({
       url: 'postgres://u:p@h/db',
@@ -59,17 +62,41 @@ describe('a database URL', () => {
     expect({ host: read.host, port: read.port }).toEqual({ host: ['fd00::5'], port: [6432] })
   })
 
-  it('has certificates that may be renewed in place: each connection reads them again', () => {
-    const path = join(mkdtempSync(join(tmpdir(), 'renewed-')), 'ca.pem')
-    writeFileSync(path, 'the first')
-    const { options } = readDatabaseUrl(`postgres://h/db?sslrootcert=${path}`)
+  it('has certificates that may be renewed in place: each connection reads them again, and takes them when they are whole', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'renewed-'))
+    const [ca, cert, key] = ['ca.pem', 'client.pem', 'client.key'].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ]
+    const [first, second] = [makeCertificate({ host: 'client' }), makeCertificate({ host: 'client' })]
+    const keep = (path: string, text: string): void => writeFileSync(path, text, { mode: 0o600 })
+    keep(ca, first.pem)
+    keep(cert, first.pem)
+    keep(key, first.privateKey)
+    const { options } = readDatabaseUrl(`postgres://h/db?sslrootcert=${ca}&sslcert=${cert}&sslkey=${key}`)
     // As the driver makes its own of them: https://github.com/porsager/postgres/blob/v3.4.9/src/connection.js
-    const ofConnection = () => Object.assign({}, options.ssl)
-    expect(ofConnection()).toMatchObject({ ca: 'the first' })
-    writeFileSync(path, 'the second')
-    expect(ofConnection()).toMatchObject({ ca: 'the second' })
-    rmSync(path)
-    expect(ofConnection()).toMatchObject({ ca: 'the second' })
+    const ofConnection = () => (Object.assign({}, options.ssl) as { secureContext: unknown }).secureContext
+    const old = ofConnection()
+    expect(ofConnection()).toBe(old)
+    // The certificate before its key.
+    keep(cert, second.pem)
+    expect(ofConnection()).toBe(old)
+    keep(key, second.privateKey)
+    const renewed = ofConnection()
+    expect(renewed).not.toBe(old)
+    // Half a file.
+    for (const [path, text] of [
+      [ca, second.pem],
+      [cert, first.pem],
+      [key, first.privateKey],
+    ] as const) {
+      keep(path, text.slice(0, 300))
+      expect(ofConnection()).toBe(renewed)
+      rmSync(path)
+      expect(ofConnection()).toBe(renewed)
+      keep(path, path === ca ? first.pem : path === cert ? second.pem : second.privateKey)
+    }
   })
 
   it('may name several hosts', () => {
@@ -86,6 +113,7 @@ describe('a database URL', () => {
     'postgres://u:open-sesame@h:port/db',
     'postgres://u:open-sesame@h/db?sslmode=sometimes',
     'postgres://u:open-sesame@h/db?sslrootcert=/no/such/file',
+    `postgres://u:open-sesame@h/db?sslrootcert=${fileURLToPath(import.meta.url)}`,
   ])('that is none is refused without being repeated', (url) => {
     const refused = (() => {
       try {

@@ -98,6 +98,41 @@ describe('a connection that can not be opened', () => {
     await checkConnection(connection)
     expect(uncaught).toEqual([])
   })
+
+  it.each(['comes', 'fails'])('before its password %s ends no process', async (way) => {
+    const uncaught = watchUncaught()
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      // AuthenticationCleartextPassword: https://www.postgresql.org/docs/current/protocol-message-formats.html
+      socket.once('data', () => socket.write(Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3])))
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    const answers: (() => void)[] = []
+    const host = postgres({
+      host: '127.0.0.1',
+      port: (server.address() as AddressInfo).port,
+      user: 'u',
+      database: 'd',
+      max: 1,
+      connect_timeout: 1,
+      password: () =>
+        new Promise<string>((resolve, reject) => {
+          answers.push(() => (way === 'comes' ? resolve('late') : reject(new Error('the token service is away'))))
+        }),
+    })
+    onTestFinished(() => host.end())
+    const connection = connect({ database: host, pool: { max: 1, statementSeconds: 1 } })
+    onTestFinished(() => connection.close())
+    expect(lostDatabase(await connection.db.execute(sql`select 1`).catch((error) => error))).not.toBeNull()
+    await expect(checkConnection(connection, { timeoutSeconds: 1 })).rejects.toThrow()
+    // The connections are closed in the meantime.
+    await sleep(200)
+    expect(answers).toHaveLength(2)
+    for (const answer of answers) answer()
+    await sleep(200)
+    expect(uncaught).toEqual([])
+  })
 })
 
 describe('links cut in the middle of transactions', () => {

@@ -1,7 +1,7 @@
 /** Postgres over TLS. Rule: docs/behaviour/database.md, "Lost connections". */
 import { once } from 'node:events'
 import { mkdtempSync, writeFileSync } from 'node:fs'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { connect as connectTo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,16 +12,26 @@ import { checkConnection, connect } from '../../src/db/client.ts'
 import { lostDatabase } from '../../src/framework/lost-database.ts'
 import type { MadeCertificate } from '../support/certificate.ts'
 import { makeCertificate } from '../support/certificate.ts'
+import { SOON } from '../support/soon.ts'
 import { scratchDatabase } from './scratch-database.ts'
 
 /** Postgres' own front: an SSLRequest is answered `S`, then TLS (https://www.postgresql.org/docs/current/protocol-flow.html). */
 async function startFront(database: string) {
   const { hostname, port } = new URL(database)
-  const front = { certificate: makeCertificate({ host: 'localhost' }), closes: false, connections: 0, port: 0 }
+  const front = {
+    certificate: makeCertificate({ host: 'localhost' }),
+    closes: false,
+    isSilent: false,
+    connections: 0,
+    open: new Set<Socket>(),
+    port: 0,
+  }
   const server = createServer((socket) => {
     front.connections += 1
     socket.on('error', () => {})
+    front.open.add(socket.once('close', () => void front.open.delete(socket)))
     socket.once('data', () => {
+      if (front.isSilent) return
       socket.write('S')
       const { pem: cert, privateKey: key } = front.certificate
       const secure = new TLSSocket(socket, { isServer: true, cert, key })
@@ -77,6 +87,18 @@ it('cancels a statement that takes too long', async () => {
     )
     .toEqual([])
   expect(await db.execute(sql`select n from kept`)).toEqual([])
+})
+
+it('keeps no connection whose statement can not be cancelled', async () => {
+  const { front, connection } = await through({ max: 1, statementSeconds: 1 })
+  const { db } = connection
+  await db.execute(sql`select 1`)
+  const [kept] = front.open
+  front.isSilent = true
+  await expect(db.execute(sql`select pg_sleep(20)`)).rejects.toMatchObject({ code: 'STATEMENT_TIMEOUT' })
+  await expect.poll(() => front.open.has(kept as Socket), SOON).toBe(false)
+  front.isSilent = false
+  expect(await db.execute(sql`select 2 as two`)).toEqual([{ two: 2 }])
 })
 
 it('fails its statement where the server closes before it has answered, and does not try without a pause', async () => {

@@ -71,6 +71,16 @@ describe('a text', () => {
     expect(redactText(JSON.stringify({ key }), secretsOf({ key }))).toBe(`{"key":"${REDACTED}"}`)
   })
 
+  it.each(['-----BEGIN KEY-----\nMIIE+/==\n-----END KEY-----\n', 'p"ss\\word9'])(
+    'loses a secret in JSON inside a JSON string: %j',
+    (secret) => {
+      const inner = JSON.stringify({ secret })
+      const body = JSON.stringify({ payload: inner })
+      for (const sent of [body, body.replaceAll('/', '\\/')])
+        expect(redactBody(sent, secretsOf({ secret }))).toBe(JSON.stringify({ payload: `{"secret":"${REDACTED}"}` }))
+    },
+  )
+
   it.each(['u:', 'us:', 'use:'])('loses a secret inside Basic authentication, for %s', (user) => {
     const secret = 'hunter22-öpen+sesame'
     for (const written of [secret, new URLSearchParams({ '': secret }).toString().slice(1)])

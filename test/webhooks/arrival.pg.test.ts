@@ -352,9 +352,18 @@ it('holds 256 MiB of bodies at once, and tells what is beyond to come again', as
     })
   const first = received(200 * MIB, true)
   await held.happened
-  expect(await received(57 * MIB)).toEqual({ kind: 'unavailable' })
-  expect(await received(56 * MIB)).toMatchObject({ kind: 'queued' })
+  expect(await received(57 * MIB)).toEqual({ kind: 'unavailable', isUnread: true })
+  const second = received(56 * MIB, true)
+  const beyond = await createApi(test.integrations).request(`/integrations/${provider}/${integration.id}/webhook`, {
+    method: 'POST',
+    body: new Blob([new Uint8Array(100_000)]).stream(),
+    duplex: 'half',
+  } as RequestInit)
+  // Closed only once the body is read, so that the sender sees the answer.
+  expect(Object.fromEntries(beyond.headers)).toMatchObject({ 'retry-after': '30', connection: 'close' })
+  expect(beyond.status).toBe(503)
   goOn.happen()
+  expect(await second).toMatchObject({ kind: 'queued' })
   expect(await first).toMatchObject({ kind: 'queued' })
   expect(await received(256 * MIB)).toMatchObject({ kind: 'queued' })
 })

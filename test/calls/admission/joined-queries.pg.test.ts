@@ -100,6 +100,7 @@ function ends(target: CallTarget, endpoints: readonly string[] = ['/things'], ge
   if (ended === null) throw new Error('these can not be joined')
   return ended
 }
+const between = (least: number, most: number, value = Number.NaN): boolean => least <= value && value <= most
 const at = (target: CallTarget, nowMs: number): CallTarget => ({ ...target, nowMs })
 
 describe('several integrations in one statement', () => {
@@ -166,6 +167,47 @@ describe('several integrations in one statement', () => {
     })
   })
 
+  it('write a row no earlier than its own key was spent', async () => {
+    const [target, other] = [await called(), await called()]
+    const spentAt = START + 5_000
+    const key = async ({ integrationId }: CallTarget, name: string, at: number) =>
+      connection.sql`insert into integration_idempotency_keys (integration_id, key, created_at)
+        values (${integrationId}, ${name}, ${new Date(at)})`
+    await key(target, 'spent', spentAt)
+    await key(target, 'old', START - 5_000)
+    await key(target, 'of a later call', START + 9_000)
+    await key(other, 'spent', START + 9_000)
+    await key(other, 'of the other', START + 9_000)
+    const names = ['spent', 'old', 'of the other', null]
+    const rows = names.map((name) => ({ ...ROW, idempotency_key: name }))
+    const [ids] = await settle([
+      joinable(
+        target,
+        rows.map((row) => ({ ...OUTCOME, row })),
+      ) as Ended,
+    ])
+    const written = await connection.sql`
+      select created_at from integration_requests where id between ${ids?.[0] as number} and ${ids?.at(-1) as number}
+      order by id`
+    expect(written.map(({ created_at }) => created_at.getTime() - START)).toEqual([5_000, 0, 0, 0])
+  })
+
+  it('are judged and written at the database’s moment where the process has no clock of its own', async () => {
+    const target = { ...(await called({ ...RULES, limit: perMinute(10) })), nowMs: null }
+    const earliest = Date.now()
+    const [ids] = await settle([ends(target)])
+    await connection.sql`update integration_cache set value = value #- '{window,window}' where key = ${`${target.key}:window`}`
+    const [admission] = await admit([asks(target)])
+    const latest = Date.now()
+    const [row] = await connection.sql`select created_at from integration_requests where id = ${ids?.[0] as number}`
+    const { breaker, window } = (await stateOf(target)) ?? {}
+    expect(between(earliest, latest, row?.created_at.getTime())).toBe(true)
+    // One a second: the breaker's window has sixty.
+    expect(between(earliest - 1_000, latest, breaker?.slices[0]?.[0])).toBe(true)
+    expect(between(earliest - MINUTE_MS, latest, window?.kind === 'fixed' ? window.startsAt : undefined)).toBe(true)
+    expect(between(1, MINUTE_MS, admission?.leftMs)).toBe(true)
+  })
+
   it('of none are none', async () => {
     expect(await admit([])).toEqual([])
     expect(await settle([])).toEqual([])
@@ -208,6 +250,12 @@ describe('an admission is undecided, and takes nothing, when', () => {
       name: 'there is a window of a limit that is no more',
       set: (target) => admit([asks({ ...target, rules: { ...RULES, limit: perMinute(10) } })]),
     },
+    ...[null, perMinute(10)].map((limit) => ({
+      name: `its row is empty, and its breaker does not count (${limit === null ? 'no limit' : 'a limit'})`,
+      rules: { ...RULES, breaker: { ...RULES.breaker, enabled: false }, limit },
+      set: ({ key }: CallTarget) =>
+        connection.sql`update integration_cache set value = '{}' where key = ${`${key}:window`}`,
+    })),
     {
       name: 'the integration is deleted',
       set: ({ integrationId }) => connection.sql`delete from integrations where id = ${integrationId}`,
@@ -230,14 +278,17 @@ describe('an admission is undecided, and takes nothing, when', () => {
     expect(await stateOf(target)).toEqual(state)
   })
 
-  it('decides again when the quiet is over, and obeys no override that is switched off', async () => {
-    const rules = { ...RULES, circuitOverrides: false, limitOverrides: false }
-    const target = await called(rules)
-    await stored(target, { suppressedUntil: START })
-    await withColumn('circuit_override', `'forced_open'`)(target)
-    await withColumn('rate_limit_override', `'7'`)(target)
-    expect((await admit([asks(target)]))[0]).toMatchObject({ generation: 0 })
-  })
+  it.each([null, perMinute(10)])(
+    'decides again when the quiet is over, and obeys no override that is switched off: %j',
+    async (limit) => {
+      const rules = { ...RULES, limit, circuitOverrides: false, limitOverrides: false }
+      const target = await called(rules)
+      await stored(target, { suppressedUntil: START })
+      await withColumn('circuit_override', `'forced_open'`)(target)
+      await withColumn('rate_limit_override', `'7'`)(target)
+      expect((await admit([asks(target)]))[0]).toMatchObject({ generation: 0 })
+    },
+  )
 
   it('admits all of a group or none', async () => {
     const target = await called({ ...RULES, limit: perMinute(10) })
@@ -260,6 +311,11 @@ describe('a settlement is undecided, and writes nothing, when', () => {
     {
       name: 'the breaker has another generation',
       set: (target) => stored(target, { breaker: { ...CLOSED_BREAKER, generation: 1 } }),
+    },
+    {
+      name: 'the breaker that counts a streak has another generation',
+      rules: counting(),
+      set: (target) => stored(target, { breaker: { ...CLOSED_BREAKER, strategy: 'count', generation: 1 } }),
     },
     { name: 'the health is not healthy', set: withColumn('health_status', `'degraded'`) },
     { name: 'there were failures', set: withColumn('consecutive_failures', '1') },
@@ -551,6 +607,23 @@ describe('a state of which a row is missing', () => {
     expect(kinds).toEqual(['admitted', 'admitted', 'limited'])
     expect([...(await keysOf(target))]).toEqual(all)
   })
+})
+
+it('a row of the state that stays as it was is not written', async () => {
+  const target = await called({ ...RULES, limit: perMinute(10) })
+  expect(await admit([asks(target)])).not.toContain(null)
+  await stored(target, {})
+  const versions = async () =>
+    Object.fromEntries(
+      (await connection.sql`select key, xmin::text from integration_cache where starts_with(key, ${target.key})`).map(
+        ({ key, xmin }) => [key.slice(target.key.length), xmin],
+      ),
+    )
+  const before = await versions()
+  await stored(target, {})
+  expect(await versions()).toEqual(before)
+  await stored(target, { window: { kind: 'fixed', seconds: 60, startsAt: START, count: 7 } })
+  expect(await versions()).toEqual({ ...before, ':window': expect.not.stringMatching(`^${before[':window']}$`) })
 })
 
 describe('an integration that is deleted', () => {
