@@ -37,6 +37,11 @@ export function readBody({ env, req }: Context, maxBytes: number, room: BodyRoom
   // Node's parser never reads more bytes than Content-Length says, so those of a small body need no counting.
   const isBounded = length !== null && !headers.has('transfer-encoding') && incomingOf(env) !== undefined
   if (isBounded && Number(length) <= SMALL_BYTES) return readWhole(req.arrayBuffer(), maxBytes)
+  // A middleware has read it, and Hono gives it again.
+  if (Object.keys(req.bodyCache).length > 0)
+    return room.take(Number(length ?? 0))
+      ? readWhole(req.arrayBuffer(), maxBytes)
+      : Promise.resolve({ kind: 'no room' })
   return readCounted(req.raw, maxBytes, room)
 }
 

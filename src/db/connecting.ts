@@ -20,13 +20,18 @@ export function socketOfOneTry(options: Sql['options']): () => unknown {
   const { socket: given } = options as { readonly socket?: () => unknown }
   if (given !== undefined) return given
   let first: Socket | undefined
+  let fault: Error | undefined
   return () => {
     if (first?.destroyed)
-      throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the server had answered')
+      throw fault ?? connectionError('CONNECTION_CLOSED', 'the connection was closed before the server had answered')
     // The driver writes at once; what is written waits for the connection.
     const socket = path
       ? createConnection(String(path))
       : createConnection({ port: port[0] ?? 5432, host: host[0], autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS })
+    // What the system refuses at once, such as a network that is down, comes before the driver listens.
+    socket.once('error', (error) => {
+      fault = error
+    })
     first ??= socket
     return Object.assign(socket, { host: host[0], port: port[0] })
   }

@@ -107,11 +107,31 @@ export class Pool implements Statements {
   }
 
   async #use<T>(work: (link: Link) => Promise<T>): Promise<T> {
-    const link = await this.#take()
+    const link = await this.#found()
     try {
       return await work(link)
     } finally {
       this.#give(link)
+    }
+  }
+
+  /**
+   * Of several servers the one that takes writes is found before anything of the caller's is sent: each is tried once.
+   *
+   * @throws the error of the last one
+   */
+  async #found(): Promise<Link> {
+    const { length } = this.options.host
+    for (let tries = 1; ; tries += 1) {
+      const link = await this.#take()
+      if (length === 1 || link.hasAnswered) return link
+      try {
+        await link.run((client) => client.unsafe('select 1'))
+        return link
+      } catch (error) {
+        this.#give(link)
+        if (tries >= length) throw error
+      }
     }
   }
 

@@ -22,11 +22,11 @@ async function apiWith(names: readonly string[], middleware: Record<string, Midd
   const test = testIntegrations(database.url, { providers: { acme: webhookProvider() }, config, middleware })
   onTestFinished(() => test.close())
   const { id } = await makeIntegration(test, 'acme')
-  const deliver = (path: string, headers: Record<string, string> = {}, method = 'POST') =>
+  const deliver = (path: string, headers: Record<string, string> = {}, method = 'POST', body = '{}') =>
     createApi(test.integrations).request(path, {
       method,
-      headers: { 'x-signature': sign('{}'), ...headers },
-      ...(method === 'POST' ? { body: '{}' } : {}),
+      headers: { 'x-signature': sign(body), ...headers },
+      ...(method === 'POST' ? { body } : {}),
     })
   return { test, id, deliver }
 }
@@ -46,6 +46,20 @@ it('lets the body through untouched', async () => {
   const { id, deliver } = await apiWith(['operator', 'same-origin'])
   const answer = await deliver(`/integrations/acme/${id}/webhook`, { authorization: `Bearer ${OPERATE_TOKEN}` })
   expect(await answer.json()).toEqual({ status: 'queued' })
+})
+
+it.each(['text', 'json', 'arrayBuffer'] as const)('may read the body by %s(), however large', async (how) => {
+  const reading: MiddlewareHandler = async ({ req }, next) => {
+    await req[how]()
+    await next()
+  }
+  const { id, deliver } = await apiWith(['reading'], { reading })
+  for (const length of [2, 100_000]) {
+    const body = JSON.stringify({ text: 'x'.repeat(length) })
+    const headers = { 'x-delivery': `${how} ${length}`, 'content-length': String(body.length) }
+    const answer = await deliver(`/integrations/acme/${id}/webhook`, headers, 'POST', body)
+    expect([answer.status, await answer.json()]).toEqual([200, { status: 'queued' }])
+  }
 })
 
 it('runs in the order of the list, each once', async () => {
