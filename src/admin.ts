@@ -116,6 +116,7 @@ export interface AdminParts {
   readonly target: MigrationTarget
   readonly loaded: LoadedConfig
   readonly metrics: PrometheusMetrics
+  readonly checkNames: () => void
 }
 
 export interface IntegrationsAdmin {
@@ -344,6 +345,12 @@ export interface IntegrationsAdmin {
   diagnosis(wanted: WantedDiagnosis): Promise<Diagnosis | null>
   /** The configuration in force, key by key, secrets masked. */
   configuration(): readonly ConfigEntry[]
+  /**
+   * Whether the providers that `sync.queues` and `handledBy` name are registered. API, workers and commands ask before they begin.
+   *
+   * @throws InvalidConfiguration
+   */
+  checkNames(): void
   /** What this object's process has done, and how things stand in the database. */
   readonly metrics: {
     /**
@@ -398,7 +405,7 @@ function workflowIdOf(prefix: string, of: LinkedWorkflow): string {
 
 export function createAdmin(
   framework: Framework,
-  { access, connection, standing, target, loaded, metrics }: AdminParts,
+  { access, connection, standing, target, loaded, metrics, checkNames }: AdminParts,
 ): IntegrationsAdmin {
   const { config, providers, logger } = framework
   const { baseUrl, dev } = access
@@ -520,6 +527,7 @@ export function createAdmin(
     doctor,
     diagnosis: keptDiagnosis(doctor),
     configuration: () => describeConfig(loaded),
+    checkNames,
     metrics: {
       contentType: metrics.contentType,
       text: async () =>

@@ -647,6 +647,15 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
 
   const access = { ...createAccess(framework, dev), baseUrl, dev, middleware: options.middleware ?? {} }
 
+  /** Not among the problems above: providers may be registered after this. */
+  const checkNames = (): void => {
+    const unknown = unknownProviders(
+      config,
+      framework.handledBy,
+      providers.entries().map(([key]) => key),
+    )
+    if (unknown.length > 0) throw new InvalidConfiguration(unknown)
+  }
   const integrations: Integrations = {
     config,
     create: (integration) => createIntegration(framework, integration),
@@ -717,12 +726,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     trackTransactions,
     migrate: () => migrate(target),
     async ready() {
-      const unknown = unknownProviders(
-        config,
-        framework.handledBy,
-        providers.entries().map(([key]) => key),
-      )
-      if (unknown.length > 0) throw new InvalidConfiguration(unknown)
+      checkNames()
       await checkConnection(connections.main)
       await assertMigrated(target)
       await verifyKeys(framework)
@@ -739,6 +743,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       target,
       loaded,
       metrics,
+      checkNames,
     }),
   }
   PARTS.set(integrations, {

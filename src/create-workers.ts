@@ -82,7 +82,7 @@ export interface RunningWorkers {
  * await workers.run() // until SIGTERM, or workers.shutdown()
  *
  * @throws BackendUnreachable when Temporal does not answer
- * @throws InvalidConfiguration when the bundle of `workflowBundlePath` does not fit
+ * @throws InvalidConfiguration when the bundle of `workflowBundlePath` does not fit, or a provider that is named is not registered
  */
 export async function createWorkers(integrations: Integrations, options: WorkerOptions = {}): Promise<RunningWorkers> {
   const { framework, temporal, client, needs, reportModels } = partsOf(integrations)
@@ -90,6 +90,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
   const where = temporalAddress(temporal)
   takeSignals()
   // Before anything is reached: what does not fit is a fault of the configuration.
+  integrations.admin.checkNames()
   const prebuilt = options.workflowBundle ?? prebuiltBundle(options, logger)
   await checkTemporal(client(), where)
   const connection = await NativeConnection.connect(connectionOptions(temporal)).catch((cause: unknown) => {

@@ -41,6 +41,9 @@ DECLARE
 	counts bigint[] := '{}';
 	moved bigint;
 	spent bigint;
+	-- How far behind the newest window or slot a clock may be and still count there, as after an ordinary correction.
+	set_back_ms constant bigint := 1000;
+	moves_back boolean := false;
 	-- one caller
 	owner text;
 	now_ms bigint;
@@ -125,18 +128,24 @@ BEGIN
 		length_ms := l_seconds * 1000;
 		IF l_kind = 'fixed' THEN
 			w_start := (now_ms / length_ms) * length_ms;
-			-- A clock that was set back stays in the window that it had reached.
+			-- A clock that was set back a little stays in the window that it had reached. After a jump the count moves into the window of now:
+			-- nothing waits for the moment to which the clock had jumped.
 			IF window_state ->> 'kind' = 'fixed' AND (window_state ->> 'seconds')::bigint = l_seconds
 				AND (window_state ->> 'startsAt')::bigint >= w_start THEN
-				w_start := (window_state ->> 'startsAt')::bigint;
+				moves_back := (window_state ->> 'startsAt')::bigint > now_ms + set_back_ms;
+				w_start := CASE WHEN moves_back THEN w_start ELSE (window_state ->> 'startsAt')::bigint END;
 				w_count := (window_state ->> 'count')::bigint;
 			END IF;
 		ELSE
 			quantum := CASE WHEN l_limit <= 1024 THEN 1 ELSE ceil(length_ms / 1024.0)::bigint END;
 			IF window_state ->> 'kind' = 'sliding' AND (window_state ->> 'seconds')::bigint = l_seconds THEN
 				old_quantum := (window_state ->> 'quantum')::bigint;
+				moves_back := EXISTS (SELECT FROM jsonb_array_elements_text(window_state -> 'slots') AS slot(s)
+					WHERE s::bigint > now_ms + set_back_ms);
 				FOR moved, spent IN
-					SELECT CASE WHEN old_quantum = quantum THEN s ELSE ((s + old_quantum - 1) / quantum) * quantum END, sum(c)
+					-- As in a fixed window: a unit taken after a jump of the clock counts as taken now.
+					SELECT CASE WHEN s > now_ms + set_back_ms THEN (now_ms / quantum) * quantum
+						WHEN old_quantum = quantum THEN s ELSE ((s + old_quantum - 1) / quantum) * quantum END, sum(c)
 					FROM unnest(
 						array(SELECT jsonb_array_elements_text(window_state -> 'slots')::bigint),
 						array(SELECT jsonb_array_elements_text(window_state -> 'counts')::bigint)
@@ -163,7 +172,8 @@ BEGIN
 		ELSIF forced IS NULL AND enabled THEN
 			counted := true;
 			IF b_state = 'open' THEN
-				IF coalesce(b_opened, now_ms) + cooldown_ms > now_ms THEN
+				-- Not where it was opened by a clock that had jumped ahead, further than a cooldown.
+				IF abs(now_ms - coalesce(b_opened, now_ms)) < cooldown_ms THEN
 					verdicts := verdicts || jsonb_build_object('kind', 'open', 'openedAt', coalesce(b_opened, now_ms),
 						'retryAfterMs', coalesce(b_opened, now_ms) + cooldown_ms - now_ms);
 					CONTINUE;
@@ -217,6 +227,11 @@ BEGIN
 			'generation', CASE WHEN counted THEN b_generation ELSE NULL END, 'probe', taking);
 	END LOOP;
 
+	IF moves_back AND NOT changed THEN
+		-- Stored though all were refused: else each refusal would begin the wait again.
+		window_state := CASE WHEN l_kind = 'fixed' THEN jsonb_build_object('kind', 'fixed', 'seconds', l_seconds, 'startsAt', w_start, 'count', w_count)
+			ELSE jsonb_build_object('kind', 'sliding', 'seconds', l_seconds, 'quantum', quantum, 'slots', to_jsonb(slots), 'counts', to_jsonb(counts)) END;
+	END IF;
 	IF changed OR released THEN
 		PERFORM "__schema__"."__prefix___store_calls"(p_key, jsonb_build_object(
 			'breaker', breaker || jsonb_build_object('state', b_state, 'generation', b_generation, 'openedAt', b_opened,
@@ -228,6 +243,8 @@ BEGIN
 				ELSE jsonb_build_object('kind', 'sliding', 'seconds', l_seconds, 'quantum', quantum,
 					'slots', to_jsonb(slots), 'counts', to_jsonb(counts)) END
 		));
+	ELSIF moves_back THEN
+		PERFORM "__schema__"."__prefix___store_calls"(p_key, before || jsonb_build_object('window', window_state));
 	END IF;
 	RETURN jsonb_build_object('verdicts', verdicts, 'override', forced, 'overrideMalformed', override_malformed,
 		'limitSource', limit_source, 'limitMalformed', limit_malformed);

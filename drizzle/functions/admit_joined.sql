@@ -11,6 +11,7 @@ SET plan_cache_mode = force_generic_plan SET lock_timeout = 100 AS $$
 -- Units are given out only in the first eighth of a window, and only of a window of a thousand or more: unused ones are lost.
 DECLARE
 	now_ms constant bigint := coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
+	set_back_ms constant bigint := 1000;
 	asked record;
 	this_start bigint;
 	generation bigint;
@@ -41,9 +42,10 @@ BEGIN
 			this_start := (now_ms / (asked.seconds * 1000)) * (asked.seconds * 1000);
 			UPDATE "__schema__"."__prefix___cache" AS c SET updated_at = clock_timestamp(), value = jsonb_set(c.value, '{window}', (
 				SELECT jsonb_build_object('kind', 'fixed', 'seconds', asked.seconds, 'startsAt', start, 'count', used + asked.callers + beyond, 'given', beyond)
-				FROM (SELECT CASE WHEN is_same THEN (c.value #>> '{window,startsAt}')::bigint ELSE this_start END AS start,
+				FROM (SELECT CASE WHEN is_same AND (c.value #>> '{window,startsAt}')::bigint <= now_ms + set_back_ms
+							THEN (c.value #>> '{window,startsAt}')::bigint ELSE this_start END AS start,
 						CASE WHEN is_same THEN (c.value #>> '{window,count}')::bigint ELSE 0 END AS used
-					-- A clock that was set back stays in the window that it had reached.
+					-- As in admit_calls: a clock that was set back a little stays in the window that it had reached, after a jump the count moves.
 					FROM (SELECT c.value #>> '{window,kind}' = 'fixed' AND (c.value #>> '{window,seconds}')::bigint = asked.seconds
 						AND (c.value #>> '{window,startsAt}')::bigint >= this_start AS is_same) AS known) AS window_now,
 					LATERAL (SELECT CASE WHEN asked."limit" >= 1000 AND (used + asked.callers + asked.more) * 8 <= asked."limit"

@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION "__schema__"."__prefix___is_breaker_well"(p_breaker j
 -- that long, or is half open with no probe under way.
 	SELECT CASE coalesce(p_breaker ->> 'state', 'closed')
 		WHEN 'closed' THEN true
-		WHEN 'open' THEN coalesce((p_breaker ->> 'openedAt')::bigint + p_cooldown_seconds * 1000 <= p_now_ms, false)
+		WHEN 'open' THEN coalesce(abs(p_now_ms - (p_breaker ->> 'openedAt')::bigint) >= p_cooldown_seconds * 1000, false)
 		WHEN 'half_open' THEN p_cooldown_seconds IS NOT NULL
 			AND coalesce((p_breaker #>> '{probe,until}')::bigint <= p_now_ms, true)
 		ELSE false END

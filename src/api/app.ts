@@ -21,8 +21,11 @@ export type { ApiOptions } from './operator-routes.ts'
  *
  * @example
  * app.route('/', createApi(integrations))
+ *
+ * @throws InvalidConfiguration when the configuration names a provider that is not registered by now
  */
 export function createApi(integrations: Integrations, options: ApiOptions = {}): Hono {
+  integrations.admin.checkNames()
   const api = new Hono()
   const webhooks = webhookRoutes(integrations)
   const oauth = oauthRoutes(integrations)

@@ -20,7 +20,8 @@ export interface Host {
 
 /**
  * @param path default: INTEGRATIONS_CONFIG, else `integrations.config.ts`, `.js` or `.mjs` in the working directory
- * @throws InvalidConfiguration when there is no such module, or it exports no object of createIntegrations()
+ * @throws InvalidConfiguration when there is no such module, it exports no object of createIntegrations(), or it has registered no
+ *   provider of a name that its configuration has
  */
 export async function loadHost(path = process.env.INTEGRATIONS_CONFIG || undefined): Promise<Host> {
   const found = path === undefined ? NAMES.map((name) => resolve(name)).find(isFile) : resolve(path)
@@ -44,6 +45,8 @@ export async function loadHost(path = process.env.INTEGRATIONS_CONFIG || undefin
     throw new InvalidConfiguration([
       { key: found, expected: 'a default export made by createIntegrations()', received: typeof integrations },
     ])
+    // Its register() calls are over. Another copy of this package may be an older one, without the check.
+  ;(integrations as Integrations).admin.checkNames?.()
   return {
     integrations: integrations as Integrations,
     ...(typeof module.workflowsPath === 'string' ? { workflowsPath: module.workflowsPath } : {}),

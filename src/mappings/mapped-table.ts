@@ -37,9 +37,11 @@ export function mappedTable<Table extends PgTable>(
   const anyTable = table as PgTable
   /** Null: no row has it. Postgres would refuse the statement, and with it the other ids. */
   const keyValue = (id: string): string | number | null => {
+    const range = INTEGERS[column.getSQLType()]
+    if (column.dataType === 'bigint' && range !== undefined) return isWithin(id, range) ? id : null
     if (column.dataType !== 'number') return id
     const key = id.trim() === '' ? Number.NaN : Number(id)
-    if (Number.isNaN(key)) return null
+    if (Number.isNaN(key) || (range !== undefined && !isWithin(String(key), range))) return null
     // Rounded, it would be another row's.
     if (Number.isInteger(key) && !Number.isSafeInteger(key))
       throw new InvalidArgumentException(
@@ -119,6 +121,21 @@ export function mappedTable<Table extends PgTable>(
   return unnamed(model, (chosen) => {
     type = chosen
   })
+}
+
+/** Postgres' integers by their number of bits: what is outside is in no row. https://www.postgresql.org/docs/current/datatype-numeric.html */
+const INTEGERS: Readonly<Record<string, number>> = {
+  smallint: 16,
+  smallserial: 16,
+  integer: 32,
+  serial: 32,
+  bigint: 64,
+  bigserial: 64,
+}
+
+function isWithin(text: string, bits: number): boolean {
+  const digits = /^\s*[+-]?\d+\s*$/.test(text) ? text.trim().replace(/^\+/, '') : null
+  return digits !== null && BigInt.asIntN(bits, BigInt(digits)) === BigInt(digits)
 }
 
 /** By the catalogue: rights to read or write are not looked at. */

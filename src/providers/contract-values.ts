@@ -23,16 +23,26 @@ export const CONTRACT_VALUES: Readonly<Record<string, AllowedValue>> = {
   },
 }
 
+const isMethod = (provider: object, member: string): boolean => typeof Reflect.get(provider, member) === 'function'
+
+/** Names that a host plausibly gives to a method of its own. It is one wherever the contract stands, or is left out, without it. */
+const MAY_BE_OWN: Readonly<Record<string, (provider: object) => boolean>> = {
+  signature: (provider) => isMethod(provider, 'verifyWebhookSignature') || !isMethod(provider, 'handleWebhook'),
+  streams: (provider) => isMethod(provider, 'sync') || !isMethod(provider, 'defaultRateLimit'),
+}
+
 /** What is wrong with members that are values, in words. One that is undefined is not there. */
 export function wrongValues(provider: object): string[] {
   return Object.entries(CONTRACT_VALUES).flatMap(([member, { allowed }]) => {
     if (!isWrongValue(provider, member)) return []
-    return [`${member} must be ${allowed}, or left out; it is ${shownValue(Reflect.get(provider, member))}`]
+    const own = isMethod(provider, member) ? '; rename it if it is a method of your own' : ''
+    return [`${member} must be ${allowed}, or left out; it is ${shownValue(Reflect.get(provider, member))}${own}`]
   })
 }
 
 export function isWrongValue(provider: object, member: string): boolean {
   const value: unknown = Reflect.get(provider, member)
+  if (isMethod(provider, member) && MAY_BE_OWN[member]?.(provider) === true) return false
   return value !== undefined && CONTRACT_VALUES[member]?.isAllowed(value) === false
 }
 

@@ -6,6 +6,7 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import type { HandlesWebhooks } from '../providers/contracts.ts'
+import { signatureOf } from '../providers/contracts.ts'
 import type { SignatureScheme } from '../providers/signatures/scheme-rules.ts'
 import type { SignedDeliveryParts } from '../providers/signatures/sign-delivery.ts'
 import { signDelivery } from '../providers/signatures/sign-delivery.ts'
@@ -73,7 +74,7 @@ function signedByProvider(
   { body, secret, at, event, deliveryId }: DeliveryToSign,
   given: Readonly<Record<string, string>>,
 ): Pick<SignedDeliveryParts, 'url' | 'headers' | 'body'> {
-  const { signature } = provider
+  const signature = signatureOf(provider)
   if (signature === undefined)
     throw new InvalidArgumentException(
       'provider',

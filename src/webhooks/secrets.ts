@@ -19,7 +19,7 @@ import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { integrationsById, requireLocked, updateIntegration } from '../integrations/queries.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
-import { handlesWebhooks, managesWebhooks, requireContract } from '../providers/contracts.ts'
+import { handlesWebhooks, managesWebhooks, requireContract, signatureOf } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import type { RefusalReason } from '../providers/signatures/scheme-rules.ts'
 import { REFUSAL_REASONS } from '../providers/signatures/scheme-rules.ts'
@@ -270,7 +270,7 @@ export async function formerSecrets(
   const isWatched =
     provider !== null &&
     handlesWebhooks(provider) &&
-    provider.signature !== undefined &&
+    signatureOf(provider) !== undefined &&
     provider.webhookSecrets === undefined
   const former = formerSecretsInForce(credentials, framework.clock.now()).map(({ secret, until }) => ({
     key: matchKey(framework, integrationId, secret),
@@ -286,7 +286,7 @@ export async function formerSecrets(
 /** Whether its deliveries are checked by secrets of the integration. What a provider brings itself may depend on the delivery. */
 function isCheckedBySecret(provider: IntegrationProvider): boolean {
   if (!handlesWebhooks(provider) || provider.webhookSecrets !== undefined) return false
-  const { signature } = provider
+  const signature = signatureOf(provider)
   if (signature === undefined) return false
   return !['publicKeys', 'jwks', 'certificate'].some((from) => Object.hasOwn(signature, from))
 }

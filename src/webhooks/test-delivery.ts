@@ -6,7 +6,7 @@ import type { Json } from '../framework/json.ts'
 import { REDACTED } from '../framework/redaction.ts'
 import { getIntegration } from '../integrations/handle.ts'
 import type { HandlesWebhooks } from '../providers/contracts.ts'
-import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
+import { handlesWebhooks, requireContract, signatureOf } from '../providers/contracts.ts'
 import type { SignatureScheme } from '../providers/signatures/scheme-rules.ts'
 import { signDelivery } from '../providers/signatures/sign-delivery.ts'
 import { activeWebhookSecrets } from '../providers/webhook-request.ts'
@@ -51,11 +51,11 @@ export const testableProviders = ({ providers }: Framework): readonly TestablePr
   providers.keys().flatMap((key) => {
     const provider = providers.find(key)
     if (provider === null || !handlesWebhooks(provider)) return []
-    const { label = key, signature, sampleWebhooks } = provider
+    const { label = key, sampleWebhooks } = provider
     return {
       key,
       label,
-      canSign: signsBySecret(signature) !== null,
+      canSign: signsBySecret(signatureOf(provider)) !== null,
       samples: sampleWebhooks === undefined ? [] : sampleWebhooks.call(provider).map(({ name }) => name),
     }
   })
@@ -83,7 +83,7 @@ export async function makeTestDelivery(
     headers: { 'content-type': 'application/json', ...headers },
     body,
   }
-  const scheme = signsBySecret(provider.signature)
+  const scheme = signsBySecret(signatureOf(provider))
   const [secret] = activeWebhookSecrets(integration.credentialsArray(), at)
   const { metadata } = integration
   const signed =

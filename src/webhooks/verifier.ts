@@ -1,6 +1,7 @@
 /** Asks a provider, by its `signature`, its own check or both, whether a delivery is signed. */
 import type { Framework } from '../framework/context.ts'
 import type { HandlesWebhooks, Maybe } from '../providers/contracts.ts'
+import { signatureOf } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import { FetchedKeys } from '../providers/signatures/public-keys.ts'
 import type { SignatureScheme, SignatureVerdict } from '../providers/signatures/scheme-rules.ts'
@@ -33,7 +34,7 @@ export class WebhookVerifier {
    * @throws what the provider's own check throws, and CredentialsUnreadable
    */
   verify(provider: HandlesWebhooks, integration: Integration, request: WebhookRequest): Maybe<DeliveryVerdict> {
-    const { signature } = provider
+    const signature = signatureOf(provider)
     if (signature === undefined) return ownVerdict(provider, integration, request, VERIFIED)
     const verdict = this.#bySignature(signature, provider, integration, request)
     if (provider.verifyWebhookSignature === undefined) return verdict
@@ -73,7 +74,7 @@ export class WebhookVerifier {
     request: WebhookRequest,
   ): Uint8Array | string | undefined {
     if (provider.webhookSignedBytes !== undefined) return provider.webhookSignedBytes(request)
-    const { signature } = provider
+    const signature = signatureOf(provider)
     return signature && signedBytesOf(signature, request, { metadata, baseUrl: this.#baseUrl })
   }
 }

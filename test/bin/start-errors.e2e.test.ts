@@ -280,6 +280,26 @@ describe('the configuration', () => {
     expect(err).toContain('INTEGRATIONS__WEBHOOK__QUEUE')
     expect(lines[0]).toBe(`The configuration has ${lines.length - 1} problems:`)
   })
+
+  it.each([
+    ['api', []],
+    ['worker', []],
+    ['integrations', ['config']],
+  ] as const)(
+    'names a provider that is not registered: %s ends before it looks for Postgres',
+    async (program, args) => {
+      const env = {
+        DATABASE_URL: databaseAt({ port: String(CLOSED_PORT) }),
+        TEST_CONFIG: JSON.stringify({ sync: { queues: { dmo: 'slow' } } }),
+        PORT: 'x',
+      }
+      const { code, err } = await ends(program, { env, args: [...args] })
+      expect(code).toBe(1)
+      expect(err).toContain('sync.queues.dmo: expected a registered provider (demo), received "dmo"')
+      // Together with the other faults of the start.
+      if (program === 'api') expect(err).toContain('PORT: expected')
+    },
+  )
 })
 
 describe('the encryption keys', () => {

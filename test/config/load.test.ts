@@ -1,5 +1,6 @@
 import { inspect } from 'node:util'
 import { describe, expect, expectTypeOf, it } from 'vitest'
+import { createApi } from '../../src/api/app.ts'
 import type { LoadConfigOptions } from '../../src/config/load.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
 import { CONFIG_KEYS, environmentName } from '../../src/config/schema.ts'
@@ -512,7 +513,7 @@ describe('keys that depend on each other', () => {
 })
 
 describe('names that must be registered', () => {
-  it('are the providers of sync.queues and handledBy, once a process is ready: they may be registered after the configuration is read', async () => {
+  it('are the providers of sync.queues and handledBy, once a process begins: they may be registered after the configuration is read', async () => {
     const integrations = createIntegrations({
       database: 'postgres://nobody@localhost/none',
       encryptionKeys: encryptionKey('test'),
@@ -521,6 +522,7 @@ describe('names that must be registered', () => {
       handledBy: { github: {}, acmee: { webhooks: { workflow: 'handle', taskQueue: 'py' } } },
     })
     integrations.register('github', {})
+    expect(() => createApi(integrations)).toThrow('sync.queues.githb')
     const refused = await integrations.ready().catch((error: unknown) => error)
     await integrations.close()
     expect(refused).toMatchObject({

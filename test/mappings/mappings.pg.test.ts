@@ -1,6 +1,18 @@
 /** External ids and the host's models behind them. */
-import { bigint, boolean, date, integer, json, pgTable, primaryKey, text, timestamp, uuid } from 'drizzle-orm/pg-core'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import {
+  bigint,
+  boolean,
+  date,
+  integer,
+  json,
+  pgTable,
+  primaryKey,
+  smallint,
+  text,
+  timestamp,
+  uuid,
+} from 'drizzle-orm/pg-core'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
 import { mappedTable } from '../../src/mappings/mapped-table.ts'
@@ -130,6 +142,39 @@ describe('mapping', () => {
       reason: expect.stringContaining('bigint'),
     })
   })
+
+  it.each([
+    ['smallint', smallint('id'), ['32767', '-32768'], ['32768', '-32769', '1.5', '1e5']],
+    ['integer', integer('id'), ['2147483647', '-2147483648'], ['2147483648', '-2147483649', '1.5', 'a']],
+    ['bigint', bigint('id', { mode: 'number' }), ['9007199254740991', '-5'], ['9223372036854775808', '1e30', '0.5']],
+    [
+      'bigint',
+      bigint('id', { mode: 'bigint' }),
+      ['9223372036854775807', '-9223372036854775808'],
+      ['9223372036854775808', '-9223372036854775809', 'a', '', '1.5', '99999999999999999999999'],
+    ],
+  ] as const)(
+    'resolves keys within the range of a %s, and leaves the others alone unresolved',
+    async (type, id, keys, beyond) => {
+      const table = pgTable('ranges', { id: id.primaryKey() })
+      const ranges = mappedTable(table, { type: 'range' })
+      await test.sql.unsafe(`create table ranges (id ${type} primary key)`)
+      onTestFinished(async () => {
+        await test.sql`drop table ranges`
+      })
+      for (const key of keys) await test.sql.unsafe(`insert into ranges values (${key})`)
+      const all = [...keys, ...beyond].filter((key) => key !== '')
+      for (const key of all) await integration.mapExternalId(`of ${key}`, { type: ranges.type, id: key })
+      const found = await integration.resolveMappings(
+        all.map((key) => `of ${key}`),
+        ranges,
+      )
+      expect([...found.values()].map((row) => (row === null ? null : String(row.id)))).toEqual(
+        all.map((key) => ((keys as readonly string[]).includes(key) ? key : null)),
+      )
+      for (const key of beyond) expect(await ranges.find(test.framework.db, key)).toBeNull()
+    },
+  )
 
   it('of one id to many models at the same moment has one holder, whom all others are told', async () => {
     const outcomes = await Promise.all(

@@ -148,7 +148,24 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
 )
-const waits = fc.constantFrom(0, 0, 1, 7, 250, 999, 1_000, 3_000, 30_000, 59_999, 60_000, 61_000, 4_000_000, -3, -1_500)
+const waits = fc.constantFrom(
+  0,
+  0,
+  1,
+  7,
+  250,
+  999,
+  1_000,
+  3_000,
+  30_000,
+  59_999,
+  60_000,
+  61_000,
+  4_000_000,
+  -3,
+  -1_500,
+  -4_000_000,
+)
 const histories = fc.record({
   rules,
   steps: fc.array(fc.record({ afterMs: waits, step: steps }), { minLength: 20, maxLength: 50, size: 'max' }),
@@ -466,6 +483,11 @@ const EDGES: readonly { name: string; rules: Rules; steps: readonly { afterMs: n
     ],
   },
   {
+    name: 'a breaker that a clock ahead has opened is tried once the clock is back, one of a moment ago is not',
+    rules: TABLE,
+    steps: [...[asks(4_000_000), ends(0, 'upstream'), asks(-4_000_000), ends(0, 'upstream'), asks(-29_999), asks(-1)]],
+  },
+  {
     name: 'a change of strategy empties the counters, also when no outcome comes between',
     rules: byRate(60),
     steps: [asks(0), ends(0, 'upstream'), under(TABLE), asks(0), under(byRate(60)), asks(0), ends(0, 'upstream')],
@@ -482,6 +504,16 @@ const EDGES: readonly { name: string; rules: Rules; steps: readonly { afterMs: n
       ...[asks(0), asks(1_000), asks(1_000)],
       ...[under({ ...TABLE, limit: { limit: 2, seconds: 10, window: 'sliding' } }), asks(500), asks(8_500), asks(1)],
     ],
+  },
+  ...(['fixed', 'sliding'] as const).map((window) => ({
+    name: `after a jump of the clock a refusal, too, moves the ${window} window to now, and its end is a window away`,
+    rules: { ...TABLE, limit: { limit: 2, seconds: 60, window } },
+    steps: [asks(4_000_000, 2), asks(-4_000_000), asks(59_999), asks(1, 2), asks(60_000, 3)],
+  })),
+  {
+    name: 'a clock that was set back by a second stays in the window, by more it leaves',
+    rules: { ...TABLE, limit: { limit: 3, seconds: 60, window: 'fixed' } },
+    steps: [asks(60_000), asks(-1_000), asks(-1), asks(0), asks(1_001, 3)],
   },
   {
     name: 'a slot of several milliseconds leaves with its last one',

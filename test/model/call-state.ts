@@ -15,7 +15,7 @@ import type {
 import { CLOSED_BREAKER } from '../../src/calls/admission/state-rules.ts'
 import type { CircuitChange, Outcome } from './circuit-breaker.ts'
 import { admitByBreaker, settleOnBreaker } from './circuit-breaker.ts'
-import { admitByLimit } from './rate-limiter.ts'
+import { admitByLimit, movedBack } from './rate-limiter.ts'
 
 export interface CallSettings {
   readonly breaker: BreakerSettings
@@ -38,11 +38,13 @@ const MAX_RESET_AHEAD_MS = 86_400_000
 export const NO_CALLS: CallState = { breaker: CLOSED_BREAKER, suppressedUntil: null, window: null }
 
 export function admit(
-  state: CallState,
+  stored: CallState,
   settings: CallSettings,
   owner: string,
   now: number,
 ): { readonly next: CallState; readonly admission: Admission } {
+  const { limit } = settings
+  const state = limit === null ? stored : { ...stored, window: movedBack(stored.window, limit, now) }
   const refused = (admission: Admission) => ({ next: state, admission })
   const verdict = admitByBreaker(state.breaker, settings.breaker, settings.override, owner, now)
   if (verdict.kind === 'refused')
@@ -50,10 +52,9 @@ export function admit(
   if (state.suppressedUntil !== null && now < state.suppressedUntil)
     return refused({ kind: 'suppressed', retryAfterMs: state.suppressedUntil - now })
   const admission: Admission = { kind: 'admitted', generation: verdict.generation, probe: verdict.probe }
-  if (settings.limit === null) return { next: { ...state, breaker: verdict.next, window: null }, admission }
-  const unit = admitByLimit(state.window, settings.limit, now)
-  if (unit.kind === 'refused')
-    return refused({ kind: 'limited', retryAfterMs: unit.retryAfterMs, limit: settings.limit })
+  if (limit === null) return { next: { ...state, breaker: verdict.next, window: null }, admission }
+  const unit = admitByLimit(state.window, limit, now)
+  if (unit.kind === 'refused') return refused({ kind: 'limited', retryAfterMs: unit.retryAfterMs, limit })
   return { next: { ...state, breaker: verdict.next, window: unit.next }, admission }
 }
 

@@ -55,8 +55,10 @@ export function admitByBreaker(
     return { kind: 'admitted', next: breaker, generation: breaker.generation, probe: false }
   if (breaker.state === 'open') {
     const openedAt = breaker.openedAt ?? now
-    const remaining = openedAt + settings.cooldownSeconds * 1_000 - now
-    if (remaining > 0) return { kind: 'refused', openedAt, retryAfterMs: remaining }
+    const cooldownMs = settings.cooldownSeconds * 1_000
+    // A clock that had jumped ahead may have opened it.
+    if (Math.abs(now - openedAt) < cooldownMs)
+      return { kind: 'refused', openedAt, retryAfterMs: openedAt + cooldownMs - now }
     return probing({ ...breaker, state: 'half_open', generation: breaker.generation + 1 }, settings, owner, now)
   }
   if (breaker.probe !== null && now < breaker.probe.until)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Limit, WindowState } from '../../src/calls/admission/state-rules.ts'
 import { unitsUsed } from '../../src/calls/admission/state-rules.ts'
-import { admitByLimit } from './rate-limiter.ts'
+import { admitByLimit, movedBack } from './rate-limiter.ts'
 
 const START = 1_800_000_000_000
 
@@ -134,15 +134,37 @@ describe('boundaries', () => {
     { limit: fixed, at: 0, now: 59_999, wait: 1 },
     { limit: fixed, at: 0, now: 60_000, wait: null },
     { limit: fixed, at: 59_999, now: 60_000, wait: null },
-    // A clock that was set back stays in the window that it had reached.
+    // A clock that was set back by up to a second stays in the window that it had reached.
     { limit: fixed, at: 60_000, now: 59_000, wait: 61_000 },
+    // After a jump the unit counts in the window of now.
+    { limit: fixed, at: 60_000, now: 58_999, wait: 1_001 },
+    { limit: fixed, at: 3_600_000, now: 0, wait: 60_000 },
     { limit: sliding, at: 0, now: 59_999, wait: 1 },
     { limit: sliding, at: 0, now: 60_000, wait: null },
     { limit: sliding, at: 59_999, now: 60_000, wait: 59_999 },
     { limit: sliding, at: 60_000, now: 59_000, wait: 61_000 },
+    { limit: sliding, at: 60_000, now: 58_999, wait: 60_000 },
+    { limit: sliding, at: 3_600_000, now: 0, wait: 60_000 },
   ])('$limit.window: a unit taken at $at ms is missing at $now ms for $wait ms', ({ limit, at, now, wait }) => {
     const verdict = admitByLimit(full(limit, START + at), limit, START + now)
     expect(verdict).toMatchObject(wait === null ? { kind: 'admitted' } : { kind: 'refused', retryAfterMs: wait })
+  })
+
+  it('moves back all units that were taken after a jump of the clock, and only those', () => {
+    const stored: WindowState = {
+      kind: 'sliding',
+      seconds: 60,
+      quantum: 1,
+      slots: [900, 2_000, 2_001, 9_000],
+      counts: [1, 2, 3, 4],
+    }
+    expect(movedBack(stored, { ...sliding, limit: 20 }, 1_000)).toEqual({
+      ...stored,
+      slots: [900, 1_000, 2_000],
+      counts: [1, 7, 2],
+    })
+    expect(movedBack(stored, { ...sliding, limit: 20 }, 8_000)).toBe(stored)
+    expect(movedBack(stored, fixed, 1_000)).toBe(stored)
   })
 
   it.each([

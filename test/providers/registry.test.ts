@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { IntegrationProvider } from '../../src/providers/contracts.ts'
+import { contractsOf, signatureOf } from '../../src/providers/contracts.ts'
 import type { ProviderSource } from '../../src/providers/registry.ts'
 import { ProviderRegistry } from '../../src/providers/registry.ts'
 
@@ -242,10 +243,14 @@ describe('a member that is a value', () => {
     [{ supportsIdempotency: true, idempotencyWindowSeconds: Infinity }, 'above 0, or left out; it is Infinity'],
     [
       { defaultRateLimit: method, streams: () => ({}) },
-      'streams must be an object with a stream under each name, and no method, or left out; it is a function',
+      'streams must be an object with a stream under each name, and no method, or left out; it is a function; rename it if it is a method of your own',
     ],
     [{ handleWebhook: method, signature: 'hmac' }, `signature must be an object such as { scheme: 'hmac', … }`],
     [{ handleWebhook: method, signature: null }, 'it is null'],
+    [
+      { handleWebhook: method, signature: method },
+      "signature must be an object such as { scheme: 'hmac', … }, and no method, or left out; it is a function; rename it",
+    ],
   ])('and is wrong is refused with what is allowed and what it is: %j', (provider, words) => {
     const message = refusal(() => registered(provider as IntegrationProvider))
     expect(message).toContain(words)
@@ -257,6 +262,20 @@ describe('a member that is a value', () => {
     expect(refusal(() => registered(provider))).toMatch(
       /signature must be .*; HandlesWebhooks lacks handleWebhook; HasScheduledSync lacks reduceCheckpoints/,
     )
+  })
+
+  it.each<[string, object, string[]]>([
+    ['signature', { ...webhooks, signature: method }, ['HandlesWebhooks']],
+    ['signature', { signature: method }, []],
+    ['streams', { streams: method }, []],
+    [
+      'streams',
+      { streams: method, sync: method, reduceCheckpoints: method, defaultRateLimit: method },
+      ['DeclaresRateLimit', 'HasScheduledSync'],
+    ],
+  ])('may be a method of the host’s own where the contract stands without it: %s of %j', (_, provider, contracts) => {
+    expect(contractsOf(registered(provider as IntegrationProvider))).toEqual(contracts)
+    expect(signatureOf(provider)).toBeUndefined()
   })
 
   it('and is undefined is not there', () => {

@@ -70,6 +70,15 @@ describe('a provider with a signature and a check of its own', () => {
 })
 
 describe('a provider that extends an adapter', () => {
+  it('may have a method of its own called signature, which is not asked', () => {
+    const own = vi.fn()
+    for (const is of [true, false]) {
+      const provider = providerOf({ signature: own, verifyWebhookSignature: () => is })
+      expect(providerTakes(provider, integration, delivery())).toBe(is)
+    }
+    expect(own).not.toHaveBeenCalled()
+  })
+
   it('is stricter by a check of its own', () => {
     class Strict extends GitHubProvider {
       override verifyWebhookSignature(): boolean {

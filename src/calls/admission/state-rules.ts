@@ -49,7 +49,7 @@ export function unitsUsed(stored: WindowState | null, { window, seconds }: Limit
   if (stored === null || stored.kind !== window || stored.seconds !== seconds) return 0
   const lengthMs = seconds * 1_000
   if (stored.kind === 'fixed') {
-    // A window starts at a multiple of its length. A clock that was set back stays in the one that it had reached.
+    // A window starts at a multiple of its length. A clock that was set back keeps the count of the one that it had reached.
     return stored.startsAt >= Math.floor(now / lengthMs) * lengthMs ? stored.count : 0
   }
   // A slot counts for as long as its last millisecond is within the window.

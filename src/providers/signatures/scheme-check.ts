@@ -3,6 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import { createPublicKey } from 'node:crypto'
 import { z } from 'zod'
 import type { HandlesWebhooks, IntegrationProvider } from '../contracts.ts'
+import { signatureOf } from '../contracts.ts'
 import type { PublicKeyScheme } from './public-key-schemes.ts'
 import { isOfScheme } from './public-key-schemes.ts'
 import { publicKeyIn } from './public-keys.ts'
@@ -179,7 +180,7 @@ const SCHEMES = z.discriminatedUnion(
 
 /** What is wrong with how a provider says that its deliveries are signed, in words. */
 export function signatureFaults(provider: IntegrationProvider): string[] {
-  const { signature: given } = provider as Partial<HandlesWebhooks>
+  const given = signatureOf(provider as Partial<HandlesWebhooks>)
   if (given === undefined) return []
   const checked = SCHEMES.safeParse(given)
   if (!checked.success)

@@ -7,6 +7,7 @@ import {
   hasBackfill,
   hasIncrementalSync,
   hasStreams,
+  signatureOf,
   supportsIdempotency,
 } from '../../providers/contracts.ts'
 import { ProviderRegistry } from '../../providers/registry.ts'
@@ -152,5 +153,7 @@ function areHandlers(value: unknown): boolean {
 
 /** Only the provider can sign by its own certificate. */
 function needsDeliveries(provider: IntegrationProvider): boolean {
-  return handlesWebhooks(provider) && !(provider.signature !== undefined && 'certificate' in provider.signature)
+  if (!handlesWebhooks(provider)) return false
+  const signature = signatureOf(provider)
+  return !(signature !== undefined && 'certificate' in signature)
 }

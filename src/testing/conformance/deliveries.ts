@@ -2,6 +2,7 @@
 import { InvalidArgumentException } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
 import type { HandlesWebhooks } from '../../providers/contracts.ts'
+import { signatureOf } from '../../providers/contracts.ts'
 import type { SignatureScheme } from '../../providers/signatures/scheme-rules.ts'
 import { signDelivery } from '../../providers/signatures/sign-delivery.ts'
 import type { WebhookRequest } from '../../providers/webhook-request.ts'
@@ -32,11 +33,13 @@ export interface SignedFixture extends Omit<WebhookFixture, 'signatureHeader' | 
 
 /** @throws InvalidArgumentException where neither the fixture nor the provider says how deliveries are signed */
 export function signedFixture(
-  { signature, webhookSecrets }: Partial<HandlesWebhooks>,
+  provider: Partial<HandlesWebhooks>,
   fixture: WebhookFixture,
   metadata: Readonly<Record<string, Json>>,
 ): SignedFixture {
   const { signer, signatureHeader = null, toleranceSeconds = null } = fixture
+  const { webhookSecrets } = provider
+  const signature = signatureOf(provider)
   if (signer !== undefined || signature === undefined) {
     if (signer === undefined || signatureHeader === null)
       throw new InvalidArgumentException(

@@ -475,6 +475,17 @@ describe('units beyond those asked for', () => {
       count: 12,
     })
   })
+
+  it('count in the window of now after the clock had jumped ahead: no call waits for the moment to which it jumped', async () => {
+    const target = await called({ ...RULES, limit: perMinute(10) })
+    const hour = START + 60 * MINUTE_MS
+    expect(await admit([asks(at(target, hour), 4)])).not.toContain(null)
+    expect(await admit([asks(at(target, hour - 1_000), 1)])).not.toContain(null)
+    expect((await stateOf(target))?.window).toMatchObject({ startsAt: hour, count: 5 })
+    expect(await admit([asks(at(target, START), 1)])).toMatchObject([{ leftMs: MINUTE_MS }])
+    expect((await stateOf(target))?.window).toMatchObject({ startsAt: START, count: 6 })
+    expect(await admit([asks(at(target, START + MINUTE_MS), 10)])).not.toContain(null)
+  })
 })
 
 const LOCKED = '55P03'
@@ -530,8 +541,11 @@ it('a window is never over its limit, whoever asks for what at the same moment',
         nowMs += afterMs
         const taken = await Promise.all(asked.map(decide))
         const sum = taken.reduce((total, count) => total + count, 0)
-        // A clock that was set back stays in the window that it had reached; one is reached when a unit of it is taken.
+        // A clock that was set back by up to a second stays in the window that it had reached; one is reached when a unit of it is taken.
         const reached = Math.floor(nowMs / 1_000) * 1_000
+        // By more, the count moves: with a unit, or with the refusal of the integration's own statement.
+        const isStored = sum > 0 || asked.some(({ isJoined }) => !isJoined)
+        if (isStored && start > nowMs + 1_000) start = reached
         if (sum > 0 && reached > start) {
           start = reached
           units = 0
