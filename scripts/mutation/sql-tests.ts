@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { root } from './results.ts'
 
 const FOLDER = 'drizzle/functions/'
-const ADMISSION = ['calls/admission/call-state', 'model/call-state', 'calls/overrides']
+const ADMISSION = ['model/call-state', 'calls/overrides', 'calls/admission/call-state']
 const JOINED = ['calls/admission/joined-queries', 'model/call-state']
 const INCIDENTS = [
   'incidents/list',

@@ -122,10 +122,12 @@ export async function mutateFunction(file: string, bench: SqlBench, minutes: num
   const tests = testsOfFunction(file)
   const hash = hashOf([file, ...tests])
   const original = readFileSync(root + file, 'utf8')
-  const verdicts = new Verdicts(file, hash)
+  const verdicts = new Verdicts(file, tests)
   for (const test of tests) await bench.assertPasses(test)
   const endsAt = Date.now() + minutes * 60_000
   const survivors: Survivor[] = []
+  // What has killed the most is asked first.
+  const kills = new Map<string, number>()
   const counted = { killed: 0, timedOut: 0, invalid: 0, notRun: 0 }
   try {
     // In an order that has nothing to do with the text: what the time reaches is a fair sample.
@@ -136,7 +138,7 @@ export async function mutateFunction(file: string, bench: SqlBench, minutes: num
         counted.notRun += 1
         continue
       }
-      const verdict = known ?? (await judge(text, tests, bench))
+      const verdict = known ?? (await judge(text, tests, bench, kills))
       verdicts.keep(text, verdict)
       if (verdict === 'survived') survivors.push(mutant)
       else counted[verdict] += 1
@@ -148,25 +150,44 @@ export async function mutateFunction(file: string, bench: SqlBench, minutes: num
   return { hash, date: new Date().toISOString().slice(0, 10), ...counted, survivors }
 }
 
-async function judge(text: string, tests: readonly string[], bench: SqlBench): Promise<Verdict> {
+async function judge(
+  text: string,
+  tests: readonly string[],
+  bench: SqlBench,
+  kills: Map<string, number>,
+): Promise<Verdict> {
   if (!(await bench.apply(text))) return 'invalid'
-  for (const test of tests) if ((await bench.failureIn(test)) !== null) return 'killed'
+  const killsOf = (test: string): number => kills.get(test) ?? 0
+  for (const test of tests.toSorted((a, b) => killsOf(b) - killsOf(a))) {
+    if ((await bench.failureIn(test)) === null) continue
+    kills.set(test, killsOf(test) + 1)
+    return 'killed'
+  }
   return 'survived'
 }
 
-/** What is known of the mutants of one text and its tests: a run that was stopped goes on from there. */
+/**
+ * What is known of the mutants of one text: a run that was stopped goes on from there. What survived is run again when its tests have
+ * changed; what was killed is not.
+ */
 class Verdicts {
   readonly #path: string
   readonly #known: Record<string, Verdict> = {}
 
   constructor(
-    file: string,
-    readonly hash: string,
+    readonly file: string,
+    readonly tests: readonly string[],
   ) {
     this.#path = `${root}.data/mutation/${file.replaceAll('/', '-')}.json`
     if (!existsSync(this.#path)) return
-    const kept = JSON.parse(readFileSync(this.#path, 'utf8')) as { hash: string; known: Record<string, Verdict> }
-    if (kept.hash === hash) this.#known = kept.known
+    const kept = JSON.parse(readFileSync(this.#path, 'utf8')) as {
+      text: string
+      tests: string
+      known: Record<string, Verdict>
+    }
+    if (kept.text !== hashOf([file])) return
+    for (const [key, verdict] of Object.entries(kept.known))
+      if (verdict !== 'survived' || kept.tests === hashOf(tests)) this.#known[key] = verdict
   }
 
   of(text: string): Verdict | undefined {
@@ -176,7 +197,8 @@ class Verdicts {
   keep(text: string, verdict: Verdict): void {
     this.#known[keyOf(text)] = verdict
     mkdirSync(dirname(this.#path), { recursive: true })
-    writeFileSync(this.#path, JSON.stringify({ hash: this.hash, known: this.#known }))
+    const kept = { text: hashOf([this.file]), tests: hashOf(this.tests), known: this.#known }
+    writeFileSync(this.#path, JSON.stringify(kept))
   }
 }
 
