@@ -1,6 +1,7 @@
 /** Checking and merging an integration's credentials. */
 
-import type { z } from 'zod'
+import { isDeepStrictEqual } from 'node:util'
+import { z } from 'zod'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
@@ -38,7 +39,35 @@ export function patchedCredentials(
   const provider = providers.get(row.provider)
   // Of the patch alone: what is stored already must not lose the tokens of a refresh.
   checkSecretEnds(row.provider, provider, given.value)
-  return encryption.encrypt(row.id, checkAgainst(row.provider, 'credentials', provider.credentialsSchema, merged))
+  const kept = Object.fromEntries(Object.entries(current).filter(([name]) => !(name in given.value)))
+  return encryption.encrypt(row.id, checkMerged(row.provider, provider.credentialsSchema, merged, current, kept))
+}
+
+/**
+ * A schema may change what it reads, such as a key in base64. It has read what is stored once already: where a second reading would
+ * change or refuse that, what the patch does not name stays as it is.
+ */
+function checkMerged(
+  key: string,
+  schema: z.ZodType | undefined,
+  merged: Credentials,
+  current: Credentials,
+  kept: Credentials,
+): Credentials {
+  if (schema === undefined || isReadAlike(schema, current)) return checkAgainst(key, 'credentials', schema, merged)
+  try {
+    return { ...checkAgainst(key, 'credentials', schema, merged), ...kept }
+  } catch (error) {
+    if (!(error instanceof InvalidCredentials)) throw error
+    const issues = error.issues.filter(({ path }) => !((path.split('.', 1)[0] ?? '') in kept))
+    if (issues.length > 0) throw new InvalidCredentials(key, 'credentials', issues)
+    return merged
+  }
+}
+
+function isReadAlike(schema: z.ZodType, stored: Credentials): boolean {
+  const again = schema.safeParse(stored)
+  return again.success && isDeepStrictEqual(again.data, stored)
 }
 
 /**
@@ -79,7 +108,7 @@ type Field = 'credentials' | 'metadata'
 function checkAgainst(key: string, field: Field, schema: z.ZodType | undefined, value: unknown): JsonObject {
   const given = jsonObject(field, value)
   if (schema === undefined) return given
-  const result = schema.safeParse(given)
+  const result = read(key, field, schema, given)
   // A schema may change what it reads, into a Date for example: that would be a text when it is read again.
   if (result.success) return jsonObject(field, result.data, ' (as the provider’s schema returns it)')
   throw new InvalidCredentials(
@@ -91,6 +120,17 @@ function checkAgainst(key: string, field: Field, schema: z.ZodType | undefined, 
       message: field === 'credentials' ? redactText(issue.message, secretsOf(given)) : issue.message,
     })),
   )
+}
+
+function read(key: string, field: Field, schema: z.ZodType, given: JsonObject): z.ZodSafeParseResult<unknown> {
+  try {
+    return schema.safeParse(given)
+  } catch (error) {
+    if (!(error instanceof z.core.$ZodAsyncError)) throw error
+    throw new InvalidCredentials(key, field, [
+      { path: field, message: 'the provider’s schema must read it synchronously' },
+    ])
+  }
 }
 
 function jsonObject(field: Field, value: unknown, where = ''): JsonObject {

@@ -17,7 +17,25 @@ let test: TestIntegrations
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  const providers = { plain: {}, strict: { credentialsSchema: Schema }, webhooks: webhookProvider() }
+  const providers = {
+    plain: {},
+    strict: { credentialsSchema: Schema },
+    webhooks: webhookProvider(),
+    asynchronous: { credentialsSchema: z.looseObject({ token: z.string().refine(async () => true) }) },
+    reading: {
+      credentialsSchema: z.looseObject({
+        key: z
+          .string()
+          .transform((text) => Buffer.from(text, 'base64').toString())
+          .optional(),
+        account: z
+          .string()
+          .transform((text) => JSON.parse(text) as unknown)
+          .optional(),
+        token: z.string().min(8),
+      }),
+    },
+  }
   test = testIntegrations(database.url, { providers })
 })
 
@@ -242,6 +260,13 @@ describe('credentials that do not fit', () => {
     await (await former.refresh()).updateCredentials({ token: 'a-new-token' })
   })
 
+  it('an asynchronous schema are refused with an error of ours', async () => {
+    await expect(makeIntegration(test, 'asynchronous', { credentials: { token: TOKEN } })).rejects.toMatchObject({
+      code: 'invalid_credentials',
+      issues: [{ path: 'credentials', message: expect.stringContaining('synchronously') }],
+    })
+  })
+
   it('the schema after a patch are refused, the stored ones stay', async () => {
     const integration = await makeIntegration(test, 'strict')
     const before = await envelopeOf(integration.id)
@@ -250,6 +275,30 @@ describe('credentials that do not fit', () => {
       issues: [{ path: 'token' }],
     })
     expect(await envelopeOf(integration.id)).toBe(before)
+  })
+})
+
+describe('credentials that the schema has changed as it read them', () => {
+  const key = '-----BEGIN KEY-----'
+  const given = { key: Buffer.from(key).toString('base64'), account: '{"id":1}', token: 'the-first-token' }
+  const stored = { key, account: { id: 1 }, token: 'the-first-token' }
+
+  it('are not read a second time by a change of others', async () => {
+    const integration = await makeIntegration(test, 'reading', { credentials: given })
+    expect(integration.credentialsArray()).toEqual(stored)
+    await integration.updateCredentials({ token: 'the-second-token', key: null })
+    expect((await integration.refresh()).credentialsArray()).toEqual({ account: { id: 1 }, token: 'the-second-token' })
+    await integration.updateCredentials({ ...given, account: '{"id":2}' }, { replace: true })
+    expect((await integration.refresh()).credentialsArray()).toEqual({ ...stored, account: { id: 2 } })
+  })
+
+  it('are read where the change names them, and refused where it does not fit', async () => {
+    const credentials = { key: given.key, token: given.token }
+    const integration = await makeIntegration(test, 'reading', { credentials })
+    await integration.updateCredentials({ account: '{"id":3}' })
+    expect((await integration.refresh()).credentialsArray()).toEqual({ ...stored, account: { id: 3 } })
+    await expect(integration.updateCredentials({ token: 7 })).rejects.toMatchObject({ issues: [{ path: 'token' }] })
+    expect((await integration.refresh()).credentialsArray()).toEqual({ ...stored, account: { id: 3 } })
   })
 })
 
