@@ -7,6 +7,8 @@ import { createConnection } from 'node:net'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 
+const STANDBY = 'STANDBY'
+
 /** Of one of several addresses of a name: Node's 250 ms are too short for a lost packet. */
 const ADDRESS_TIMEOUT_MS = 2_500
 
@@ -15,15 +17,12 @@ const ADDRESS_TIMEOUT_MS = 2_500
  * without a server behind it does so. Here the second try fails instead. It also asks for a socket to cancel a statement; then the first
  * one is still open.
  */
-export function socketOfOneTry(options: Sql['options']): () => unknown {
+export function socketOfOneTry(options: Sql['options']): (options: unknown) => Promise<Socket> {
   const { host, port, path } = options
-  const { socket: given } = options as { readonly socket?: () => unknown }
-  if (given !== undefined) return given
+  const { socket: given } = options as { readonly socket?: (options: unknown) => unknown }
   let first: Socket | undefined
   let fault: Error | undefined
-  return () => {
-    if (first?.destroyed)
-      throw fault ?? connectionError('CONNECTION_CLOSED', 'the connection was closed before the server had answered')
+  const open = (): Socket => {
     // The driver writes at once; what is written waits for the connection.
     const socket = path
       ? createConnection(String(path))
@@ -32,8 +31,14 @@ export function socketOfOneTry(options: Sql['options']): () => unknown {
     socket.once('error', (error) => {
       fault = error
     })
-    first ??= socket
     return Object.assign(socket, { host: host[0], port: port[0] })
+  }
+  return async (own: unknown) => {
+    if (first?.destroyed)
+      throw fault ?? connectionError('CONNECTION_CLOSED', 'the connection was closed before the server had answered')
+    const socket = (await (given ?? open)(own)) as Socket
+    first ??= socket
+    return socket
   }
 }
 
@@ -62,6 +67,12 @@ export async function readsOnly(client: Sql): Promise<boolean> {
   const [row] = await client.unsafe<{ is: boolean }[]>(`select current_setting('transaction_read_only') = 'on' as is`)
   return row?.is === true
 }
+
+/** In place of an answer of one of several servers, which takes no writes. */
+export const standbyError = (): Error => connectionError(STANDBY, 'the server takes no writes')
+
+export const isStandbyError = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === STANDBY
 
 /**
  * The server has become a standby (read_only_sql_transaction). Its other connections lead to the same place, where reads still work, on

@@ -42,11 +42,10 @@ export function readDatabaseUrl(text: string): DatabaseUrl {
     return value
   }
   for (const name of FOREIGN_PARAMETERS) parameters.delete(name)
-  const host = take('host') ?? /\/\/(?:[^/@]*@)?(\[[^\]]+\])/.exec(base)?.[1]
-  const port = take('port') ?? (host?.startsWith('[') ? /\]:(\d+)/.exec(base)?.[1] : undefined)
-  const address = host?.replace(/^\[|\]$/g, '') ?? ''
+  const [host, port] = [take('host'), take('port')]
+  const servers = serversOf(host ?? /\/\/(?:[^/@]*@)?([^/]*)/.exec(base)?.[1] ?? '', port)
   // The driver would part an IPv6 address at its colons.
-  const isIpv6 = isIP(address) === 6
+  const isListed = servers.length > 1 || isIP(servers[0]?.host ?? '') === 6
   const prepare = take('prepare')
   const rootCertificate = take('sslrootcert')
   const system = rootCertificate === 'system' // the authorities that Node trusts; implies verify-full
@@ -57,7 +56,7 @@ export function readDatabaseUrl(text: string): DatabaseUrl {
     ...given('key', take('sslkey')),
   })
   // Of several servers the first that answers may be a standby.
-  const isAnyHost = !/\/\/(?:[^/@]*@)?[^/,]*,/.test(base) || parameters.has('target_session_attrs')
+  const isAnyHost = servers.length === 1 || parameters.has('target_session_attrs')
   const rest = parameters.size > 0 ? `?${parameters}` : ''
 
   // The driver replaces a list of hosts by its first before it parses; so do we, to see whether it can.
@@ -65,13 +64,30 @@ export function readDatabaseUrl(text: string): DatabaseUrl {
   return {
     url: `${base}${rest}`,
     options: {
-      ...given('host', isIpv6 ? [address] : host),
-      ...given('port', isIpv6 ? [Number(port ?? 5432)] : port === undefined ? undefined : Number(port)),
+      ...given('host', isListed ? servers.map((server) => server.host) : host),
+      ...given('port', isListed ? servers.map((server) => server.port) : port === undefined ? undefined : Number(port)),
       ...given('ssl', ssl),
       ...given('target_session_attrs', isAnyHost ? undefined : ('read-write' as const)),
     },
     prepare: prepare === undefined ? undefined : prepare === 'true',
   }
+}
+
+/** Each server has its own port, or that of the parameter `port`, which may be a list as long as that of the hosts; else 5432. */
+function serversOf(
+  hosts: string,
+  ports: string | undefined,
+): readonly { readonly host: string; readonly port: number }[] {
+  const listed = ports?.split(',') ?? []
+  return hosts.split(',').map((server, at, { length }) => {
+    const [, address, name, own] =
+      /^(?:\[(.+)\]|([^:]*))(?::(\d+))?$/.exec(isIP(server) === 6 ? `[${server}]` : server) ?? []
+    const host = address ?? name
+    const port = Number(own ?? listed[listed.length > 1 ? at : 0] ?? 5432)
+    if (host === undefined || !(port > 0) || (listed.length > 1 && listed.length !== length))
+      throw invalid('hosts and ports that do not belong together')
+    return { host, port }
+  })
 }
 
 const given = <Key extends string, Value>(key: Key, value: Value | undefined): { [K in Key]?: Value } =>

@@ -11,7 +11,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Options, Sql } from 'postgres'
 import postgres from 'postgres'
-import { connectionError, isReadOnly, passwordOf, readsOnly, socketOfOneTry } from './connecting.ts'
+import {
+  connectionError,
+  isReadOnly,
+  isStandbyError,
+  passwordOf,
+  readsOnly,
+  socketOfOneTry,
+  standbyError,
+} from './connecting.ts'
 
 export interface PoolSettings {
   /** Connections at most. */
@@ -58,6 +66,9 @@ const CLOSE_SECONDS = 5
 const PAUSE_MS = 25
 const LONGEST_PAUSE_MS = 1_000
 
+/** Which of several servers is tried next. By the options of a connection, so that a look over a pool of its own begins where another ended. */
+const SERVERS = new WeakMap<Sql['options'], number>()
+
 export class Pool implements Statements {
   /** The driver's; the parsers and serializers in it are those of every connection. */
   readonly options: Sql['options']
@@ -69,8 +80,6 @@ export class Pool implements Statements {
   #isClosed = false
   #pauseMs = 0
   #pausesUntil = 0
-  /** Which of the servers that the URL names is tried next. */
-  #server = 0
 
   constructor(options: Sql['options'], settings: PoolSettings) {
     this.options = options
@@ -118,10 +127,11 @@ export class Pool implements Statements {
   /**
    * Of several servers the one that takes writes is found before anything of the caller's is sent: each is tried once.
    *
-   * @throws the error of the last one
+   * @throws the first error that says more than that a server is a standby
    */
   async #found(): Promise<Link> {
     const { length } = this.options.host
+    let fault: unknown
     for (let tries = 1; ; tries += 1) {
       const link = await this.#take()
       if (length === 1 || link.hasAnswered) return link
@@ -130,7 +140,8 @@ export class Pool implements Statements {
         return link
       } catch (error) {
         this.#give(link)
-        if (tries >= length) throw error
+        if (fault === undefined || isStandbyError(fault)) fault = error
+        if (tries >= length) throw fault
       }
     }
   }
@@ -145,7 +156,7 @@ export class Pool implements Statements {
 
   #open(): Link {
     const waitMs = Math.max(0, this.#pausesUntil - performance.now())
-    const server = this.#server
+    const server = SERVERS.get(this.options) ?? 0
     const link = new Link(this.#optionsOf(server), this.#settings, waitMs, (error) => {
       this.#links.delete(link)
       this.#idle = this.#idle.filter((other) => other !== link)
@@ -153,7 +164,8 @@ export class Pool implements Statements {
       if (isStandby) this.#retire()
       else if (!link.hasAnswered) this.#pause()
       // Many may fail at once: that is one server that is no use.
-      if ((isStandby || !link.hasAnswered) && this.#server === server) this.#server += 1
+      if ((isStandby || !link.hasAnswered) && (SERVERS.get(this.options) ?? 0) === server)
+        SERVERS.set(this.options, server + 1)
       if (!this.#isClosed) this.#waiting.shift()?.resolve(this.#open())
     })
     this.#links.add(link)
@@ -322,7 +334,7 @@ class Link {
   }
 
   async #assertTakesWrites(): Promise<void> {
-    if (await readsOnly(this.#client)) throw connectionError('STANDBY', 'the server takes no writes')
+    if (await readsOnly(this.#client)) throw standbyError()
     this.#mayBeStandby = false
   }
 

@@ -250,6 +250,8 @@ async function receive(
     kind: 'bad signature',
     answer: constantAnswer(warnings, provider, 'badSignature', integrationsOf(among)),
   })
+  // Then a signed delivery is taken all the same, and what is no delivery may come again.
+  let unshaken: Arrival | null = null
   if (provider.webhookDoor?.handshake !== undefined || provider.answerWebhookChallenge !== undefined) {
     const isOwnRoute = delivery.integrationId !== null
     const readAgain = () => owners.readAfter(delivery, arrivedAt)
@@ -257,11 +259,11 @@ async function receive(
     const shaken = { integration, request, isOwnRoute, readAgain, warnings }
     const answer = await handshakeAnswer(framework, provider, shaken)
     if (answer === 'refused') return badSignature(candidates)
-    if (answer !== null && 'threw' in answer) return handshakeFailed(framework, delivery, answer.threw)
-    if (answer !== null) return { kind: 'handshake', answer }
+    if (answer !== null && 'threw' in answer) unshaken = handshakeFailed(framework, delivery, answer.threw)
+    else if (answer !== null) return { kind: 'handshake', answer }
   }
   if (!mayDeliver(delivery.method))
-    return { kind: 'method not allowed', allowed: doorMethods(provider.webhookDoor ?? {}) }
+    return unshaken ?? { kind: 'method not allowed', allowed: doorMethods(provider.webhookDoor ?? {}) }
 
   let row: NewDelivery | undefined
   for (let tries = 1; ; tries += 1) {
@@ -275,6 +277,7 @@ async function receive(
     }
     if (verdict.kind === 'busy') return busy(framework, delivery)
     if (verdict.kind === 'bad signature') {
+      if (unshaken !== null) return unshaken
       // Among several it is not known whose it was.
       const [sole, ...others] = integrationsOf(candidates)
       const integration = others.length === 0 ? sole : undefined

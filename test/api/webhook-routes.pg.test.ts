@@ -620,6 +620,14 @@ describe('a handshake', () => {
     expect(JSON.stringify(test.lines.slice(before))).not.toContain('words of a stranger')
   })
 
+  it('that throws costs no signed delivery', async () => {
+    const to = await door(() => {
+      throw new SyntaxError('no JSON')
+    })
+    const response = await deliver({ to })
+    expect([response.status, await response.json()]).toEqual([200, { status: 'queued' }])
+  })
+
   it('may repeat a secret that the request itself brought', async () => {
     const to = await door((_integration, { headers }) => ({ headers: { 'x-echo': headers.get('x-echo') ?? '' } }))
     expect((await api.request(route(to), { headers: { 'x-echo': SECRET } })).headers.get('x-echo')).toBe(SECRET)

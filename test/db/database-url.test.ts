@@ -99,18 +99,29 @@ describe('a database URL', () => {
     }
   })
 
-  it('may name several hosts', () => {
-    const { url, options } = readDatabaseUrl('postgres://u:p@one:1,two:2/db')
-    expect(url).toBe('postgres://u:p@one:1,two:2/db')
+  it.each<[string, string[], number[]]>([
+    ['postgres://u:p@one:1,two:2/db', ['one', 'two'], [1, 2]],
+    ['postgres://one:5433,two/db', ['one', 'two'], [5433, 5432]],
+    ['postgres://u:p@[::1]:1,[::2]/db', ['::1', '::2'], [1, 5432]],
+    ['postgres://one,[::2]:5433/db', ['one', '::2'], [5432, 5433]],
+    ['postgres:///db?host=one,two&port=5433,5434', ['one', 'two'], [5433, 5434]],
+    ['postgres:///db?host=one,::2&port=6432', ['one', '::2'], [6432, 6432]],
+  ])('may name several hosts: %s', (given, host, port) => {
+    const { url, options } = readDatabaseUrl(given)
     // Migrations go over a client of the driver's: it looks for the primary itself.
-    expect(options).toEqual({ target_session_attrs: 'read-write' })
-    expect(readDatabaseUrl('postgres://one,two/db?target_session_attrs=any').options).toEqual({})
+    expect(options).toEqual({ host, port, target_session_attrs: 'read-write' })
+    const { options: read } = postgres(url, options as object)
+    expect({ host: read.host, port: read.port }).toEqual({ host, port })
+    const any = readDatabaseUrl(`${given}${given.includes('?') ? '&' : '?'}target_session_attrs=any`)
+    expect(any.options).toEqual({ host, port })
   })
 
   it.each([
     'mysql://u:open-sesame@h/db',
     'u:open-sesame@h/db',
     'postgres://u:open-sesame@h:port/db',
+    'postgres://u:open-sesame@one,two/db?port=1,2,3',
+    'postgres://u:open-sesame@one,two:x/db',
     'postgres://u:open-sesame@h/db?sslmode=sometimes',
     'postgres://u:open-sesame@h/db?sslrootcert=/no/such/file',
     `postgres://u:open-sesame@h/db?sslrootcert=${fileURLToPath(import.meta.url)}`,

@@ -1,6 +1,9 @@
 /** A primary becomes a standby, and a standby the primary. Rule: docs/behaviour/database.md, "Failover". */
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { AddressInfo, Socket } from 'node:net'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'drizzle-orm'
@@ -56,6 +59,18 @@ async function said(url: string, text: string): Promise<unknown[]> {
 
 const write = async ({ db }: Connection): Promise<unknown> => db.execute(sql`insert into kept values (1)`)
 
+/** Of a server that accepts, and never answers. */
+async function silentPort(): Promise<number> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => void sockets.add(socket.on('error', () => {}))).listen(0, '127.0.0.1')
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  await once(server, 'listening')
+  return (server.address() as AddressInfo).port
+}
+
 /** A process begins and is ready, whichever server comes first. */
 async function begins(database: string): Promise<void> {
   const { integrations, close } = testIntegrations(database, { providers: {}, encryptionKeys })
@@ -92,6 +107,7 @@ it('of several servers the one that takes writes is used, also after they have c
   await checkConnection(both)
   await begins(hosts(second.port, first.port))
   await begins(hosts(1, first.port))
+  await begins(hosts(await silentPort(), first.port))
 
   await stopped(first)
   await expect(checkConnection(both)).rejects.toMatchObject({ code: 'backend_unreachable' })

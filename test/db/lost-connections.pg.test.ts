@@ -73,22 +73,22 @@ describe('a connection that can not be opened', () => {
     expect(connections).toBeLessThanOrEqual(8)
   })
 
-  it.each([
-    '',
-    '?sslmode=require',
-  ])('since the system refuses it at once fails its statement, and ends no process: %j', async (query) => {
-    const uncaught = watchUncaught()
-    // The broadcast address: no TCP connection leads there.
-    const connection = connect({ database: `postgres://u:p@255.255.255.255:5432/db${query}`, pool: { max: 1 } })
-    onTestFinished(() => connection.close())
-    for (let tries = 1; tries <= 2; tries += 1) {
-      const failed = await connection.db.execute(sql`select 1`).catch((error) => error)
-      expect(failed).toMatchObject({ syscall: 'connect' })
-      expect(lostDatabase(failed)).not.toBeNull()
-    }
-    await expect(checkConnection(connection)).rejects.toMatchObject({ code: 'backend_unreachable' })
-    expect(uncaught).toEqual([])
-  })
+  it.each(['', '?sslmode=require'])(
+    'since the system refuses it at once fails its statement, and ends no process: %j',
+    async (query) => {
+      const uncaught = watchUncaught()
+      // The broadcast address: no TCP connection leads there.
+      const connection = connect({ database: `postgres://u:p@255.255.255.255:5432/db${query}`, pool: { max: 1 } })
+      onTestFinished(() => connection.close())
+      for (let tries = 1; tries <= 2; tries += 1) {
+        const failed = await connection.db.execute(sql`select 1`).catch((error) => error)
+        expect(failed).toMatchObject({ syscall: 'connect' })
+        expect(lostDatabase(failed)).not.toBeNull()
+      }
+      await expect(checkConnection(connection)).rejects.toMatchObject({ code: 'backend_unreachable' })
+      expect(uncaught).toEqual([])
+    },
+  )
 
   it('since its password is not to be had fails its statement with the reason, and ends no process', async () => {
     const uncaught = watchUncaught()

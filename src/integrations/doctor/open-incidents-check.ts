@@ -47,11 +47,12 @@ function unattendedIncidents(db: Database, { incidents }: Tables) {
     .limit(MAX_LOOKED_AT)
 }
 
+/** Without backquotes: what stands between two is a command (local-commands.ts). */
 async function newestError(
   framework: Framework,
   incident: Parameters<typeof errorsOfIncident>[1],
 ): Promise<string | null> {
   const errors = await errorsOfIncident(framework, incident)
   const [newest] = errors.sort((a, b) => b.at.getTime() - a.at.getTime())
-  return newest === undefined ? null : newest.text.replace(/\.$/, '')
+  return newest === undefined ? null : newest.text.replace(/\.$/, '').replaceAll('`', "'")
 }
