@@ -49,7 +49,6 @@ export const ALLOWED_REFERENCES =
 
 const ROWS: ReadonlyMap<string, RowKind> = new Map([
   ...ROW_KINDS.map((kind) => [kind, kind] as const),
-  ['sync-item', 'item'],
   ['sync_item', 'item'],
   ['sync-run', 'run'],
 ])

@@ -18,8 +18,8 @@ it.each([
   ['a 32nd of May, which is none either', '2026-05-32T00:00:00+02:00', '2026-05-32T00:00:00Z', -1],
   ['instants without seconds', '2026-11-21T12:00+02:00', '2026-11-21T11:00Z', -1],
   ['an instant whose zone has no colon', '2026-11-21T12:00:00+0200', '2026-11-21T10:30:00Z', -1],
-  // JavaScript reads a time out of both. Here they are texts, and ordered by their beginnings.
   ['a text that ends with an instant by code unit', 'at  2026-11-21 10:00:00Z', '2026-11-21T10:30:00Z', 1],
+  ['a text that begins with an instant by code unit', '2026-11-21T10:00:00Z (late)', '2026-11-21T10:00:00.5Z', 1],
   ['a year with a sign, which is no instant', '+002026-11-21T10:00:00Z', '2026-11-21T09:00:00Z', -1],
   ['digits in texts by code unit', '10', '9', -1],
   ['other texts by code unit', 'Z', 'a', -1],
