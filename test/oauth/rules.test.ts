@@ -199,6 +199,7 @@ it.each<[string, unknown, string | null]>([
   ['a form without an error', new HttpError(400, new Headers(), 'code=x'), null],
   ['JSON that is no object', new HttpError(400, new Headers(), '["error"]'), null],
   ['the body of no text', new HttpError(400, new Headers(), 7), null],
+  ['a body that cannot be made a text', { body: Symbol('x') }, null],
   ['the fifth cause', caused(4), 'server_error'],
   ['a cause too deep', caused(5), null],
   ['a page', new HttpError(500, new Headers(), '<html>error</html>'), null],
