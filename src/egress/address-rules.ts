@@ -12,7 +12,8 @@ export type EgressRule =
 export const EGRESS_RULE =
   'a host such as api.example.com, *.example.com for all below it, an address, or a range such as 10.0.0.0/8'
 
-const IPV4 = /^\d{1,3}(\.\d{1,3}){3}$/
+/** A host that ends with a number is an IPv4 address, or no URL has it (WHATWG URL, "ends in a number checker"). */
+const IPV4 = /\.\d+$/
 
 /** Null when the text is not such an entry. */
 export function parseEgressRule(text: string): EgressRule | null {

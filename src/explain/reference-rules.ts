@@ -49,7 +49,6 @@ export const ALLOWED_REFERENCES =
 
 const ROWS: ReadonlyMap<string, RowKind> = new Map([
   ...ROW_KINDS.map((kind) => [kind, kind] as const),
-  ['sync-item', 'item'],
   ['sync_item', 'item'],
   ['sync-run', 'run'],
 ])
@@ -83,9 +82,11 @@ export function parseReference(given: unknown, prefix: string): Reference {
 /** As `explain` itself writes an external id or a key. Both may end in a blank. */
 function exactOf(text: string): Reference | null {
   if (text.length > MAX_REFERENCE_LENGTH) return null
-  const [, digits = '', kind = '', id = ''] = /^integration:([0-9]{1,16})\/(external|key):(.+)$/s.exec(text) ?? []
-  const integrationId = Number(digits)
-  return id !== '' && isId(integrationId) ? { kind: 'text', text: id, of: [kind as TextKind], integrationId } : null
+  const found = /^integration:(?<digits>[0-9]{1,16})\/(?<kind>external|key):(?<id>.+)/s.exec(text)?.groups as
+    | { digits: string; kind: TextKind; id: string }
+    | undefined
+  if (found === undefined || !isId(Number(found.digits))) return null
+  return { kind: 'text', text: found.id, of: [found.kind], integrationId: Number(found.digits) }
 }
 
 function rowReference(text: string): Reference | null {
@@ -108,12 +109,12 @@ function workflowOf(text: string, isWhole: boolean): Reference | null {
   return { kind: 'row', of, id }
 }
 
-function textOf(text: string): Reference {
-  const [, digits = '', rest = ''] = /^integration:([0-9]{1,16})\/(.+)$/s.exec(text) ?? []
-  if (rest !== '' && isId(Number(digits))) {
-    const inner = textOf(rest)
-    return inner.kind === 'text' ? { ...inner, integrationId: Number(digits) } : inner
-  }
+function textOf(text: string): Extract<Reference, { kind: 'text' }> {
+  const found = /^integration:(?<digits>[0-9]{1,16})\/(?<rest>.+)/s.exec(text)?.groups as
+    | { digits: string; rest: string }
+    | undefined
+  if (found !== undefined && isId(Number(found.digits)))
+    return { ...textOf(found.rest), integrationId: Number(found.digits) }
   for (const kind of TEXT_KINDS)
     if (text.startsWith(`${kind}:`) && text.length > kind.length + 1)
       return { kind: 'text', text: text.slice(kind.length + 1), of: [kind], integrationId: null }
@@ -129,7 +130,7 @@ export function modelIn(text: string): { readonly type: string; readonly id: str
 
 /** What was given, for a message: on one line, and not too long. */
 export function shownReference(given: unknown): string {
-  const text = typeof given === 'string' ? given : String(given)
+  const text = String(given)
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text).replaceAll(
     /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
     '\ufffd',

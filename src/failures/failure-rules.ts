@@ -40,7 +40,7 @@ const HELD = '\u0000'
 
 /** What says what failed, and stays: a status, and a name of the database's own in Postgres' messages. */
 const STAYS =
-  /\b(?:http|https|status|status code|statuscode|code|answered|answered with)[ :=/]{1,3}[1-5]\d\d\b(?![.,]?\d)|\b(?:constraint|relation|column|table|index|schema) "[a-z_][a-z0-9_$]{0,62}"/gi
+  /\b(?:http|https|status|status code|statuscode|code|answered|answered with)[ :=/]{1,3}[1-5]\d\d\b(?![.,]\d)|\b(?:constraint|relation|column|table|index|schema) "[a-z_][a-z0-9_$]{0,62}"/gi
 
 /**
  * An error without what varies: `HttpError: HTTP 404: no order <n>`.

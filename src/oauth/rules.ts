@@ -28,13 +28,17 @@ export function tokensOf(credentials: Readonly<Record<string, unknown>> | JsonOb
   }
 }
 
-const ISO_8601 = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/
+const ISO_8601 = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(?:Z|([+-]\d{2})(?::?(\d{2}))?)?)?$/
 
-/** NaN for any other text: `Date.parse()` alone takes "3600" for a year. Without an offset it is UTC, on whatever machine. */
+/**
+ * NaN for any other text: `Date.parse()` alone takes "3600" for a year. Without an offset it is UTC, on whatever machine. Put together
+ * again, since `Date.parse()` wants an offset with minutes, which ISO 8601 may leave out.
+ */
 export function isoTimeMs(text: string): number {
   const match = ISO_8601.exec(text)
   if (match === null) return Number.NaN
-  return Date.parse(match[1] === undefined && text.includes(':') ? `${text}Z` : text)
+  const [, date, time = '00:00', offsetHours = '+00', offsetMinutes = '00'] = match
+  return Date.parse(`${date}T${time}${offsetHours}:${offsetMinutes}`)
 }
 
 /** Whether a token expires within `thresholdSeconds`, that very second included. No known expiry: never. */

@@ -199,10 +199,10 @@ function order(then: readonly RecordedCall[], now: readonly PlayedCall[]): Found
     const recorded = call.recorded === null ? undefined : then[call.recorded]
     return recorded === undefined ? [] : [{ call, recorded }]
   })
-  for (const [index, { call, recorded }] of made.entries()) {
-    const earlier = made
-      .slice(index + 1)
-      .find((later) => call.span.ended < later.call.span.began && later.recorded.settledAtMs < recorded.beganAtMs)
+  for (const { call, recorded } of made) {
+    const earlier = made.find(
+      (later) => call.span.ended < later.call.span.began && later.recorded.settledAtMs < recorded.beganAtMs,
+    )
     if (earlier !== undefined)
       return [
         {

@@ -60,9 +60,8 @@ export function percentileOf(histogram: Histogram, share: number): number | null
   return null
 }
 
-/** Its geometric middle. What lies beyond the last bound counts as that bound. */
+/** Its geometric middle: of step 0, which ends at 0 ms, that is 0. What lies beyond the last bound counts as that bound. */
 function middleOf(step: number): number {
-  if (step === 0) return 0
   const from = BOUNDS_MS[step - 1] ?? LONGEST_MS
   const to = (BOUNDS_MS[step] ?? from + 1) - 1
   return Math.sqrt(from * to)

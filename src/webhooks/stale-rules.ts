@@ -16,24 +16,27 @@ export type Version = string | number
 export function compareVersions(a: Version, b: Version): number {
   if (typeof a === 'number' && typeof b === 'number') return Math.sign(a - b)
   const [left, right] = [String(a), String(b)]
-  const [leftMs, rightMs] = [instantOf(left), instantOf(right)]
-  if (leftMs !== null && rightMs !== null) return compared(leftMs, rightMs) || compared(finer(left), finer(right))
-  return compared(left, right)
+  const [leftAt, rightAt] = [instantOf(left), instantOf(right)]
+  if (leftAt === null || rightAt === null) return compared(left, right)
+  return compared(leftAt.secondMs, rightAt.secondMs) || compared(leftAt.fraction, rightAt.fraction)
 }
 
 /** A date and a time of day with its zone (RFC 3339, section 5.6): without a zone it would be no instant. */
-const INSTANT = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.(?<fraction>\d+))?)?(?:[Zz]|[+-]\d{2}:?\d{2})$/
+const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(?::(\d{2})(?:\.(\d+))?)?(?:[Zz]|([+-]\d{2}):?(\d{2}))$/
 
-/** In milliseconds; null for what is no instant, such as a 32nd of May. */
-function instantOf(text: string): number | null {
-  if (!INSTANT.test(text)) return null
-  const ms = Date.parse(text.toUpperCase().replace(' ', 'T'))
-  return Number.isNaN(ms) ? null : ms
+interface Instant {
+  readonly secondMs: number
+  /** Digits of any number, of which a JavaScript date keeps three. Without zeros at their end they order as texts. */
+  readonly fraction: string
 }
 
-/** What a JS date drops of an instant's fraction: its digits beyond the third, as many zeros at their end as there may be. */
-function finer(text: string): string {
-  return withoutTrailingZeros(INSTANT.exec(text)?.groups?.fraction?.slice(3) ?? '')
+/** Null for what is no instant, such as a 32nd of May. */
+function instantOf(text: string): Instant | null {
+  const match = INSTANT.exec(text)
+  if (match === null) return null
+  const [, date, minute, second = '00', fraction = '', offsetHours = '+00', offsetMinutes = '00'] = match
+  const secondMs = Date.parse(`${date}T${minute}:${second}${offsetHours}:${offsetMinutes}`)
+  return Number.isNaN(secondMs) ? null : { secondMs, fraction: withoutTrailingZeros(fraction) }
 }
 
 function compared<T extends string | number>(a: T, b: T): number {

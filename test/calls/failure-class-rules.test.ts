@@ -242,6 +242,12 @@ describe('an error of a database driver', () => {
   ])('is known %s', (_, link, is) => {
     expect(isDatabaseError(link)).toBe(is)
   })
+
+  it('is no revoked proxy, which no one can look into', () => {
+    const { proxy, revoke } = Proxy.revocable({}, {})
+    revoke()
+    expect(isDatabaseError(proxy)).toBe(false)
+  })
 })
 
 function fieldsOf(thrown: Error): Record<string, unknown> {

@@ -10,6 +10,9 @@ describe('a rule of egress', () => {
     ['bücher.example', { kind: 'host', host: 'xn--bcher-kva.example' }],
     ['*.example.com', { kind: 'below', host: 'example.com' }],
     ['127.0.0.1', { kind: 'range', address: '127.0.0.1', prefixBits: 32 }],
+    ['192.168.100.200', { kind: 'range', address: '192.168.100.200', prefixBits: 32 }],
+    ['7.example', { kind: 'host', host: '7.example' }],
+    ['example.x7', { kind: 'host', host: 'example.x7' }],
     ['::1', { kind: 'range', address: '::1', prefixBits: 128 }],
     ['[::1]', { kind: 'range', address: '::1', prefixBits: 128 }],
     ['10.0.0.0/8', { kind: 'range', address: '10.0.0.0', prefixBits: 8 }],
@@ -26,6 +29,7 @@ describe('a rule of egress', () => {
     ...['https://api.example.com', 'user@host', 'host:443', '[::1]:80', '[::1', 'host/path', 'host?', 'host#', 'a\\b'],
     ...['10/8', '127.1', '0x7f000001', '2130706433', '010.0.0.1/8', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/', '/8'],
     ...['::/129', 'fe80::1%eth0', 'example.com/8', '10.0.0.0/8/8', '10.0.0.0/8.5', '256.0.0.1'],
+    ...['x127.0.0.1', 'x.127.0.0.1', '1.127.0.0.1', 'example.7', 'example.7/8'],
   ])('is none: %j', (text) => {
     expect(parseEgressRule(text)).toBeNull()
   })

@@ -12,6 +12,8 @@ import {
 import { workflowId } from '../../src/workflows/ids.ts'
 
 const PREFIX = 'acme'
+/** Its blank at the end is the last character that a reference may have. */
+const LONGEST_KEY = `${'integration:7/key:'.padEnd(MAX_REFERENCE_LENGTH - 1, 'k')} `
 const text = (of: string, kinds: readonly string[] = TEXT_KINDS, integrationId: number | null = null) => ({
   kind: 'text',
   text: of,
@@ -69,6 +71,11 @@ describe('a reference', () => {
     ['key:k-1 ', text('k-1', ['key'])],
     ['integration:7/42 ', text('42', TEXT_KINDS, 7)],
     [`integration:7/key:k${' '.repeat(MAX_REFERENCE_LENGTH)}`, text('k', ['key'], 7)],
+    ['integration:4711/key:k-1 ', text('k-1 ', ['key'], 4711)],
+    ['integration:0/key:k-1 ', text('integration:0/key:k-1')],
+    ['xintegration:7/key:k-1 ', text('xintegration:7/key:k-1')],
+    [LONGEST_KEY, text(LONGEST_KEY.slice('integration:7/key:'.length), ['key'], 7)],
+    [`${LONGEST_KEY} `, text(LONGEST_KEY.slice('integration:7/key:'.length).trim(), ['key'], 7)],
     ['integration:7/42', text('42', TEXT_KINDS, 7)],
     ['integration:7/a\nb', text('a\nb', TEXT_KINDS, 7)],
     // No ids of rows: texts, which are not there.

@@ -33,6 +33,13 @@ describe('the tokens of credentials', () => {
     ['2026-01-01T00:10:00', true],
     ['2026-01-01 00:10:00', true],
     ['2026-01-01 01:10:00+01', true],
+    ['2026-01-01T01:10:00+01', true],
+    ['2026-01-01T01:40:00+0130', true],
+    ['2026-01-01T00:10', true],
+    // Dates to `Date.parse()`.
+    ['at 2026-01-01', false],
+    ['2026-01-01 GMT', false],
+    [[AT], false],
     ['3600', false],
     ['86400', false],
     ['expires 1', false],
@@ -45,6 +52,10 @@ describe('the tokens of credentials', () => {
     const { expiresAt } = tokensOf({ token_expires_at })
     expect(expiresAt).toEqual(isRead ? new Date(AT) : null)
   })
+})
+
+it('an expiry without a time of day is the beginning of that day in UTC', () => {
+  expect(tokensOf({ token_expires_at: '2026-01-01' }).expiresAt).toEqual(new Date('2026-01-01T00:00:00Z'))
 })
 
 describe('a token expires soon', () => {
@@ -188,6 +199,7 @@ it.each<[string, unknown, string | null]>([
   ['a form without an error', new HttpError(400, new Headers(), 'code=x'), null],
   ['JSON that is no object', new HttpError(400, new Headers(), '["error"]'), null],
   ['the body of no text', new HttpError(400, new Headers(), 7), null],
+  ['a body that cannot be made a text', { body: Symbol('x') }, null],
   ['the fifth cause', caused(4), 'server_error'],
   ['a cause too deep', caused(5), null],
   ['a page', new HttpError(500, new Headers(), '<html>error</html>'), null],

@@ -64,6 +64,13 @@ describe('calls against the log', () => {
     expect(found([piece(1, { calls }, { calls: [b, beside] })])).toEqual([])
   })
 
+  it('have none where the one began at the step at which the other ended', () => {
+    const calls = [call('a', 0), call('b', 50)]
+    const [b, a] = [played('b', 1), played('a', 0)]
+    const beside = { ...a, span: { began: b.span.ended, ended: a.span.ended } }
+    expect(found([piece(1, { calls }, { calls: [b, beside] })])).toEqual([])
+  })
+
   it('are not missing after a call without an answer, which ends the handler', () => {
     const calls = [call('a'), call('b')]
     expect(found([piece(1, { calls }, { status: 'failed', calls: [played('c', null)] })])).toEqual(['1 call added'])
@@ -335,6 +342,13 @@ describe('what a difference says', () => {
     ])
     const took = { ...one, operation: 'inserted' as const }
     expect(told(piece(1, {}, { rows: [one, one, took] }), before)).toEqual([])
+  })
+
+  it('of a row that was updated, once', () => {
+    const update = change('update', { id: 1, s: 'old' }, { id: 1, s: 'new' })
+    expect(told(piece(1, {}, { rows: [update] }))).toEqual([
+      { what: 'rows', message: 'it writes public.t otherwise', before: [], after: [update] },
+    ])
   })
 
   it('of workflows and the network, each list whole', () => {

@@ -50,6 +50,7 @@ describe('a run that is under way', () => {
 
   it.each([
     [null, 0, 59, 'run 31 under way for less than a minute'],
+    [null, 0, 60, 'run 31 under way for 1 min'],
     [null, 10, 299, 'run 31 under way for 4 min; 10 wait'],
     ['deals', 1, 7_140, 'run 31 of deals under way for 119 min; 1 wait'],
     [null, 0, 7_200, 'run 31 under way for 2 h'],

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
+  ALLOWED_WANTED_EVENTS,
   decodeUtf8,
   deliveryId,
   eventType,
@@ -183,6 +184,10 @@ describe('who handles a delivery', () => {
 describe('the wanted events of an integration', () => {
   it('stand in its metadata under a name that hosts write', () => {
     expect(WANTED_EVENTS).toBe('webhook_events')
+  })
+
+  it('are said to be allowed as they are', () => {
+    expect(ALLOWED_WANTED_EVENTS).toBe('a list of 1 to 200 different event types, each a text of 1 to 255 characters')
   })
 
   it.each<[string, unknown, boolean]>([

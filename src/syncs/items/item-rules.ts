@@ -12,9 +12,7 @@ export const LONGEST_DEFERRAL_SECONDS = 31_557_600
 /** What an error asks for in `retryAfterSeconds`. It is told apart by its code, so its type is not known. 0: it asks for nothing that can be used. */
 export function askedSeconds(error: object): number {
   const seconds: unknown = Reflect.get(error, 'retryAfterSeconds')
-  return typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0
-    ? Math.min(seconds, LONGEST_DEFERRAL_SECONDS)
-    : 0
+  return Number.isFinite(seconds) ? Math.min(Math.max(Number(seconds), 0), LONGEST_DEFERRAL_SECONDS) : 0
 }
 
 export type ItemOutcome =

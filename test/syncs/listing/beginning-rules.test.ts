@@ -30,6 +30,13 @@ describe('the beginning of a listing', () => {
     expect(beginning.at).toEqual(new Date('2025-03-01T12:00:00Z'))
   })
 
+  it('is by a Date that is just ten years away from ours', () => {
+    const tenYearsEarlier = new Date(at('12:00:00').getTime() - 3_650 * 86_400_000)
+    const beginning = new ListingBeginning(at('12:00:00'), null)
+    beginning.heard(new Date(tenYearsEarlier.getTime() + 1_000), 0)
+    expect(beginning.at).toEqual(tenYearsEarlier)
+  })
+
   it('of a listing that goes on from a bookmark is that of the try that set it', () => {
     expect(began('12:00:00', '10:00:00', ['12:00:01', 0])).toBe('10:00:00.000')
     expect(began('12:00:00', '10:00:00')).toBe('10:00:00.000')
