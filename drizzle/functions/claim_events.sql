@@ -21,13 +21,13 @@ BEGIN
 	SELECT min(e.lost_workers) INTO v_losses FROM "__schema__"."__prefix___events" e
 	WHERE e.delivered_at IS NULL AND e.claim IS NULL AND e.lost_workers > 0;
 	IF v_losses IS NOT NULL AND EXISTS (
-		SELECT 1 FROM "__schema__"."__prefix___events" e
+		SELECT FROM "__schema__"."__prefix___events" e
 		WHERE e.delivered_at IS NULL AND e.claim = p_claim AND e.lost_workers > 0
 	) THEN
 		v_losses := NULL;
 	END IF;
 	IF EXISTS (
-		SELECT 1 FROM "__schema__"."__prefix___events" e
+		SELECT FROM "__schema__"."__prefix___events" e
 		WHERE e.delivered_at IS NULL AND e.claim IS NULL AND e.due_at <= v_first
 	) THEN
 		WITH RECURSIVE walk AS (

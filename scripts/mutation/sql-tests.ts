@@ -17,7 +17,7 @@ const EVENTS = ['incidents/record-events', 'calls/call-events', 'events/durable-
 const TESTS: Readonly<Record<string, readonly string[]>> = {
   admit_calls: ADMISSION,
   admit_joined: JOINED,
-  claim_events: ['events/outbox', 'claims/claimed-rows', 'activities/event-activities'],
+  claim_events: ['events/claim-events', 'events/outbox', 'claims/claimed-rows', 'activities/event-activities'],
   claim_webhooks: ['webhooks/queries', 'webhooks/order', 'webhooks/parts', 'webhooks/recovery', 'claims/claimed-rows'],
   close_incident: ['incidents/record-events', ...INCIDENTS],
   close_incident_if_well: INCIDENTS,
