@@ -34,7 +34,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   lock_keys: ['webhooks/lock-keys', 'webhooks/order'],
   merged_calls: [...JOINED, 'calls/overrides'],
   open_incident: INCIDENTS,
-  pass_turns: ['webhooks/order'],
+  pass_turns: ['webhooks/pass-turns', 'webhooks/order'],
   record_events: EVENTS,
   settle_calls: [...ADMISSION, 'incidents/list', 'calls/request-row'],
   settle_calls_recorded: EVENTS,
