@@ -21,21 +21,22 @@ BEGIN
 	SELECT min(e.lost_workers) INTO v_losses FROM "__schema__"."__prefix___events" e
 	WHERE e.delivered_at IS NULL AND e.claim IS NULL AND e.lost_workers > 0;
 	IF v_losses IS NOT NULL AND EXISTS (
-		SELECT 1 FROM "__schema__"."__prefix___events" e
+		SELECT FROM "__schema__"."__prefix___events" e
 		WHERE e.delivered_at IS NULL AND e.claim = p_claim AND e.lost_workers > 0
 	) THEN
 		v_losses := NULL;
 	END IF;
 	IF EXISTS (
-		SELECT 1 FROM "__schema__"."__prefix___events" e
+		SELECT FROM "__schema__"."__prefix___events" e
 		WHERE e.delivered_at IS NULL AND e.claim IS NULL AND e.due_at <= v_first
 	) THEN
 		WITH RECURSIVE walk AS (
-			(SELECT e.queue AS id, e.due_at <= CASE e.queue % 2 WHEN 0 THEN v_first ELSE v_now END AS due,
-				(e.due_at <= CASE e.queue % 2 WHEN 0 THEN v_first ELSE v_now END)::int AS step
-			FROM "__schema__"."__prefix___events" e
-			WHERE e.delivered_at IS NULL AND e.claim IS NULL AND e.lost_workers = 0 AND e.queue > p_after
-			ORDER BY e.queue, e.due_at LIMIT 1)
+			SELECT first.id, first.due, first.due::int AS step FROM (
+				SELECT e.queue AS id, e.due_at <= CASE e.queue % 2 WHEN 0 THEN v_first ELSE v_now END AS due
+				FROM "__schema__"."__prefix___events" e
+				WHERE e.delivered_at IS NULL AND e.claim IS NULL AND e.lost_workers = 0 AND e.queue > p_after
+				ORDER BY e.queue, e.due_at LIMIT 1
+			) first
 			UNION ALL
 			SELECT next.id, next.due, walk.step + next.due::int FROM walk CROSS JOIN LATERAL (
 				SELECT e.queue AS id, e.due_at <= CASE e.queue % 2 WHEN 0 THEN v_first ELSE v_now END AS due

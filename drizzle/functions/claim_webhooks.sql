@@ -47,8 +47,8 @@ BEGIN
 			claim = p_claim, updated_at = clock_timestamp()
 		FROM picked
 		WHERE w.id = picked.id
-		RETURNING CASE WHEN w.part_of IS NULL THEN w ELSE jsonb_populate_record(w, jsonb_build_object('headers', coalesce(
-			(SELECT d.headers FROM "__schema__"."__prefix___deliveries" d WHERE d.id = w.part_of), '{}'::jsonb) || w.headers)) END,
+		RETURNING CASE WHEN w.part_of IS NULL THEN w ELSE jsonb_populate_record(w, jsonb_build_object('headers',
+			(SELECT d.headers FROM "__schema__"."__prefix___deliveries" d WHERE d.id = w.part_of) || w.headers)) END,
 			picked.version, 0, 0::bigint;
 	END IF;
 	RETURN QUERY SELECT NULL::"__schema__"."__prefix___webhooks", NULL::text, coalesce(array_length(v_ids, 1), 0),

@@ -22,7 +22,7 @@ BEGIN
 			ORDER BY w.id LIMIT 1
 		) first
 		WHERE NOT EXISTS (
-			SELECT 1 FROM "__schema__"."__prefix___webhooks" h
+			SELECT FROM "__schema__"."__prefix___webhooks" h
 			WHERE h.integration_id = k.integration_id AND h.ordering_key = k.ordering_key AND h.key_turn
 		)
 	), next AS (
