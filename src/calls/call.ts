@@ -49,8 +49,11 @@ export function planCall(framework: Framework, outbound: OutboundCall<unknown>):
   // Without its provider a call would have neither its limits nor its redaction.
   const provider = framework.providers.get(integration.provider)
   const plan = callPlan(outbound, framework.clock.now())
-  if (options.writes !== undefined && !recognisesEchoes(provider))
-    throw new InvalidArgumentException('writes', `it is allowed with a provider that has toldRecord()`)
+  if (options.writes !== undefined && options.writes.ifTold !== true && !recognisesEchoes(provider))
+    throw new InvalidArgumentException(
+      'writes',
+      `it is allowed with a provider that has toldRecord(), or with ifTold; the provider "${integration.provider}" has none`,
+    )
   const secrets = (): readonly string[] => knownSecrets(credentials())
   return {
     ...outbound,

@@ -1,12 +1,12 @@
 /** The request log as it is listed and shown. Rule: docs/behaviour/requests.md, "Looking". */
 
 import type { SQL } from 'drizzle-orm'
-import { and, asc, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, gte, isNull, lt, or, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { IntegrationLabels, IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem, bigints, fewIntegrations } from '../db/integrations-of.ts'
 import { isOlderThan } from '../db/is-older-than.ts'
-import { FAILURE_CLASSES } from '../db/schema/requests-table.ts'
+import { FAILURE_CLASSES, isUnclassed } from '../db/schema/requests-table.ts'
 import type { RequestRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, RequestNotFound } from '../framework/errors.ts'
@@ -152,13 +152,12 @@ export function pageOfRequests(
     few === null
       ? sql`select ${requests.id} from ${requests} where ${ofAll} ${newest}`
       : sql`select newest.id from (${sql.join(
-          classesOf(filter).map((ofClass) => {
-            // The class stands in the order, too: to Postgres `is null` is no equality, so it would not read the index backwards.
-            const where = sql`${requests.integrationId} = i.id and ${isOfClass(requests, ofClass)} and ${conditions}`
+          branchesOf(requests, filter).map(({ isOf, first }) => {
+            const where = sql`${requests.integrationId} = i.id and ${isOf} and ${conditions}`
             return sql`
               select n.id, n.created_at from unnest(${bigints(few)}) i (id) cross join lateral (
                 select ${requests.id}, ${requests.createdAt} from ${requests} where ${where}
-                order by ${requests.failureClass} desc, ${requests.createdAt} desc, ${requests.id} desc limit ${limit}) n`
+                order by ${first} ${requests.createdAt} desc, ${requests.id} desc limit ${limit}) n`
           }),
           sql` union all `,
         )}) newest order by newest.created_at desc, newest.id desc limit ${limit}`
@@ -167,20 +166,33 @@ export function pageOfRequests(
     .orderBy(desc(requests.createdAt), desc(requests.id))
 }
 
+/** As a row counts; null: it succeeded. */
 function classesOf({ failureClass, success }: RequestFilter): readonly RequestRow['failureClass'][] {
   const classes = success === undefined ? [null, ...FAILURE_CLASSES] : success ? [null] : FAILURE_CLASSES
   return failureClass === undefined ? classes : classes.filter((each) => each === failureClass)
 }
 
-function isOfClass({ failureClass }: Tables['requests'], ofClass: RequestRow['failureClass']): SQL {
-  return ofClass === null ? isNull(failureClass) : eq(failureClass, ofClass)
+/** Rows that stand together in an index, in the order of their time. */
+interface Branch {
+  readonly isOf: SQL
+  /** Of the order, before the time. To Postgres `is null` is no equality: without the class it would not read the index backwards. */
+  readonly first: SQL
 }
 
-function classCondition({ failureClass }: Tables['requests'], filter: RequestFilter): SQL | undefined {
-  return and(
-    filter.failureClass === undefined ? undefined : eq(failureClass, filter.failureClass),
-    filter.success === undefined ? undefined : filter.success ? isNull(failureClass) : isNotNull(failureClass),
-  )
+function branchesOf({ failureClass, error }: Tables['requests'], filter: RequestFilter): Branch[] {
+  const classes = classesOf(filter)
+  const first = sql`${failureClass} desc,`
+  const branches = classes.flatMap((each) => (each === null ? [] : [{ isOf: eq(failureClass, each), first }]))
+  const [hasNull, hasUnknown] = [classes.includes(null), classes.includes('unknown')]
+  const unclassed = isUnclassed(failureClass, error)
+  if (hasNull && hasUnknown) return [{ isOf: isNull(failureClass), first }, ...branches]
+  if (hasNull) return [{ isOf: sql`${failureClass} is null and ${error} is null`, first }, ...branches]
+  return hasUnknown ? [...branches, { isOf: unclassed, first: sql`` }] : branches
+}
+
+function classCondition(requests: Tables['requests'], filter: RequestFilter): SQL | undefined {
+  if (filter.failureClass === undefined && filter.success === undefined) return undefined
+  return or(...branchesOf(requests, filter).map(({ isOf }) => sql`(${isOf})`))
 }
 
 function conditionsOf(requests: Tables['requests'], filter: RequestFilter, below: number | undefined) {

@@ -117,12 +117,18 @@ export function whole(
 /** Postgres holds no U+0000 in a text. Not `\0`: the OpenAPI document has the pattern, and few but JavaScript know that escape. */
 // biome-ignore-start lint/suspicious/noControlCharactersInRegex: to refuse them
 const WITHOUT_NUL = /^[^\u0000]*$/
-const OWNER = /^[^:\s\u0000][^\u0000]{0,254}:[1-9]\d{0,15}$/
+const OWNER = /^[^:\s\u0000][^\u0000]{0,254}:[1-9]\d{0,15}$/u
 // biome-ignore-end lint/suspicious/noControlCharactersInRegex: to refuse them
 
 export function text(about: string, placeholder = 'text', max = 255): Field<string> {
   const allowed = `a text of 1 to ${max} characters without U+0000 is allowed`
-  const schema = z.string({ error: allowed }).min(1, allowed).max(max, allowed).regex(WITHOUT_NUL, allowed)
+  const schema = z
+    .string({ error: allowed })
+    .min(1, allowed)
+    .regex(WITHOUT_NUL, allowed)
+    // As Postgres and JSON Schema count: zod's `max()` takes a character beyond U+FFFF for two.
+    .refine((given) => [...given].length <= max, allowed)
+    .meta({ maxLength: max })
   return { about, placeholder, read: same, schema }
 }
 

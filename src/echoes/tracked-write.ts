@@ -27,9 +27,10 @@ export interface TrackedWrite {
 
 /** Null: the call writes no record. */
 export function trackWrite(call: PlannedCall): TrackedWrite | null {
-  const { framework, integration, options } = call
+  const { framework, integration, options, provider } = call
   const { db, tables } = framework
-  if (options.writes === undefined) return null
+  // Without toldRecord() no arrival is judged, so a note would be read by none.
+  if (options.writes === undefined || !recognisesEchoes(provider)) return null
   const { record, content } = options.writes
   const write: Write = {
     integrationId: integration.id,

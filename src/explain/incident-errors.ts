@@ -2,6 +2,7 @@
 import { and, desc, eq, gt, isNotNull, lte, sql } from 'drizzle-orm'
 import { unionAll } from 'drizzle-orm/pg-core'
 import type { FailureClass } from '../calls/failure-class-rules.ts'
+import { isUnclassed } from '../db/schema/requests-table.ts'
 import type { IncidentRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { LifeLine, RecordKind } from './life-lines.ts'
@@ -49,15 +50,21 @@ async function failedCalls({ db, tables }: Framework, { integrationId, openedAt,
       .where(and(eq(requests.integrationId, integrationId), eq(failureClass, failure), ...within))
       .orderBy(desc(createdAt))
       .limit(SHOWN)
-  const lasting = (failure: FailureClass) =>
-    failed(failure, gt(createdAt, openedAt), closedAt === null ? undefined : lte(createdAt, closedAt))
+  const whileItLasted = and(gt(createdAt, openedAt), closedAt === null ? undefined : lte(createdAt, closedAt))
+  const lasting = (failure: FailureClass) => failed(failure, whileItLasted)
+  const unclassed = db
+    .select(requestColumns(tables))
+    .from(requests)
+    .where(and(eq(requests.integrationId, integrationId), isUnclassed(failureClass, requests.error), whileItLasted))
+    .orderBy(desc(createdAt))
+    .limit(SHOWN)
   const [before, during] = await Promise.all([
     failed(
       'upstream',
       lte(createdAt, openedAt),
       gt(createdAt, sql`${openedAt.toISOString()}::timestamptz - make_interval(secs => ${CALLS_BEFORE_SECONDS})`),
     ),
-    unionAll(lasting('upstream'), lasting('throttle'), lasting('client'), lasting('unknown')),
+    unionAll(lasting('upstream'), lasting('throttle'), lasting('client'), lasting('unknown'), unclassed),
   ])
   const newest = during.sort((a, b) => b.createdAt.getTime() - a.createdAt.getTime()).slice(0, SHOWN)
   return [...before, ...newest].flatMap((call) =>

@@ -49,7 +49,14 @@ type Call = Pick<
   'endpoint' | 'method' | 'statusCode' | 'error' | 'failureClass' | 'durationMs'
 >
 
-export function requestText({ endpoint, method, statusCode, error, failureClass, durationMs }: Call): string {
+/** Null: it succeeded. A call with an error and no class counts as `unknown`, as in every figure. */
+export function classOfCall({ failureClass, error }: Pick<Call, 'failureClass' | 'error'>): Call['failureClass'] {
+  return failureClass ?? (error === null ? null : 'unknown')
+}
+
+export function requestText(call: Call): string {
+  const { endpoint, method, statusCode, error, durationMs } = call
+  const failureClass = classOfCall(call)
   const answer =
     failureClass === null ? `answered ${statusCode ?? 'well'}` : `failed (${failureClass})${because(error)}`
   return `${method} ${short(endpoint)} ${answer}${durationMs === null ? '' : ` after ${durationMs} ms`}`

@@ -14,7 +14,17 @@ import { madeUpForBy } from '../syncs/items/item-queries.ts'
 import { PSEUDO_HEADER } from '../webhooks/rules.ts'
 import { errorsOfIncident } from './incident-errors.ts'
 import type { LifeLine, RecordRef } from './life-lines.ts'
-import { because, line, logColumns, logText, mappingText, requestColumns, requestText, short } from './life-lines.ts'
+import {
+  because,
+  classOfCall,
+  line,
+  logColumns,
+  logText,
+  mappingText,
+  requestColumns,
+  requestText,
+  short,
+} from './life-lines.ts'
 import { pauseOfRun, pausesOfIntegration } from './pause-lines.ts'
 import type { RowKind } from './reference-rules.ts'
 import { modelIn } from './reference-rules.ts'
@@ -467,7 +477,7 @@ const request = reader(
     const cached = served === 0 ? '' : `; its answer was served again ${served} times`
     return {
       ...caused,
-      status: row.failureClass ?? 'success',
+      status: classOfCall(row) ?? 'success',
       lines: [...line(row.createdAt, `${requestText(row)}${about}${known}${cached}`), ...lines],
       related: [
         ...mapped.map(

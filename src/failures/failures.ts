@@ -4,7 +4,7 @@ import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { FailureClass } from '../calls/failure-class-rules.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
-import { isFailure } from '../db/schema/requests-table.ts'
+import { isFailure, isUnclassed } from '../db/schema/requests-table.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { checkChoice, checkIds, checkPeriod, checkTexts } from '../framework/list-filter.ts'
@@ -197,8 +197,16 @@ function newestOf(
     case 'webhook':
       return sql`select r.id, r.integration_id, r.processed_at as at, ${error}, null as class from ${tables.webhooks} r
         where r.status = 'failed' and r.dismissed_at is null ${newest(sql`r.processed_at`)}`
-    case 'request':
-      return sql`select r.id, r.integration_id, r.created_at as at, ${error}, r.failure_class as class from ${tables.requests} r
-        where ${isFailure(sql`r.failure_class`)} ${newest(sql`r.created_at`)}`
+    case 'request': {
+      const [failureClass, at] = [sql`r.failure_class`, sql`r.created_at`]
+      const from = sql`from ${tables.requests} r where`
+      return sql`select * from (
+        (select r.id, r.integration_id, r.created_at as at, ${error}, r.failure_class as class
+          ${from} ${isFailure(failureClass)} ${newest(at)})
+        union all
+        (select r.id, r.integration_id, r.created_at as at, ${error}, 'unknown' as class
+          ${from} ${isUnclassed(failureClass, sql`r.error`)} ${newest(at)})) r
+        order by at desc limit ${MAX_SCANNED + 1}`
+    }
   }
 }

@@ -6,7 +6,7 @@ import type { PgTable } from 'drizzle-orm/pg-core'
 import { aroundCallStateId } from '../calls/call-target.ts'
 import { HEALTH_STATUSES } from '../db/schema/integrations-table.ts'
 import type { Framework } from '../framework/context.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, givenNowMs } from '../framework/logger.ts'
 import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import { inTime } from '../framework/waiting.ts'
 import { INCIDENT_SOURCES } from '../incidents/rules.ts'
@@ -106,6 +106,9 @@ function statement(framework: Framework): SQL {
   // Since its arrival, so that a row which a worker takes and hands back over and over waits on; one that a replay has put back,
   // however old, since it was written last.
   const waitsSince = sql`case when w.replay_attempt is null then w.created_at else w.updated_at end`
+  // By the clock that admission judges overrides by.
+  const nowMs = givenNowMs(framework)
+  const now = nowMs === null ? sql`clock_timestamp()` : sql`to_timestamp(${nowMs}::double precision / 1000)`
   // A person's switch keeps the marks, and no run or probe would take them away (docs/behaviour/health.md).
   const isOn = sql`(i.switched_off_at is null and (i.is_active or i.health_status = 'disabled'))`
   return sql`
@@ -126,7 +129,7 @@ function statement(framework: Framework): SQL {
         select count(*) from ${integrations} i left join ${cache} c on c.key = ${before}::text || i.id || ${after}::text
         where ${isOn} and case
           when ${overridesEnabled} and i.circuit_override in ('forced_open', 'forced_closed', 'disabled')
-            and (i.circuit_override_until is null or i.circuit_override_until > clock_timestamp())
+            and (i.circuit_override_until is null or i.circuit_override_until > ${now})
           then i.circuit_override = 'forced_open'
           else ${breakerEnabled} and c.value #>> '{breaker,state}' = 'open'
         end),

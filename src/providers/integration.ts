@@ -35,9 +35,10 @@ export interface RequestOptions {
   readonly relatedTo?: { readonly type: string; readonly id: string | number }
   /**
    * The provider's record that the call writes, so that its echo is known; null: a new one, whose key the answer tells. For providers
-   * with `toldRecord()`. `content`: what the record says afterwards, where the answer does not, such as of a deletion.
+   * with `toldRecord()`. `content`: what the record says afterwards, where the answer does not, such as of a deletion. `ifTold`: it is
+   * left out with any other provider, which else refuses it: of a client that many providers share.
    */
-  readonly writes?: { readonly record: string | null; readonly content?: Json }
+  readonly writes?: { readonly record: string | null; readonly content?: Json; readonly ifTold?: true }
   /** Deadline of one attempt in milliseconds, 1 to 600,000. Default 30,000. */
   readonly timeoutMs?: number
   /** The caller's own reason to stop. */

@@ -142,6 +142,24 @@ describe('the list of requests', () => {
     expect(await idsOf({ idempotencyKey: 'k', integrationId: ours.id })).toEqual([a])
   })
 
+  it('has a failure without a class as unknown, as every figure', async () => {
+    const error = 'Error: of before there were classes'
+    const success = await made(ours.id)
+    const unclassed = await made(ours.id, { error })
+    const unknown = await made(ours.id, { error, failureClass: 'unknown' })
+    const client = await made(ours.id, { error, failureClass: 'client' })
+    for (const whose of [{}, { integrationId: ours.id }, { provider: 'acme' }]) {
+      expect(await idsOf({ ...whose, failureClass: 'unknown' })).toEqual([unknown, unclassed])
+      expect(await idsOf({ ...whose, failureClass: 'client' })).toEqual([client])
+      expect(await idsOf({ ...whose, success: false })).toEqual([client, unknown, unclassed])
+      expect(await idsOf({ ...whose, success: false, failureClass: 'unknown' })).toEqual([unknown, unclassed])
+      expect(await idsOf({ ...whose, success: true })).toEqual([success])
+      expect(await idsOf({ ...whose, success: true, failureClass: 'unknown' })).toEqual([])
+      expect(await idsOf(whose)).toEqual([client, unknown, unclassed, success])
+    }
+    expect(await test.integrations.admin.explain(`request:${unclassed}`)).toMatchObject({ status: 'unknown' })
+  })
+
   it('goes on where a page ended, also when that row is gone, and with many rows of one moment', async () => {
     const at = new Date()
     const ids: number[] = []
@@ -179,6 +197,8 @@ describe('the list of requests', () => {
     ['of a busy integration', true, (): ListRequests => ({ integrationId: ours.id })],
     ['of a quiet integration', false, (): ListRequests => ({ integrationId: ours.id })],
     ['of a class of an integration', true, (): ListRequests => ({ integrationId: ours.id, failureClass: 'client' })],
+    ['that failed unclassified', true, (): ListRequests => ({ integrationId: ours.id, failureClass: 'unknown' })],
+    ['that succeeded', true, (): ListRequests => ({ integrationId: ours.id, success: true })],
     ['of an owner, of a period', true, (): ListRequests => ({ owner: OWNER, until: hoursAgo(1) })],
   ])('reads no more than a page of rows %s', async (_of, isBusy, filter) => {
     await test.sql`insert into integration_requests (integration_id, endpoint, method, failure_class, created_at)

@@ -327,6 +327,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'origin, id where origin is not null',
     'provider_request_id where provider_request_id is not null',
     "created_at where coalesce(failure_class, '') <> ''",
+    'created_at where failure_class is null and error is not null',
   ],
   _logs: [
     'integration_id, operation, id',

@@ -413,7 +413,17 @@ describe('the option', () => {
   it('writes is refused with a provider that has no toldRecord()', async () => {
     const plain = await makeIntegration(test, 'plain')
     const call = plain.request('notes', 'PUT', () => ({}), { writes: { record: 'a' } })
-    await expect(call).rejects.toMatchObject({ code: 'invalid_argument' })
+    await expect(call).rejects.toMatchObject({
+      code: 'invalid_argument',
+      reason: expect.stringContaining('the provider "plain" has none'),
+    })
+  })
+
+  it('writes with ifTold is left out there: the call is made, and nothing is noted', async () => {
+    const plain = await makeIntegration(test, 'plain')
+    const writes = { record: 'a', ifTold: true } as const
+    expect(await plain.request('notes', 'PUT', () => ({ n: 1 }), { writes })).toEqual({ n: 1 })
+    expect(await test.sql`select from integration_written_records where integration_id = ${plain.id}`).toHaveLength(0)
   })
 
   it('skipOwn is refused for an event of the framework', () => {

@@ -431,6 +431,7 @@ describe('the life of a record', () => {
     const at = (minutes: number) => new Date(openedAt.getTime() + minutes * 60_000)
     const { id } = await makeIncident(test, ours.id, { openedAt, source: 'sync', reason: 'sync_stale' })
     const call = await makeRequest({ failureClass: 'client', statusCode: 403, error: 'Forbidden', createdAt: at(1) })
+    const unclassed = await makeRequest({ error: 'Error: old', createdAt: at(2) })
     await makeRequest({ failureClass: 'client', createdAt: at(-90) })
     await makeRequest({ createdAt: at(2) })
     const run = await makeRun(test, ours.id, {}, { status: 'failed', error: 'HttpError: 502', createdAt: at(3) })
@@ -451,6 +452,7 @@ describe('the life of a record', () => {
     const linked = lines.filter(({ link }) => link !== null)
     expect(linked.map(({ text, link }) => [link?.kind, link?.id, text])).toEqual([
       ['request', call, 'GET /orders failed (client): Forbidden'],
+      ['request', unclassed, 'GET /orders failed (unknown): Error: old'],
       ['run', run.id, `run ${run.id}: sync: failed: HttpError: 502`],
       ['item', item.id, `item ${item.id} (external id "o-1") failed after 5 attempts: TypeError: no table`],
       ['webhook', webhook.id, `webhook ${webhook.id} of type paid failed in attempt 3: Error: handler`],
@@ -463,6 +465,7 @@ describe('the life of a record', () => {
     const closed = (await found(`incident:${id}`)).lines.filter(({ link }) => link !== null)
     expect(closed.map(({ link }) => [link?.kind, link?.id])).toEqual([
       ['request', call],
+      ['request', unclassed],
       ['run', run.id],
     ])
   })

@@ -1,5 +1,6 @@
 /** Rule: docs/behaviour/failures.md. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
 import { rowsOfAct } from '../../src/failures/act-progress.ts'
 import { groupId } from '../../src/failures/failure-rules.ts'
 import type { FailureGroup, ListFailures } from '../../src/failures/failures.ts'
@@ -55,7 +56,7 @@ const failedWebhook = (error: string, { at = ago(1), of = ours, ...values }: Fai
 
 async function failedRequest(
   error: string,
-  { at = ago(1), of = ours, failureClass = 'upstream' as 'upstream' | 'throttle' | 'client' } = {},
+  { at = ago(1), of = ours, failureClass = 'upstream' as FailureClass | null } = {},
 ): Promise<void> {
   const { db, tables } = test.framework
   const call = { endpoint: '/x', method: 'GET', failureClass } as const
@@ -117,6 +118,14 @@ describe('failures', () => {
     expect(groups).toMatchObject([
       { group: groupId('request', error, 'client'), failureClass: 'client', count: 2, error },
       { group: groupId('request', error, 'throttle'), failureClass: 'throttle', count: 1, error },
+    ])
+  })
+
+  it('of requests without a class are among the unknown ones', async () => {
+    const error = 'Error: bad'
+    for (const failureClass of ['unknown', null] as const) await failedRequest(error, { failureClass })
+    expect(await groupsOf({ kind: 'request' })).toMatchObject([
+      { group: groupId('request', error, 'unknown'), failureClass: 'unknown', count: 2, error },
     ])
   })
 

@@ -103,6 +103,32 @@ describe('the gauges', () => {
     expect(await sums('circuit_open')).toEqual({ '': 2 })
   })
 
+  it('judge the end of an override by the clock of the host', async () => {
+    const at = Date.parse('2020-01-01T00:00:00Z')
+    let now = at
+    const past = testIntegrations(database.url, {
+      providers: { acme: webhookProvider() },
+      clock: { now: () => new Date(now) },
+    })
+    try {
+      const forced = await makeIntegration(past, 'acme')
+      await setIntegration(past, forced.id, { circuitOverride: 'forced_open', circuitOverrideUntil: new Date(at + 1) })
+      expect(sumsBy(await samples(past), 'circuit_open')).toEqual({ '': 1 })
+    } finally {
+      await past.close()
+    }
+    now = at + 1
+    const over = testIntegrations(database.url, {
+      providers: { acme: webhookProvider() },
+      clock: { now: () => new Date(now) },
+    })
+    try {
+      expect(sumsBy(await samples(over), 'circuit_open')).toEqual({})
+    } finally {
+      await over.close()
+    }
+  })
+
   it('find the state of calls also where the cache prefix has a 0 in it', async () => {
     const zero = made({ cache_prefix: 'acme0', circuit_breaker: { minimum_requests: 1 } })
     try {

@@ -53,7 +53,7 @@ export class GitHubComments {
       issue_number: number,
       body,
     } satisfies Issues['createComment']['parameters'])
-    const writes = { record: null }
+    const writes = { record: null, ifTold: true } as const
     const call = { endpoint: `${path}/issues/${number}/comments`, request, writes, ...options }
     return (await nullWhenGone(callGitHub(repository, AnsweredComment, call)))?.data ?? null
   }

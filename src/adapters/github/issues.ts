@@ -61,7 +61,7 @@ export class GitHubIssues {
       const { data } = await callGitHub(repository, AnsweredIssue, {
         endpoint: `${path}/issues`,
         request,
-        writes: { record: null },
+        writes: { record: null, ifTold: true },
         ...options,
       })
       return data
@@ -161,7 +161,7 @@ export class GitHubIssues {
       issue_number: number,
       ...edit,
     } satisfies Issues['update']['parameters'])
-    const writes = { record: issueKey(number) }
+    const writes = { record: issueKey(number), ifTold: true } as const
     const call = { endpoint: `${path}/issues/${number}`, request, writes, ...options }
     return (await nullWhenGone(callGitHub(repository, AnsweredIssue, call)))?.data ?? null
   }

@@ -96,7 +96,7 @@ export function writeStripe<T>(
   checkKey(call.idempotencyKey)
   // `customers` makes an object, `customers/cus_1` and what stands behind it change one.
   const [, id] = call.endpoint.split('/')
-  const writes = { record: id === undefined ? null : decodeURIComponent(id) }
+  const writes = { record: id === undefined ? null : decodeURIComponent(id), ifTold: true } as const
   return callStripe(account, { method: 'POST', writes, ...call, send })
 }
 

@@ -14,6 +14,13 @@ export const FAILURE_CLASSES = ['upstream', 'throttle', 'client', 'unknown'] as 
  */
 export const isFailure = (failureClass: AnyColumn | SQL): SQL => sql`coalesce(${failureClass}, '') <> ''`
 
+/**
+ * A failure without a class: it counts as `unknown`. The framework writes none; a host, or a log of before there were classes, may
+ * have some. To the letter what the index says.
+ */
+export const isUnclassed = (failureClass: AnyColumn | SQL, error: AnyColumn | SQL): SQL =>
+  sql`${failureClass} is null and ${error} is not null`
+
 /** One row per call that reached a provider, retries included. Also the response cache. */
 export const requestsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
   table(
@@ -71,6 +78,8 @@ export const requestsTable = (table: TableFactory, name: Name, integrations: Int
         .where(sql`${column.providerRequestId} is not null`),
       // What has failed lately.
       index(name('_requests_failed_at_idx')).on(column.createdAt).where(isFailure(column.failureClass)),
+      // So that these few are found among the calls that succeeded, which have no class either.
+      index(name('_requests_unclassed_idx')).on(column.createdAt).where(isUnclassed(column.failureClass, column.error)),
       ofIntegration(name('_requests_integration_fk'), column.integrationId, integrations),
       check(name('_requests_failure_class_check'), isOneOf(column.failureClass, FAILURE_CLASSES)),
     ],

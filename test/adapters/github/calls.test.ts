@@ -1,6 +1,6 @@
 /** How a call to GitHub fails, whose token it is, and whether GitHub is healthy: over a scripted wire. */
 import { createRequire } from 'node:module'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { GitHubClient, GitHubProvider } from '../../../src/adapters/github/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { ScriptedReply, ScriptedTransport, TestIntegrations } from '../../../src/testing/index.ts'
@@ -45,6 +45,19 @@ const cutBody = (status: number) => () => {
   })
   return new Response(stream, { status, headers: { 'content-type': 'application/json; charset=utf-8' } })
 }
+
+it('is made for a provider of the host’s own that is no GitHubProvider: a write, too', async () => {
+  const issue = { ...USER, number: 7, title: 'a', labels: [], assignees: [], comments: 0, locked: false, state: 'open' }
+  const moments = { created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z' }
+  const own = await createTestIntegrations({
+    providers: { github: { label: 'of the host' } },
+    transport: scriptedTransport([{ body: { ...issue, ...moments } }]),
+  })
+  onTestFinished(() => own.close())
+  const given = { provider: 'github', name: 'of a test', credentials: { token: TOKEN }, metadata: REPOSITORY }
+  const { issues } = new GitHubClient(await own.integrations.create(given))
+  expect(await issues.create({ title: 'a' })).toMatchObject({ number: 7 })
+})
 
 describe('what fails below a call comes out as itself', () => {
   it('a connection that breaks', async () => {

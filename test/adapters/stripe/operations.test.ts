@@ -1,7 +1,8 @@
 /** Every operation of the Stripe adapter over a scripted wire: what goes out, what is stored, what never leaves. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { StripeClient } from '../../../src/adapters/stripe/index.ts'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { StripeClient } from '../../../src/adapters/stripe/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
+import { createTestIntegrations, scriptedTransport } from '../../../src/testing/index.ts'
 import { badInputs } from './bad-inputs.ts'
 import type { StripeOperation } from './operations-table.ts'
 import { operations } from './operations-table.ts'
@@ -20,6 +21,19 @@ const openAccount = async (): Promise<void> => {
 
 const writes = operations.filter(({ method }) => method !== 'GET')
 const named = (list: readonly StripeOperation[]) => list.map((operation) => [operation.name, operation] as const)
+
+it('is made for a provider of the host’s own that is no StripeProvider, too', async () => {
+  const own = await createTestIntegrations({
+    providers: { stripe: { label: 'of the host' } },
+    transport: scriptedTransport([{ body: { id: 'cus_1', object: 'customer' } }, { body: { id: 'cus_1' } }]),
+  })
+  onTestFinished(() => own.close())
+  const credentials = { api_key: API_KEY }
+  const account = await own.integrations.create({ provider: 'stripe', name: 'of a test', credentials })
+  const { customers } = new StripeClient(account)
+  expect(await customers.create({ email: 'ada@example.com' })).toMatchObject({ id: 'cus_1' })
+  expect(await customers.update({ id: 'cus_1', name: 'Ada' })).toMatchObject({ id: 'cus_1' })
+})
 
 describe('an operation', () => {
   beforeEach(openAccount)

@@ -53,6 +53,12 @@ export function badge(state: string | null | undefined, text = state): Markup {
   return html`<span class="badge ${tone}">${text}</span>`
 }
 
+/** Of a call. One with an error and no class counts as `unknown`, as in every figure. */
+export function outcomeBadge(failureClass: string | null, error: unknown): Markup {
+  const counted = failureClass ?? (error == null ? null : 'unknown')
+  return badge(counted === null ? 'success' : 'failed', counted ?? 'success')
+}
+
 /** A list of names and values; what is undefined is left out. */
 export function facts(entries: Readonly<Record<string, unknown>>): Markup {
   const shown = Object.entries(entries).filter(([, value]) => value !== undefined)

@@ -2,7 +2,7 @@
 import { html } from 'hono/html'
 import type { Section } from '../frame/frame.ts'
 import type { Column, Markup } from '../frame/markup.ts'
-import { badge, time } from '../frame/markup.ts'
+import { badge, outcomeBadge, time } from '../frame/markup.ts'
 import { originLink, rowLink } from '../records/record-links.ts'
 
 /** A row as a list of the API has it. */
@@ -42,7 +42,7 @@ const moment = (head: string, column: string): Column<Row> => ({
 const state = (column: string, head = 'Status'): Column<Row> => ({ head, cell: (row) => badge(String(row[column])) })
 const outcome: Column<Row> = {
   head: 'Outcome',
-  cell: ({ failure_class: failure }) => badge(failure === null ? 'success' : 'failed', String(failure ?? 'success')),
+  cell: ({ failure_class: failure, error }) => outcomeBadge(failure as string | null, error),
 }
 
 export const ROW_COLUMNS = {

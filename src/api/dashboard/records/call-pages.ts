@@ -3,7 +3,7 @@ import { html } from 'hono/html'
 import type { z } from 'zod'
 import type { IdempotencyKeyRow, RequestRow } from '../../../commands/shapes.ts'
 import { ask } from '../acts/operation-door.ts'
-import { badge, body, json, tableOf, time } from '../frame/markup.ts'
+import { badge, body, json, outcomeBadge, tableOf, time } from '../frame/markup.ts'
 import type { Asking, Detail } from './detail-page.ts'
 import { part } from './detail-page.ts'
 import { originLink, rowLink } from './record-links.ts'
@@ -23,7 +23,7 @@ export async function requestDetail({ integrations, context, reader: { root }, i
     title: `Request ${id}`,
     reference: `request:${id}`,
     facts: {
-      Outcome: badge(call.failure_class === null ? 'success' : 'failed', call.failure_class ?? 'success'),
+      Outcome: outcomeBadge(call.failure_class, call.error),
       Integration: rowLink(root, 'integrations', call.integration_id, call.integration_name),
       Provider: call.provider,
       Call: `${call.method} ${call.endpoint}`,
@@ -49,7 +49,7 @@ export async function requestDetail({ integrations, context, reader: { root }, i
             { head: 'Status', cell: (row) => row.status_code },
             {
               head: 'Outcome',
-              cell: (row) => badge(row.failure_class === null ? 'success' : 'failed', row.failure_class ?? 'success'),
+              cell: (row) => outcomeBadge(row.failure_class, row.error),
             },
             { head: 'Took (ms)', isNumber: true, cell: (row) => row.duration_ms },
             { head: 'Error', cell: (row) => row.error },

@@ -1,0 +1,1 @@
+CREATE INDEX "__prefix___requests_unclassed_idx" ON "__schema__"."__prefix___requests" USING btree ("created_at") WHERE "__schema__"."__prefix___requests"."failure_class" is null and "__schema__"."__prefix___requests"."error" is not null;
