@@ -215,6 +215,19 @@ describe('a detail page', () => {
     expect(page).toContain(`<a href="/operator/sync-items?run=${run.id}&amp;waiting=true">1 waiting</a>`)
   })
 
+  it('of a run of a backfill says which day it lists again, as the list does', async () => {
+    const { test } = dashboard
+    const window = { from: '2031-06-01T12:00:00.000Z', to: '2031-06-02T12:00:00.000Z' }
+    const run = await makeRun(test, plain.integrations, { window }, { operation: 'backfill', status: 'success' })
+    const [page, list] = [await dashboard.page(`/sync-runs/${run.id}`), await dashboard.page('/sync-runs')]
+    await test.sql`delete from integration_logs where id = ${run.id}`
+    expect(page).toContain(`Backfill ${run.id}</h1>`)
+    expect(page).toMatch(
+      /<dt>Lists again<\/dt><dd><time datetime="2031-06-01T12:00:00.000Z".* to <time datetime="2031-06-02/,
+    )
+    expect(list).toContain('backfill of 2031-06-01T12:00Z')
+  })
+
   it('of a run shows how far its listing is, without the provider’s text', async () => {
     const { test } = dashboard
     const bookmark = { position: 'https://api.example.com/?after=secret', count: 4_321 }
