@@ -646,6 +646,15 @@ describe('sync-progress', () => {
     )
   })
 
+  it('says that it waits for the rate limit, and until when', async () => {
+    progress.mockResolvedValue(at({ intakeFrom: LATER.toISOString() }))
+    const { out } = await run(['sync-progress', id])
+    expect(out).toMatch(/^waits for the rate limit until +2031-06-02T12:00:00.000Z$/m)
+    expect(out).not.toContain('intake_from')
+    progress.mockResolvedValue(at({}))
+    expect((await run(['sync-progress', id])).out).not.toMatch(/rate limit|intake_from/)
+  })
+
   it.each([[[]], [['--watch']]])('says that no run lives %j', async (words) => {
     expect(await run(['sync-progress', id, ...words])).toMatchObject({ exitCode: 0, out: 'No run lives.\n', err: '' })
   })

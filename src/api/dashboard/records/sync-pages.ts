@@ -214,7 +214,7 @@ ${facts({
   'Items a second': seen.per_second?.toFixed(1) ?? undefined,
   'Time left': seen.seconds_left === null ? undefined : `${Math.round(seen.seconds_left)} s`,
   'Next attempt': seen.next_attempt_at === null ? undefined : time(seen.next_attempt_at),
-  'Takes in again': seen.intake_from === null ? undefined : time(seen.intake_from),
+  'Waits for the rate limit until': seen.intake_from === null ? undefined : time(seen.intake_from),
   'Listing failed':
     listing === null
       ? undefined
