@@ -98,6 +98,17 @@ describe('every page', () => {
     for (const path of everyPath(plain)) expect(await dashboard.page(path)).toContain('<h1>')
   })
 
+  it('has one name, in the way around, as its title and in its address', async () => {
+    const [, around = ''] = /<nav[^>]*>(.*?)<\/nav>/s.exec(await dashboard.page('/audit')) ?? []
+    const names = [...around.matchAll(/<a href="\/operator\/([a-z-]+)"[^>]*>([^<]+)<\/a>/g)]
+    expect(names.map(([, path]) => path)).toEqual(expect.arrayContaining(LISTS))
+    for (const [, path = '', name = ''] of names) {
+      expect(await dashboard.page(`/${path}`)).toContain(`<h1>${name}</h1>`)
+      expect(name.toLowerCase().replaceAll(' ', '-')).toMatch(new RegExp(`(^|-)${path}$`))
+    }
+    expect(await dashboard.page(`/logs/${plain.logs}`)).toContain(`<h1>Log ${plain.logs}</h1>`)
+  })
+
   it.each([
     ['/webhooks?event=x', true],
     ['/webhooks?event=x&status=processed', true],
