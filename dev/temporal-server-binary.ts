@@ -146,7 +146,10 @@ async function buildCli(
     } finally {
       clearInterval(progress)
     }
-    log(`built the Temporal server in ${seconds()} s`)
+    // 1.8 GB of modules and 1.3 GB of objects, measured on an empty home.
+    log(
+      `built the Temporal server in ${seconds()} s; Go's caches keep some 3 GB of it: \`go clean -cache -modcache\` empties them`,
+    )
     return join(folder, 'temporal')
   })
 }

@@ -18,7 +18,7 @@ export function asRefusal(error: unknown): ApplicationFailure {
 
 export function asFailure(
   error: unknown,
-  { secrets, ...given }: { secrets: readonly string[]; nonRetryable: boolean; details?: unknown[] },
+  { secrets, ...given }: { secrets: readonly string[] } & Omit<Parameters<typeof failureOf>[0], 'message' | 'type'>,
 ): ApplicationFailure {
   return failureOf({ message: redactedErrorLine(error, secrets, MAX_MESSAGE_LENGTH), type: typeOf(error), ...given })
 }
@@ -34,6 +34,8 @@ export function failureOf(words: {
   type: string
   nonRetryable: boolean
   details?: unknown[]
+  /** Of a failure that we have logged ourselves: the SDK writes no line of its own. */
+  category?: 'BENIGN'
 }): ApplicationFailure {
   const failure = sdk().ApplicationFailure.create(words)
   failure.stack = ''

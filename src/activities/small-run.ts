@@ -133,7 +133,7 @@ async function firstListing(
 
 export function failureOfTry(tried: FailedTry): ApplicationFailure {
   const { error, secrets, isFinal } = tried
-  return asFailure(error, { secrets, nonRetryable: isFinal, details: [detailsOf(tried)] })
+  return asFailure(error, { secrets, nonRetryable: isFinal, details: [detailsOf(tried)], category: 'BENIGN' })
 }
 
 /** What a workflow learns of a failed try beside its error. */

@@ -1,7 +1,9 @@
 /** Whether a process can do its work now. Rule: docs/behaviour/operator-api.md, "Health". */
 
+import { sql } from 'drizzle-orm'
 import type { Framework } from '../framework/context.ts'
 import { errorLine } from '../framework/logger.ts'
+import { lostDatabase } from '../framework/lost-database.ts'
 import { withTimeLimit } from '../framework/waiting.ts'
 
 /** `unknown`: a part that it needs has failed, so it was not checked. */
@@ -31,6 +33,8 @@ const REMEMBERED_MS = 2_000
 const CHECK_SECONDS = 5
 /** The look reads the credentials of all integrations: seconds for some ten thousand. A key that fits does so a minute later. */
 const KEYS_REMEMBERED_MS = 60_000
+/** too_many_connections: Postgres answers, but has no connection left for a check. */
+const NO_CONNECTION_LEFT = '53300'
 
 interface Look {
   readonly own: Promise<Record<OwnPart, PartState>>
@@ -45,6 +49,8 @@ export function createReadiness(
   let lookedAtMs = Number.NEGATIVE_INFINITY
   let latest: Look | undefined
   const failedBefore = new Set<string>()
+  const checkMigrations = unlessFull(checks.migrations)
+  const checkKeys = unlessFull(checks.keys)
   let keysFitUntil = Number.NEGATIVE_INFINITY
 
   async function state(part: string, check: () => Promise<unknown>): Promise<PartState> {
@@ -63,16 +69,31 @@ export function createReadiness(
     }
   }
 
+  /**
+   * Over a connection of its own: a busy pool is not an unreachable server. A full server refuses that one; then the connections that
+   * the process holds count, or a crowd of other clients would take all APIs from the load balancer at once.
+   */
+  async function checkPostgres(): Promise<void> {
+    try {
+      await checks.postgres()
+    } catch (error) {
+      if (lostDatabase(error) !== NO_CONNECTION_LEFT) throw error
+      await Promise.any([framework.db, framework.arrivalDb].map((db) => db.execute(sql`select 1`))).catch(() => {
+        throw error
+      })
+    }
+  }
+
   async function stateOfKeys(): Promise<PartState> {
     if (performance.now() < keysFitUntil) return 'ok'
-    const keys = await state('keys', checks.keys)
+    const keys = await state('keys', checkKeys)
     if (keys === 'ok') keysFitUntil = performance.now() + KEYS_REMEMBERED_MS
     return keys
   }
 
   async function lookAtOwn(): Promise<Record<OwnPart, PartState>> {
-    const postgres = await state('postgres', checks.postgres)
-    const migrations = postgres === 'ok' ? await state('migrations', checks.migrations) : 'unknown'
+    const postgres = await state('postgres', checkPostgres)
+    const migrations = postgres === 'ok' ? await state('migrations', checkMigrations) : 'unknown'
     return { postgres, migrations, keys: migrations === 'ok' ? await stateOfKeys() : 'unknown' }
   }
 
@@ -87,5 +108,19 @@ export function createReadiness(
     const { own, temporal } = latest
     const parts = { ...(await own), ...(exclude === 'temporal' ? {} : { temporal: await temporal }) }
     return { isReady: Object.values(parts).every((part) => part === 'ok'), parts }
+  }
+}
+
+/** A check that a full server refuses has its last answer: neither tables nor keys change for that. */
+function unlessFull(check: () => Promise<unknown>): () => Promise<void> {
+  let wasFine = false
+  return async () => {
+    try {
+      await check()
+      wasFine = true
+    } catch (error) {
+      wasFine &&= lostDatabase(error) === NO_CONNECTION_LEFT
+      if (!wasFine) throw error
+    }
   }
 }

@@ -40,6 +40,26 @@ export interface RunIds {
   readonly syncLogId: number
 }
 
+/** A backfill lists its window in slices of this length, each a run: a failure costs one of them. */
+export const BACKFILL_SLICE_MS = 24 * 3_600_000
+
+/** How many runs a backfill of this window makes. The last one may be shorter. */
+export function backfillRuns(from: Date, to: Date): number {
+  return Math.ceil((to.getTime() - from.getTime()) / BACKFILL_SLICE_MS)
+}
+
+/** What a run of a backfill lists, as the metadata of its row says; null: an ordinary run, or a row that was erased. */
+export function backfillWindow(metadata: unknown): { readonly from: string; readonly to: string } | null {
+  const { from, to } = (metadata as { window?: { from?: unknown; to?: unknown } } | null)?.window ?? {}
+  return typeof from === 'string' && typeof to === 'string' ? { from, to } : null
+}
+
+/** `sync`, or `backfill of 2031-06-01T12:00Z`: runs of a backfill, begun minutes apart, are told apart by their day. */
+export function runKind({ operation, metadata }: Readonly<Record<string, unknown>>): string {
+  const window = backfillWindow(metadata)
+  return window === null ? String(operation) : `${operation} of ${window.from.slice(0, 'YYYY-MM-DDTHH:MM'.length)}Z`
+}
+
 /** `run 31 under way for 4 min; 10 wait`, beside how the run before it ended. */
 export function runUnderWay(
   { id, stream, since }: { readonly id: number; readonly stream: string | null; readonly since: Date },

@@ -9,6 +9,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
+import { BACKFILL_SLICE_MS } from '../syncs/run-rules.ts'
 import type { BackfillInput, BackfillResult } from '../syncs/sync-jobs.ts'
 import { step } from './activity-options.ts'
 import { lacksInput, refuseUnlessForSync, refuseUnlessWindow } from './given-input.ts'
@@ -20,9 +21,6 @@ import type { ListingState, OpenRun } from './sync-listing.ts'
 import { giveUpRun, listWhole, NEW_LISTING } from './sync-listing.ts'
 import { showing } from './temporal-ui.ts'
 import { hasLongHistory, untilCancelled } from './workflow-end.ts'
-
-/** A window is listed in slices of this length: a failure costs one of them. */
-const SLICE_MS = 24 * 3_600_000
 
 const steps = proxyActivities<Activities>(step)
 
@@ -193,10 +191,10 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
 function slicesOf({ from, to }: BackfillInput): { from: string; to: string }[] {
   const end = Date.parse(to)
   const slices: { from: string; to: string }[] = []
-  for (let start = Date.parse(from); start < end; start += SLICE_MS)
+  for (let start = Date.parse(from); start < end; start += BACKFILL_SLICE_MS)
     slices.push({
       from: new Date(start).toISOString(),
-      to: new Date(Math.min(start + SLICE_MS, end)).toISOString(),
+      to: new Date(Math.min(start + BACKFILL_SLICE_MS, end)).toISOString(),
     })
   return slices
 }

@@ -345,7 +345,7 @@ export function showRun({ integrationId, stream }: SyncInput, progress: SyncProg
       'Waiting for another attempt': waiting,
       'The next of them': nextAttemptAt === null ? null : moment(Date.parse(nextAttemptAt)),
       'Items a second': perSecond,
-      "Nothing new before (the provider's limit)": intakeFrom,
+      'Waits for the rate limit until': intakeFrom,
     },
     ...(phase === 'done' ? [] : [isPaused ? 'Signal `resume`: it goes on.' : STEERING]),
     syncLogId === null

@@ -211,6 +211,20 @@ describe('the opening leaves to other steps', () => {
     expect((await logOf(test, syncLogId)).status).toBe('processing')
   })
 
+  it('a listing whose later call fails: one line says so, and none of the SDK', async () => {
+    lists = () => {
+      throw new Error('boom')
+    }
+    const { syncLogId } = await open()
+    test.lines.length = 0
+    const said: string[] = []
+    const listing = { integrationId: integration.id, syncLogId, attempt: 2 }
+    const call = runActivity(test.activities.listSyncItems, listing, { onSdkLine: (message) => said.push(message) })
+    await expect(call).rejects.toThrow('boom')
+    expect(test.lines.map(({ fields }) => fields.event)).toEqual(['sync.listing_failed'])
+    expect(said).toEqual([])
+  })
+
   it('a listing that takes longer than sync.job_timeout, which is ended', async () => {
     lists = ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
     const { first } = await open({ by: hasty })

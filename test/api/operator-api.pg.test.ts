@@ -11,6 +11,7 @@ import { encryptionKey, occasion, testIntegrations } from '../support/integratio
 import { BASE_URL, OPERATE_TOKEN, READ_TOKEN, TOKENS } from '../support/operators.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, setIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const PATH = '/operator/api/v1/integrations'
 const CANARY = 'canary-9b1f2c-secret'
@@ -500,6 +501,38 @@ describe('readiness', () => {
     const parts = { ...ready, postgres: 'failed', migrations: 'unknown', keys: 'unknown' }
     expect([status, JSON.parse(text)]).toEqual([503, { status: 'unavailable', parts }])
     expect(text).not.toMatch(/hush|127\.0/)
+  })
+
+  it('stays while the server has no connection left for a check, as long as one of its own answers', async () => {
+    const role = 'crowded_out'
+    await test.sql.unsafe(`drop role if exists ${role}`)
+    await test.sql.unsafe(`create role ${role} login password 'x' connection limit 9`)
+    await test.sql.unsafe(`grant all on all tables in schema public to ${role}`)
+    let nowMs = 0
+    const one = testIntegrations(Object.assign(new URL(database.url), { username: role, password: 'x' }).href, {
+      encryptionKeys,
+      clock: { now: () => new Date(nowMs) },
+    })
+    Object.assign(one.framework, { temporal: { check: async () => {} } })
+    onTestFinished(async () => {
+      await one.close()
+      await test.sql.unsafe(`drop owned by ${role}; drop role ${role}`)
+    })
+    const look = async () => {
+      nowMs += 2_000
+      return one.integrations.admin.readiness()
+    }
+    expect(await look()).toEqual({ isReady: true, parts: ready })
+
+    await test.sql.unsafe(`alter role ${role} connection limit 0`)
+    expect(await look(), 'a connection of a pool answers').toEqual({ isReady: true, parts: ready })
+
+    await test.sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${role}`
+    await vi.waitFor(async () => expect((await look()).parts.postgres).toBe('failed'), SOON)
+    expect(await look(), 'none is left').toEqual({
+      isReady: false,
+      parts: { ...ready, postgres: 'failed', migrations: 'unknown', keys: 'unknown' },
+    })
   })
 
   it('looks once for all who ask within 2 seconds', async () => {

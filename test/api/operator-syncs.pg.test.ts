@@ -454,7 +454,7 @@ describe('a backfill', () => {
     expect([response.status, response.headers.get('location'), await response.json()]).toEqual([
       202,
       `${API}/sync-runs?integration=${id}`,
-      { integration_id: id, stream: null, ...window },
+      { integration_id: id, stream: null, ...window, runs: 1 },
     ])
     expect(test.starts.backfills).toEqual([{ integrationId: id, ...window }])
     expect(await acts()).toEqual([act(`backfill ${window.from} to ${window.to}`)])

@@ -472,11 +472,17 @@ describe('sync --from --to', () => {
   it('starts a backfill, and writes it down', async () => {
     const ran = await run(['sync', '--integration', id, ...WINDOW])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
-    expect(ran.out).toBe(
-      `Started 1\n\`integrations list-sync-runs --integration ${id}\` shows it, a row for each day of it.\n`,
-    )
+    expect(ran.out).toBe(`Started 1\nIt is one run: \`integrations list-sync-runs --integration ${id}\` shows it.\n`)
     expect(test.starts.backfills).toEqual([{ integrationId: id, ...window }])
     expect(await notes()).toEqual([note(`backfill ${window.from} to ${window.to}`)])
+  })
+
+  it('says how many runs it makes', async () => {
+    const ask = ['sync', '--integration', id, '--from', '2021-06-01T12:00:00Z', '--to', '2021-07-01T13:00:00Z']
+    expect((await run(ask)).out).toBe(
+      `Started 1\nIt makes 31 runs, one for each day: \`integrations list-sync-runs --integration ${id}\` shows them.\n`,
+    )
+    expect((await run([...ask, '--json'])).json()).toMatchObject({ started: 1, runs: 31 })
   })
 
   it('says when one runs already', async () => {
@@ -640,6 +646,15 @@ describe('sync-progress', () => {
     )
   })
 
+  it('says that it waits for the rate limit, and until when', async () => {
+    progress.mockResolvedValue(at({ intakeFrom: LATER.toISOString() }))
+    const { out } = await run(['sync-progress', id])
+    expect(out).toMatch(/^waits for the rate limit until +2031-06-02T12:00:00.000Z$/m)
+    expect(out).not.toContain('intake_from')
+    progress.mockResolvedValue(at({}))
+    expect((await run(['sync-progress', id])).out).not.toMatch(/rate limit|intake_from/)
+  })
+
   it.each([[[]], [['--watch']]])('says that no run lives %j', async (words) => {
     expect(await run(['sync-progress', id, ...words])).toMatchObject({ exitCode: 0, out: 'No run lives.\n', err: '' })
   })
@@ -664,7 +679,7 @@ describe('list-sync-runs and show-sync-run', () => {
   it('list the newest first, and warn when there are more', async () => {
     const [older, newer] = [
       await ended('failed', {}, { error: 'x'.repeat(100) }),
-      await makeRun(test, id, {}, { operation: 'backfill' }),
+      await makeRun(test, id, { window: { from: CURSOR, to: CURSOR } }, { operation: 'backfill' }),
     ]
     const ran = await run(['list-sync-runs', '--integration', id, '--json'])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
@@ -677,6 +692,9 @@ describe('list-sync-runs and show-sync-run', () => {
       /^ *ID +Integration +Stream +Operation +Status +Listed +Succeeded +Failed +Skipped +ms +Error +Created$/,
     )
     expect(out).toMatch(/ x{59}… /)
+    expect((await run(['list-sync-runs', '--integration', id])).out).toMatch(
+      / backfill of 2031-06-01T00:00Z +processing /,
+    )
     const first = await run(['list-sync-runs', '--integration', id, '--limit', 1, '--json'])
     expect(first.err).toBe(`There are more than 1; --limit shows more, --after ${newer.id} the next ones.\n`)
     const second = await run(['list-sync-runs', '--integration', id, '--after', newer.id, '--json'])

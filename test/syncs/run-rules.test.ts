@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { intervalMultiplier, runStatus, runUnderWay } from '../../src/syncs/run-rules.ts'
+import {
+  backfillRuns,
+  backfillWindow,
+  intervalMultiplier,
+  runKind,
+  runStatus,
+  runUnderWay,
+} from '../../src/syncs/run-rules.ts'
 
 describe('the status of a run', () => {
   it.each([
@@ -58,5 +65,36 @@ describe('a run that is under way', () => {
     [null, 0, -5, 'run 31 under way for less than a minute'],
   ])('of stream %s with %i items that wait, %i s later', (stream, waiting, seconds, words) => {
     expect(runUnderWay({ id: 31, stream, since }, waiting, after(seconds))).toBe(words)
+  })
+})
+
+describe('a backfill', () => {
+  it.each([
+    ['2031-06-01T12:00:00.001Z', 1],
+    ['2031-06-02T12:00:00.000Z', 1],
+    ['2031-06-02T12:00:00.001Z', 2],
+    ['2031-07-02T12:00:00.000Z', 31],
+  ])('up to %s makes %i runs, one for each day', (to, runs) => {
+    expect(backfillRuns(new Date('2031-06-01T12:00:00Z'), new Date(to))).toBe(runs)
+  })
+
+  const window = { from: '2031-06-01T12:00:00.000Z', to: '2031-06-02T12:00:00.000Z' }
+
+  it.each([
+    ['of a backfill', { window: { ...window, until: '2031-07-01T12:00:00.000Z' }, run_id: 'x' }, window],
+    ['of an ordinary run', { run_id: 'x' }, null],
+    ['that was erased', null, null],
+    ['without an end', { window: { from: window.from } }, null],
+    ['without a beginning', { window: { to: window.to } }, null],
+  ])('has a window: metadata %s', (_, metadata, expected) => {
+    expect(backfillWindow(metadata)).toEqual(expected)
+  })
+
+  it.each([
+    [{ operation: 'backfill', metadata: { window } }, 'backfill of 2031-06-01T12:00Z'],
+    [{ operation: 'backfill', metadata: null }, 'backfill'],
+    [{ operation: 'sync', metadata: { run_id: 'x' } }, 'sync'],
+  ])('has runs that lists name by their day: %j', (run, name) => {
+    expect(runKind(run)).toBe(name)
   })
 })

@@ -57,7 +57,7 @@ describe('the current details', () => {
       sync.scene = scene
       await startSync(scene)
       const { intakeFrom } = await seen(scene, (progress) => progress.intakeFrom !== null)
-      expect(await currentDetails(scene)).toContain(`| Nothing new before (the provider's limit) | ${intakeFrom} |`)
+      expect(await currentDetails(scene)).toContain(`| Waits for the rate limit until | ${intakeFrom} |`)
       await handleOf(scene).terminate()
     })
   })

@@ -23,7 +23,7 @@ export function progressText(progress: SyncProgress, { bar }: { readonly bar: bo
     waiting > 0 && `${waiting} waiting${nextAttemptAt === null ? '' : `, next at ${nextAttemptAt.slice(11, 19)}Z`}`,
     isMoving && perSecond !== null && `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)}/s`,
     isMoving && secondsLeft !== null && `${span(secondsLeft)} left`,
-    intakeFrom !== null && `held back by the provider's limit until ${intakeFrom}`,
+    intakeFrom !== null && `waits for the rate limit until ${intakeFrom}`,
     // A worker of an earlier release does not say it.
     progress.listingFailure ? `listing failed in ${listingFailureText(progress.listingFailure)}` : false,
     phase !== 'done' && progress.lastFailure !== null && `last: ${failureText(progress.lastFailure)}`,

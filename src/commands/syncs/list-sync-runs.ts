@@ -1,4 +1,4 @@
-import { RUN_STATUSES } from '../../syncs/run-rules.ts'
+import { RUN_STATUSES, runKind } from '../../syncs/run-rules.ts'
 import { runDocument } from '../cli/sync-run.ts'
 import { choice, optional, period, stream, whose } from '../fields.ts'
 import { listing, shortError } from '../listing.ts'
@@ -24,7 +24,7 @@ export const listSyncRuns = listing({
     ID: 'id',
     Integration: 'integration_id',
     Stream: 'stream',
-    Operation: 'operation',
+    Operation: runKind,
     Status: 'status',
     Listed: 'listed',
     Succeeded: 'succeeded',

@@ -79,9 +79,10 @@ export const syncProgress = command({
     if (run) return endText(run)
     if (wasSeen) return 'It has ended, and had opened no run.'
     if (!progress) return 'No run lives.'
-    const { last_failure: last, listing_failure: listing } = progress
+    const { last_failure: last, listing_failure: listing, intake_from: limitedUntil, ...rest } = progress
     return fieldLines({
-      ...progress,
+      ...(limitedUntil === null ? {} : { 'waits for the rate limit until': limitedUntil }),
+      ...rest,
       last_failure: last && failureText({ ...last, itemId: last.item_id }),
       listing_failure:
         listing &&

@@ -3,6 +3,7 @@ import { isIntegrationsError } from '../../framework/errors.ts'
 import { lostDatabase } from '../../framework/lost-database.ts'
 import type { StartSync, SyncStart } from '../../syncs/ask-rules.ts'
 import { MAX_DEBOUNCE_SECONDS } from '../../syncs/ask-rules.ts'
+import { backfillRuns } from '../../syncs/run-rules.ts'
 import { streamOption } from '../../syncs/stream-rules.ts'
 import { byWorker } from '../cli/by-worker.ts'
 import { Interrupted, listingFailure } from '../cli/failure.ts'
@@ -50,6 +51,7 @@ const Started = z.object({
   stream: streamName,
   outcome: Outcome.shape.outcome.optional(),
   ...{ started: count, already_running: z.boolean(), streams },
+  runs: count.optional().describe('Of a backfill: how many runs it makes, one for each day.'),
 })
 const Dispatched = z.object({
   ...{ due: count, started: count, already_running: count },
@@ -117,13 +119,13 @@ export const sync = command({
       fields: { id: integration, stream: stream(), from: instant('inclusive'), to: instant('exclusive') },
       reach: 'integration',
       status: 202,
-      output: z.object({ integration_id: rowId, stream: streamName, from: moment, to: moment }),
+      output: z.object({ integration_id: rowId, stream: streamName, from: moment, to: moment, runs: count }),
       location: ({ id }) => `/sync-runs?integration=${id}`,
       async run(context, { from, to, ...whose }) {
         if (from >= to) throw new Refused('usage', 'a moment after from is allowed', 'to')
         if (!(await startBackfill(context, whose, from, to)))
           throw new Refused('already_running', 'A backfill of this integration lives. Wait for its end, and ask again.')
-        return { ...answerOf(whose), from, to }
+        return { ...answerOf(whose), from, to, runs: backfillRuns(from, to) }
       },
     }),
     route({
@@ -331,9 +333,12 @@ async function startBackfill(
 
 async function backfill(context: CommandContext, whose: Whose, from: Date, to: Date): Promise<Said> {
   const isStarted = await startBackfill(context, whose, from, to)
-  const where = `\n\`integrations list-sync-runs --integration ${whose.id}${streamOption(whose.stream)}\` shows it, a row for each day of it.`
+  if (!isStarted)
+    return { document: { ...answerOf(whose), started: 0, already_running: true }, text: 'Already running' }
+  const runs = backfillRuns(from, to)
+  const what = runs === 1 ? 'It is one run' : `It makes ${runs} runs, one for each day`
   return {
-    document: { ...answerOf(whose), started: isStarted ? 1 : 0, already_running: !isStarted },
-    text: isStarted ? `Started 1${where}` : 'Already running',
+    document: { ...answerOf(whose), started: 1, already_running: false, runs },
+    text: `Started 1\n${what}: \`integrations list-sync-runs --integration ${whose.id}${streamOption(whose.stream)}\` shows ${runs === 1 ? 'it' : 'them'}.`,
   }
 }

@@ -1,12 +1,16 @@
 /**
- * Sessions of ours that wait for a lock, and the session that holds it; sessions that were left in a transaction. Rule:
- * docs/behaviour/doctor.md, "Locks".
+ * Sessions of ours that wait for a lock, and the session that holds it; sessions that were left in a transaction; what keeps Postgres
+ * from cleaning up. Rule: docs/behaviour/doctor.md, "Locks".
  */
 import type { Connection } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
 import { quotedName } from '../../db/sql-functions.ts'
+import type { Session } from './database-sessions.ts'
+import { endCommand, endWords, sessionColumns, wordsOf } from './database-sessions.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, psqlCommand, warning } from './doctor-check.ts'
+import type { OldSnapshotLimits } from './old-snapshots.ts'
+import { aboutOldSnapshots, OLD_SNAPSHOT } from './old-snapshots.ts'
 
 /** Our own statements hold locks for milliseconds. A provider hangs up after some ten seconds. */
 const WAITING_SECONDS = 5
@@ -18,40 +22,25 @@ export const databaseBlocked = blockedFor(WAITING_SECONDS)
 /**
  * @param seconds that a session of ours has waited for at least
  * @param idleMinutes that a session has been idle in a transaction for at least
+ * @param old what counts as an old snapshot
  */
-export function blockedFor(seconds: number, idleMinutes = IDLE_MINUTES): Check {
+export function blockedFor(seconds: number, idleMinutes = IDLE_MINUTES, old: OldSnapshotLimits = OLD_SNAPSHOT): Check {
   return {
     name: 'database.blocked',
     needs: ['database.reachable'],
     async look({ tables }, { askAside }) {
-      const [holders, idle] = await askAside(
-        async (sql) => [await lockHolders(sql, seconds), await idleHolders(sql, tables, idleMinutes)] as const,
-      )
-      const waitedFor = new Set(holders.map(({ pid }) => pid))
-      return capped(
-        [...holders.map(about), ...idle.filter(({ pid }) => !waitedFor.has(pid)).map(aboutIdle)],
-        `No session of ours has waited for a lock for ${seconds} s, and none has been idle for ${idleMinutes} minutes in a transaction with locks on our tables.`,
-      )
+      return askAside(async (sql) => {
+        const holders = await lockHolders(sql, seconds)
+        const waitedFor = new Set(holders.map(({ pid }) => pid))
+        const idle = (await idleHolders(sql, tables, idleMinutes)).filter(({ pid }) => !waitedFor.has(pid))
+        const named = new Set([...waitedFor, ...idle.map(({ pid }) => pid)])
+        return capped(
+          [...holders.map(about), ...idle.map(aboutIdle), ...(await aboutOldSnapshots(sql, tables, old, named))],
+          `No session of ours has waited for a lock for ${seconds} s, none has been idle for ${idleMinutes} minutes in a transaction with locks on our tables, and no old snapshot keeps dead rows in them.`,
+        )
+      })
     },
   }
-}
-
-interface Session {
-  /** 0: a prepared transaction, which has no session. */
-  readonly pid: number
-  readonly user: string | null
-  readonly application: string | null
-  readonly client: string | null
-  /** Null where the role may not see it, and for a process of the server. */
-  readonly state: string | null
-  readonly kind: string | null
-  readonly stateSince: Date | null
-  readonly transactionSince: Date | null
-  readonly startedAt: string | null
-  /** Whether our role may end it. */
-  readonly mayEnd: boolean
-  readonly role: string
-  readonly tables: readonly string[]
 }
 
 interface LockHolder extends Session {
@@ -85,41 +74,6 @@ function aboutIdle(session: Session): Observation {
     endCommand(session),
     { since: stateSince },
   )
-}
-
-function wordsOf(session: Session): string {
-  const { user, application, client, kind } = session
-  const words = [
-    application === null || application === '' ? 'without an application_name' : `application_name "${application}"`,
-    ...(user === null ? [] : [`user "${user}"`]),
-    ...(client === null ? [] : [`from ${client}`]),
-    ...(kind === null || kind === 'client backend' ? [] : [kind]),
-    standing(session),
-  ]
-  return words.join(', ')
-}
-
-function endWords({ mayEnd, role, user }: Session): string {
-  const refused = mayEnd
-    ? ''
-    : ` The role "${role}" may not: run it as ${user === null ? '' : `"${user}" or as `}a superuser.`
-  return `Find out first whose it is. The command ends that session; what it has not committed is undone.${refused}`
-}
-
-/** A pid may be given to another session meanwhile: its start tells it apart. */
-function endCommand({ pid, startedAt }: Session): string {
-  const same = startedAt === null ? '' : ` and backend_start = $$${startedAt}$$`
-  return psqlCommand(
-    `select pid, usename, application_name, client_addr, state, pg_terminate_backend(pid) as ended from pg_stat_activity where pid = ${pid}${same}`,
-  )
-}
-
-function standing({ state, kind, stateSince, transactionSince, role }: Session): string {
-  if (kind === null)
-    return `its state can't be seen by the role "${role}" (a superuser lets it: grant pg_read_all_stats to "${role}")`
-  const began = transactionSince === null ? '' : `, in a transaction since ${moment(transactionSince)}`
-  if (state === null || stateSince === null) return `state not known${began}`
-  return `${state} since ${moment(stateSince)}${began}`
 }
 
 /**
@@ -200,17 +154,4 @@ async function idleHolders(sql: Connection['sql'], tables: Tables, minutes: numb
     order by session.state_change
     limit ${MAX_LOOKED_AT}`
   return rows.map(({ tables: held, ...row }) => ({ ...row, tables: JSON.parse(held) as string[] }))
-}
-
-/** What pg_stat_activity, as `session`, has of it, and whether our role may end it. */
-function sessionColumns(sql: Connection['sql']) {
-  return sql`
-    session.usename as user, session.application_name as application, session.client_addr::text as client,
-    session.state, session.backend_type as kind, session.state_change as "stateSince",
-    session.xact_start as "transactionSince", session.backend_start::text as "startedAt",
-    (select rolsuper from pg_roles where rolname = session_user)
-      or coalesce(pg_has_role(session_user, session.usesysid, 'usage'), false)
-      or pg_has_role(session_user, 'pg_signal_backend', 'usage')
-        and not coalesce((select rolsuper from pg_roles where oid = session.usesysid), true) as "mayEnd",
-    session_user::text as role`
 }

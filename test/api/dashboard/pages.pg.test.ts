@@ -98,6 +98,17 @@ describe('every page', () => {
     for (const path of everyPath(plain)) expect(await dashboard.page(path)).toContain('<h1>')
   })
 
+  it('has one name, in the way around, as its title and in its address', async () => {
+    const [, around = ''] = /<nav[^>]*>(.*?)<\/nav>/s.exec(await dashboard.page('/audit')) ?? []
+    const names = [...around.matchAll(/<a href="\/operator\/([a-z-]+)"[^>]*>([^<]+)<\/a>/g)]
+    expect(names.map(([, path]) => path)).toEqual(expect.arrayContaining(LISTS))
+    for (const [, path = '', name = ''] of names) {
+      expect(await dashboard.page(`/${path}`)).toContain(`<h1>${name}</h1>`)
+      expect(name.toLowerCase().replaceAll(' ', '-')).toMatch(new RegExp(`(^|-)${path}$`))
+    }
+    expect(await dashboard.page(`/logs/${plain.logs}`)).toContain(`<h1>Log ${plain.logs}</h1>`)
+  })
+
   it.each([
     ['/webhooks?event=x', true],
     ['/webhooks?event=x&status=processed', true],
@@ -213,6 +224,19 @@ describe('a detail page', () => {
       `<a href="/operator/sync-items?run=${run.id}&amp;status=processing&amp;waiting=false">1 processing</a>`,
     )
     expect(page).toContain(`<a href="/operator/sync-items?run=${run.id}&amp;waiting=true">1 waiting</a>`)
+  })
+
+  it('of a run of a backfill says which day it lists again, as the list does', async () => {
+    const { test } = dashboard
+    const window = { from: '2031-06-01T12:00:00.000Z', to: '2031-06-02T12:00:00.000Z' }
+    const run = await makeRun(test, plain.integrations, { window }, { operation: 'backfill', status: 'success' })
+    const [page, list] = [await dashboard.page(`/sync-runs/${run.id}`), await dashboard.page('/sync-runs')]
+    await test.sql`delete from integration_logs where id = ${run.id}`
+    expect(page).toContain(`Backfill ${run.id}</h1>`)
+    expect(page).toMatch(
+      /<dt>Lists again<\/dt><dd><time datetime="2031-06-01T12:00:00.000Z".* to <time datetime="2031-06-02/,
+    )
+    expect(list).toContain('backfill of 2031-06-01T12:00Z')
   })
 
   it('of a run shows how far its listing is, without the provider’s text', async () => {

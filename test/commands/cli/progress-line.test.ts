@@ -34,9 +34,9 @@ describe('the text', () => {
     ['minutes', { secondsLeft: 120 }, '62 %  6200 of 10000  2 min left'],
     ['a pause, without rate and time', { isPaused: true, perSecond: 5, secondsLeft: 9 }, 'paused  62 %  6200 of 10000'],
     [
-      "the provider's limit",
+      'a rate limit',
       { intakeFrom: '2031-06-01T12:01:00Z' },
-      "62 %  6200 of 10000  held back by the provider's limit until 2031-06-01T12:01:00Z",
+      '62 %  6200 of 10000  waits for the rate limit until 2031-06-01T12:01:00Z',
     ],
     [
       'why the listing fails',

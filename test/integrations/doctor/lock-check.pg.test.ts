@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vite
 import { askAside } from '../../../src/db/client.ts'
 import type { Observation } from '../../../src/integrations/doctor/doctor-check.ts'
 import { blockedFor, databaseBlocked, lockHolders } from '../../../src/integrations/doctor/lock-check.ts'
+import { aboutSlot } from '../../../src/integrations/doctor/old-snapshots.ts'
 import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
 import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
 import type { TestDatabase } from '../../support/database.ts'
@@ -58,6 +59,13 @@ const look = async (check = databaseBlocked): Promise<readonly Observation[]> =>
 /** The same check, for tests of what it says and not of when. */
 const soonBlocked = blockedFor(0.5)
 
+async function deadRows(): Promise<number> {
+  const [row] = await test.sql<
+    { dead: number }[]
+  >`select pg_stat_get_dead_tuples('integrations'::regclass)::int as dead`
+  return row?.dead ?? 0
+}
+
 /** Its statement waits for the lock, or fails with the session that holds it: the test awaits neither. */
 function behind<T>(work: Promise<T>): Promise<T> {
   work.catch(() => {})
@@ -84,8 +92,63 @@ it('names the session that holds a table which ours wait for, and its remedy end
   expect(await test.sql.unsafe(statement as string)).toMatchObject([{ pid, application_name: 'psql', ended: true }])
   await Promise.all(stored)
   expect(await look()).toMatchObject([
-    { status: 'ok', message: expect.stringMatching(/^No session of ours has waited for a lock for 5 s, and none /) },
+    { status: 'ok', message: expect.stringMatching(/^No session of ours has waited for a lock for 5 s, none /) },
   ])
+})
+
+/** Found at once, and where a single row is dead. */
+const old = blockedFor(5, 5, { minutes: 0, transactions: 0, deadRows: 1 })
+const ofOld = async () => (await look(old)).filter(({ status }) => status !== 'ok')
+
+it('names a session whose old snapshot keeps dead rows in our tables, and the remedy ends it', async () => {
+  await setIntegration(test, id, { name: 'updated' })
+  // At the default level a session keeps no snapshot between two statements.
+  await session.unsafe('begin; select 1')
+  await expect.poll(deadRows, SOON).toBeGreaterThan(0)
+  expect(await ofOld()).toEqual([])
+  await session`rollback`
+  await session`begin isolation level repeatable read`
+  await session`select 1`
+  const [found, ...others] = await ofOld()
+  expect(others).toEqual([])
+  expect(found).toMatchObject({ status: 'warning', since: expect.any(Date) })
+  expect(found?.message).toMatch(
+    new RegExp(
+      `^The session with pid ${pid} has an old snapshot: application_name "psql", .*, in a transaction since \\S+Z\\. Postgres can not remove dead rows that are younger, and claims walk over them: .*integrations has \\d+`,
+    ),
+  )
+  expect(await look(), 'neither old nor many rows').toMatchObject([{ status: 'ok' }])
+  const [, statement] = /^psql "\$DATABASE_URL" -c '(.*)'$/s.exec(found?.remedy ?? '') ?? []
+  expect(await test.sql.unsafe(statement as string)).toMatchObject([{ pid, ended: true }])
+  await expect.poll(ofOld, SOON).toEqual([])
+})
+
+it('names a prepared transaction that was left open, and the remedy rolls it back', async () => {
+  await setIntegration(test, id, { name: 'updated again' })
+  await session`begin`
+  await session`create table of_theirs (id int)`
+  await session.unsafe(`prepare transaction 'it''s left'`)
+  await expect.poll(async () => (await ofOld()).length, SOON).toBe(1)
+  const [found] = await ofOld()
+  expect(found).toMatchObject({ status: 'warning', since: expect.any(Date) })
+  expect(found?.message).toMatch(
+    /^The prepared transaction "it's left" of the user "postgres" was left open at \S+Z\. /,
+  )
+  const [, quoted = ''] = /^psql "\$DATABASE_URL" -c '(.*)'$/s.exec(found?.remedy ?? '') ?? []
+  await test.sql.unsafe(quoted.replaceAll(`'\\''`, `'`))
+  expect(await ofOld()).toEqual([])
+})
+
+it.each([
+  [true, /A standby uses it: end the long query there/, 'pg_stat_replication'],
+  [false, /No standby is connected to it/, `select pg_drop_replication_slot('\\''spare'\\'')`],
+])('says of a replication slot whether a standby uses it: %s', (isActive, said, remedy) => {
+  const found = aboutSlot({ name: 'spare', isActive, transactions: 200_000 }, 'It harms')
+  expect(found).toMatchObject({ status: 'warning', remedy: expect.stringContaining(remedy) })
+  expect(found.message).toMatch(
+    /^The replication slot "spare" holds a snapshot that is 200000 transactions old\. It harms\. /,
+  )
+  expect(found.message).toMatch(said)
 })
 
 it('names a session that was left in a transaction with locks on our tables, before any other waits for it', async () => {

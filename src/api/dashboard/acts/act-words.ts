@@ -102,7 +102,8 @@ export const ACT_WORDS: Readonly<Record<string, ActWords>> = {
   'post /integrations/:id/backfill': {
     title: 'List a time of the past again',
     label: 'Backfill',
-    said: ({ from, to }) => `A backfill of ${moment(from)} to ${moment(to)} is started.`,
+    said: ({ from, to, runs }) =>
+      `A backfill of ${moment(from)} to ${moment(to)} is started: ${runs === 1 ? 'one run' : `${runs} runs, one for each day`}.`,
   },
   'post /integrations/:id/sample': {
     title: 'See what a run would list',

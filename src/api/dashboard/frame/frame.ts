@@ -10,7 +10,7 @@ import { ICON, SCRIPTS, STYLE } from './assets.ts'
 import type { Markup } from './markup.ts'
 import { takeNotice } from './notice.ts'
 
-/** Where a page stands: path below the root, and its name in the way around. */
+/** Where a page stands: path below the root, and its name, which is its title, too. */
 export const SECTIONS = {
   Now: { '': 'Home', charts: 'Charts' },
   Work: {
@@ -23,7 +23,7 @@ export const SECTIONS = {
   Trouble: { incidents: 'Incidents', failures: 'Failures', doctor: 'Doctor' },
   Records: {
     events: 'Events',
-    logs: 'Operations',
+    logs: 'Logs',
     mappings: 'Mappings',
     'idempotency-keys': 'Idempotency keys',
     notifications: 'Notifications',
@@ -32,7 +32,7 @@ export const SECTIONS = {
     console: 'Test console',
     schedules: 'Schedules',
     configuration: 'Configuration',
-    keys: 'Keys',
+    keys: 'Encryption keys',
     tokens: 'Tokens',
     audit: 'Audit',
     'api/v1/docs': 'API',

@@ -9,7 +9,7 @@ import type { Act } from '../acts/acts.ts'
 import { buttons } from '../acts/acts.ts'
 import { ask, operationOf } from '../acts/operation-door.ts'
 import type { Reader, Section, ServedPage } from '../frame/frame.ts'
-import { dashboardPage, readerOf } from '../frame/frame.ts'
+import { dashboardPage, readerOf, sectionName } from '../frame/frame.ts'
 import type { Column, Markup } from '../frame/markup.ts'
 import { NOTHING, tableOf } from '../frame/markup.ts'
 import { inputOf } from './form-fields.ts'
@@ -22,7 +22,6 @@ const PAGING = new Set(['after', 'limit', 'traffic'])
 export interface ListingPage<Row> {
   /** Its path below the root, too. */
   readonly section: Section
-  readonly title: string
   /** Of the API: `get /webhooks`. */
   readonly operation: string
   /** Given to it whatever the address says, by the fields' names in snake_case. */
@@ -44,7 +43,7 @@ export const listing = <Row>(page: ListingPage<Row>): ServedPage => ({
 async function listingPage<Row>(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
-  { section, title, operation: key, words = {}, columns, acts = [] }: ListingPage<Row>,
+  { section, operation: key, words = {}, columns, acts = [] }: ListingPage<Row>,
 ): Promise<Response> {
   const reader = readerOf(integrations, context)
   const { root } = reader
@@ -57,7 +56,7 @@ async function listingPage<Row>(
   const { after, ...filter } = given
   const older = new URLSearchParams({ ...filter, after: String(next) })
   return dashboardPage(integrations, context, {
-    title,
+    title: sectionName(section),
     section,
     // What was stored until a moment does not grow.
     isLive: after === undefined && given.until === undefined,
@@ -76,7 +75,7 @@ ${
     : NOTHING
 }
 ${tableOf({
-  caption: `${title}, newest first. Times are UTC.`,
+  caption: `${sectionName(section)}, newest first. Times are UTC.`,
   columns: await columns(reader, integrations, data),
   rows: data,
   none: operationOf(key).command.none ?? 'Nothing.',

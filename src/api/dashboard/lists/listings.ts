@@ -17,28 +17,26 @@ type Token = z.infer<typeof TokenRow>
 export const LISTINGS: readonly ServedPage[] = [
   listing<Standing>({
     section: 'integrations',
-    title: 'Integrations',
     operation: 'get /integrations',
     words: { traffic: 'false' },
     columns: (reader, integrations, rows) => standingColumns(integrations, reader, rows),
     acts: [{ operation: 'post /integrations', label: 'Make one' }],
   }),
-  rows('webhooks', 'Webhooks', [
+  rows('webhooks', [
     { operation: 'post /webhooks/replay', label: 'Replay all of these' },
     { operation: 'post /webhooks/dismiss', label: 'Dismiss all of these' },
   ]),
-  rows('sync-runs', 'Sync runs'),
-  rows('sync-items', 'Sync items'),
-  rows('requests', 'Requests'),
-  rows('incidents', 'Incidents'),
-  rows('events', 'Events'),
-  rows('logs', 'Operations'),
-  rows('mappings', 'Mappings'),
-  rows('idempotency-keys', 'Idempotency keys'),
-  rows('audit', 'Audit'),
+  rows('sync-runs'),
+  rows('sync-items'),
+  rows('requests'),
+  rows('incidents'),
+  rows('events'),
+  rows('logs'),
+  rows('mappings'),
+  rows('idempotency-keys'),
+  rows('audit'),
   listing<Token>({
     section: 'tokens',
-    title: 'Tokens',
     operation: 'get /tokens',
     acts: [{ operation: 'post /tokens', label: 'Make a token' }],
     columns: (reader) => [
@@ -65,10 +63,9 @@ export const LISTINGS: readonly ServedPage[] = [
   }),
 ]
 
-function rows(section: keyof typeof ROW_COLUMNS, title: string, acts: ListingPage<Row>['acts'] = []): ServedPage {
+function rows(section: keyof typeof ROW_COLUMNS, acts: ListingPage<Row>['acts'] = []): ServedPage {
   return listing({
     section,
-    title,
     operation: `get /${section}`,
     columns: ({ root }) => ROW_COLUMNS[section](root),
     acts,

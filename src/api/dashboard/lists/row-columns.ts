@@ -1,5 +1,6 @@
 /** Columns of lists of records: on their own pages, and in parts of an integration's page. */
 import { html } from 'hono/html'
+import { runKind } from '../../../syncs/run-rules.ts'
 import type { Section } from '../frame/frame.ts'
 import type { Column, Markup } from '../frame/markup.ts'
 import { badge, outcomeBadge, time } from '../frame/markup.ts'
@@ -61,7 +62,7 @@ export const ROW_COLUMNS = {
     own('sync-runs')(root),
     integration(root),
     stream(root),
-    plain('Operation', 'operation'),
+    { head: 'Operation', cell: runKind },
     state('status'),
     number('Listed', 'listed'),
     number('Succeeded', 'succeeded'),

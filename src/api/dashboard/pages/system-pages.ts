@@ -7,7 +7,7 @@ import type { AccessEnvironment } from '../../caller.ts'
 import { buttons } from '../acts/acts.ts'
 import { ask } from '../acts/operation-door.ts'
 import type { Reader, Section, ServedPage } from '../frame/frame.ts'
-import { dashboardPage, readerOf } from '../frame/frame.ts'
+import { dashboardPage, readerOf, sectionName } from '../frame/frame.ts'
 import type { Markup } from '../frame/markup.ts'
 import { badge, facts, pre, tableOf, time } from '../frame/markup.ts'
 import { filterForm, givenFilter } from '../lists/listing-page.ts'
@@ -15,7 +15,6 @@ import { rowLink } from '../records/record-links.ts'
 
 interface Page<Answer> {
   readonly section: Section
-  readonly title: string
   /** Of the API. */
   readonly operation: string
   main(answer: Answer, reader: Reader): Markup
@@ -119,7 +118,6 @@ const word = (value: boolean): string => (value ? 'yes' : 'no')
 export const SYSTEM_PAGES: readonly ServedPage[] = [
   systemPage<Diagnosis>({
     section: 'doctor',
-    title: 'Doctor',
     operation: 'get /doctor',
     read: sharedLook,
     isLive: true,
@@ -141,7 +139,6 @@ ${tableOf<Finding>({
   }),
   systemPage<Notifications>({
     section: 'notifications',
-    title: 'Notifications',
     operation: 'get /notifications',
     main: ({ waiting, retrying, oldest_at: oldest, given_up: givenUp }: Notifications, reader) => html`${buttons(
       reader,
@@ -170,7 +167,6 @@ ${tableOf<Notifications['given_up'][number]>({
   }),
   systemPage<Schedules>({
     section: 'schedules',
-    title: 'Schedules',
     operation: 'get /schedules',
     main: ({ schedules, search_attributes: attributes }: Schedules) => html`${tableOf<Schedules['schedules'][number]>({
       caption: 'Our Schedules, as Temporal has them.',
@@ -203,7 +199,6 @@ ${tableOf<Schedules['search_attributes'][number]>({
   }),
   systemPage<Configuration>({
     section: 'configuration',
-    title: 'Configuration',
     operation: 'get /configuration',
     isFiltered: true,
     main: ({ data }: Configuration) =>
@@ -223,7 +218,6 @@ ${tableOf<Schedules['search_attributes'][number]>({
   }),
   systemPage<Keys>({
     section: 'keys',
-    title: 'Encryption keys',
     operation: 'get /keys',
     main: ({
       primary,
@@ -251,14 +245,14 @@ function systemPage<Answer>(page: Page<Answer>): ServedPage {
 async function answered<Answer>(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
-  { section, title, operation, main, isFiltered, read, isLive = false }: Page<Answer>,
+  { section, operation, main, isFiltered, read, isLive = false }: Page<Answer>,
 ): Promise<Response> {
   const reader = readerOf(integrations, context)
   const given = isFiltered ? givenFilter(context) : {}
   const answer =
     read === undefined ? await ask<Answer>(integrations, context, operation, given) : await read(integrations)
   return dashboardPage(integrations, context, {
-    title,
+    title: sectionName(section),
     section,
     isLive,
     main: html`${isFiltered ? filterForm(reader.root, section, operation, given) : ''}${main(answer, reader)}`,

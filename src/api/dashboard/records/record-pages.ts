@@ -132,7 +132,7 @@ export async function eventDetail({ integrations, context, reader: { root }, id 
 export async function logDetail({ integrations, context, reader: { root }, id }: Asking): Promise<Detail> {
   const log = await ask<Log>(integrations, context, 'get /logs/:id', { id: String(id) })
   return {
-    title: `Operation ${id}`,
+    title: `Log ${id}`,
     reference: `log:${id}`,
     facts: {
       Operation: log.operation,

@@ -3,6 +3,7 @@ import { html } from 'hono/html'
 import type { z } from 'zod'
 import type { SyncItemRow, SyncRun } from '../../../commands/shapes.ts'
 import type { Json } from '../../../framework/json.ts'
+import { backfillWindow } from '../../../syncs/run-rules.ts'
 import { ask } from '../acts/operation-door.ts'
 import type { Markup } from '../frame/markup.ts'
 import { badge, facts, json, NOTHING, tableOf, time } from '../frame/markup.ts'
@@ -60,6 +61,7 @@ export async function runDetail(asking: Asking): Promise<Detail> {
   const metadata = fieldsOf(run.metadata)
   const words = { id: String(of), ...(stream === null ? {} : { stream }) }
   const runId = typeof metadata.run_id === 'string' && RUN_ID.test(metadata.run_id) ? metadata.run_id : null
+  const window = backfillWindow(run.metadata)
   const seen = isUnderWay && operation === 'sync' ? await progressOf(asking, words) : null
   const ended = isUnderWay ? null : stateOfEnded(run)
   return {
@@ -98,6 +100,7 @@ export async function runDetail(asking: Asking): Promise<Detail> {
       Status: badge(status),
       Integration: rowLink(root, 'integrations', of, run.integration_name),
       Stream: stream ?? undefined,
+      'Lists again': window === null ? undefined : html`${time(new Date(window.from))} to ${time(new Date(window.to))}`,
       Error: run.error ?? errorOfItems(run),
       Begun: time(run.created_at),
       Ended: isUnderWay ? undefined : time(run.updated_at),
@@ -211,7 +214,7 @@ ${facts({
   'Items a second': seen.per_second?.toFixed(1) ?? undefined,
   'Time left': seen.seconds_left === null ? undefined : `${Math.round(seen.seconds_left)} s`,
   'Next attempt': seen.next_attempt_at === null ? undefined : time(seen.next_attempt_at),
-  'Takes in again': seen.intake_from === null ? undefined : time(seen.intake_from),
+  'Waits for the rate limit until': seen.intake_from === null ? undefined : time(seen.intake_from),
   'Listing failed':
     listing === null
       ? undefined
