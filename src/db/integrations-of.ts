@@ -78,7 +78,7 @@ const OUT_OF_ORDER = 10_000
  */
 export async function* newestSince<Row extends { readonly id: number }>(
   { db, tables }: { readonly db: Database; readonly tables: Tables },
-  rows: Tables['webhooks'] | Tables['syncItems'],
+  rows: Tables['webhooks'] | Tables['syncItems'] | Tables['mappings'],
   since: Date | undefined,
   range: Parameters<typeof newestFirst>[1],
   read: (page: Page, from: number | undefined) => PromiseLike<Row[]>,
@@ -91,7 +91,7 @@ export async function* newestSince<Row extends { readonly id: number }>(
 async function firstIdSince(
   db: Database,
   { integrations }: Tables,
-  rows: Tables['webhooks'] | Tables['syncItems'],
+  rows: Tables['webhooks'] | Tables['syncItems'] | Tables['mappings'],
   since: Date,
 ): Promise<number | null> {
   const from = since.toISOString()

@@ -1,16 +1,16 @@
 /** Mappings as they are listed, from either side. Rule: docs/behaviour/mappings.md, "Looking". */
 
 import type { SQL } from 'drizzle-orm'
-import { and, desc, eq, getTableColumns, lt, sql } from 'drizzle-orm'
+import { and, desc, eq, getTableColumns, gte, lt, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import type { IntegrationSelection } from '../db/integrations-of.ts'
-import { belongsToThem, isOneOfThem } from '../db/integrations-of.ts'
+import { belongsToThem, isOneOfThem, newestSince } from '../db/integrations-of.ts'
 import type { IntegrationRow, MappingRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, MappingNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import type { Page } from '../framework/list-filter.ts'
-import { checkIds, checkTexts, newestFirst } from '../framework/list-filter.ts'
+import { checkIds, checkPeriod, checkTexts } from '../framework/list-filter.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
 
 /** Selects mappings; all that is given must hold. */
@@ -21,6 +21,10 @@ export interface MappingFilter extends IntegrationSelection {
   readonly internalType?: string | undefined
   /** Key of the model's row, as text. Needs `internalType`. */
   readonly internalId?: string | undefined
+  /** Made at this moment or after it. */
+  readonly since?: Date | undefined
+  /** Made before this moment. */
+  readonly until?: Date | undefined
 }
 
 export interface ListMappings extends MappingFilter {
@@ -53,6 +57,7 @@ export function listMappings({ db, tables }: Framework, given: ListMappings = {}
   checkIds({ integrationId, after, limit })
   checkTexts({ provider, externalId, internalType, internalId })
   checkOwnerFilter(owner)
+  checkPeriod(filter.since, filter.until)
   if (internalId !== undefined && internalType === undefined)
     throw new InvalidArgumentException('internalId', 'it is a key of one model: give internalType, too')
   const narrowing = [integrationId, provider, owner, externalId, internalId]
@@ -61,17 +66,32 @@ export function listMappings({ db, tables }: Framework, given: ListMappings = {}
       'internalType',
       'it is looked for in one integration, provider or owner, or with one external or internal id: give one of them, too',
     )
-  return newestFirst((page) => pageOfMappings(db, tables, filter, page), { after, limit })
+  return newestSince({ db, tables }, tables.mappings, filter.since, { after, limit }, (page, from) =>
+    pageOfMappings(db, tables, filter, page, from),
+  )
 }
 
-/** A row's mappings are found by the index of its model and key; else each integration is asked for its newest. */
-export function pageOfMappings(db: Database, tables: Tables, filter: MappingFilter, { below, limit }: Page) {
+/**
+ * A row's mappings are found by the index of its model and key; else each integration is asked for its newest.
+ *
+ * @param from an id below which no row of the period is
+ */
+export function pageOfMappings(
+  db: Database,
+  tables: Tables,
+  filter: MappingFilter,
+  { below, limit }: Page,
+  from?: number,
+) {
   const { mappings, integrations } = tables
-  const { externalId, internalType, internalId } = filter
+  const { externalId, internalType, internalId, since, until } = filter
   const conditions = and(
     externalId === undefined ? undefined : eq(mappings.externalId, externalId),
     internalType === undefined ? undefined : eq(mappings.internalType, internalType),
     internalId === undefined ? undefined : eq(mappings.internalId, internalId),
+    since === undefined ? undefined : gte(mappings.createdAt, since),
+    until === undefined ? undefined : lt(mappings.createdAt, until),
+    from === undefined ? undefined : gte(mappings.id, from),
     below === undefined ? undefined : lt(mappings.id, below),
   )
   const isOneOf = isOneOfThem(tables, filter)

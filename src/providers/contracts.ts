@@ -606,11 +606,6 @@ export function requireContract<P extends IntegrationProvider>(
   return provider
 }
 
-/** How its deliveries are signed, as data. Undefined: by a check of its own; a method by that name is the provider's own. */
-export function signatureOf({ signature }: Partial<HandlesWebhooks>): SignatureScheme | undefined {
-  return typeof signature === 'function' ? undefined : signature
-}
-
 /** @param member `a or b`: either will do */
 function has(provider: object, member: string): boolean {
   if (member.includes(' or ')) return member.split(' or ').some((either) => has(provider, either))

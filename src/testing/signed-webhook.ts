@@ -6,7 +6,7 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import type { HandlesWebhooks } from '../providers/contracts.ts'
-import { signatureOf } from '../providers/contracts.ts'
+import { signatureOf } from '../providers/signatures/declared-signature.ts'
 import type { SignatureScheme } from '../providers/signatures/scheme-rules.ts'
 import type { SignedDeliveryParts } from '../providers/signatures/sign-delivery.ts'
 import { signDelivery } from '../providers/signatures/sign-delivery.ts'

@@ -1,8 +1,8 @@
 /** Asks a provider, by its `signature`, its own check or both, whether a delivery is signed. */
 import type { Framework } from '../framework/context.ts'
 import type { HandlesWebhooks, Maybe } from '../providers/contracts.ts'
-import { signatureOf } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import { signatureOf } from '../providers/signatures/declared-signature.ts'
 import { FetchedKeys } from '../providers/signatures/public-keys.ts'
 import type { SignatureScheme, SignatureVerdict } from '../providers/signatures/scheme-rules.ts'
 import { refused } from '../providers/signatures/scheme-rules.ts'

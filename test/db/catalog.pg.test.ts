@@ -341,6 +341,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   _mappings: [
     'internal_type, internal_id, integration_id',
     'integration_id, id',
+    'integration_id, created_at',
     'origin, id where origin is not null',
   ],
   _idempotency_keys: ['created_at'],

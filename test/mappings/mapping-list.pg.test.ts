@@ -92,6 +92,25 @@ describe('the list of mappings', () => {
     })
   })
 
+  it('is of a period: since inclusive, until exclusive', async () => {
+    const ids = [
+      await mapped(ours, 'x', 'note', '1'),
+      await mapped(others, 'y', 'note', '2'),
+      await mapped(ours, 'z', 'note', '3'),
+    ]
+    const at = (hour: number) => new Date(Date.UTC(2031, 0, 1, hour))
+    for (const [hour, id] of ids.entries())
+      await test.sql`update integration_mappings set created_at = ${at(hour)} where id = ${id}`
+    const [first, second, third] = ids as [number, number, number]
+    expect(await idsOf({ since: at(1) })).toEqual([third, second])
+    expect(await idsOf({ until: at(1) })).toEqual([first])
+    expect(await idsOf({ since: at(0), until: at(2) })).toEqual([second, first])
+    expect(await idsOf({ since: at(0), until: at(2), integrationId: ours.id })).toEqual([first])
+    expect(await idsOf({ since: at(1), externalId: 'x' })).toEqual([])
+    expect(await idsOf({ since: at(2), internalType: 'note', internalId: '3' })).toEqual([third])
+    expect(await idsOf({ since: at(3) })).toEqual([])
+  })
+
   it('is of any length, each mapping once', async () => {
     await test.sql`insert into integration_mappings (integration_id, external_id, internal_type, internal_id)
       select ${ours.id}, n, 'note', '1' from generate_series(1, 250) n`
@@ -119,6 +138,8 @@ describe('the list of mappings', () => {
     ['internalType', { internalType: 'note' }],
     ['owner', { owner: null }],
     ['limit', { limit: 0 }],
+    ['since', { since: 'yesterday' }],
+    ['until', { since: new Date(2), until: new Date(1) }],
   ])('refuses a bad %s at once', (argument, filter) => {
     expect(() => test.integrations.admin.mappings.list(filter)).toThrow(expect.objectContaining({ argument }))
   })

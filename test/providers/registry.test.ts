@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { IntegrationProvider } from '../../src/providers/contracts.ts'
-import { contractsOf, signatureOf } from '../../src/providers/contracts.ts'
+import { contractsOf } from '../../src/providers/contracts.ts'
 import type { ProviderSource } from '../../src/providers/registry.ts'
 import { ProviderRegistry } from '../../src/providers/registry.ts'
+import { signatureOf } from '../../src/providers/signatures/declared-signature.ts'
 
 const bare: IntegrationProvider = {}
 

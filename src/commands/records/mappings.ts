@@ -1,5 +1,5 @@
 import { columns } from '../command.ts'
-import { optional, text, whose } from '../fields.ts'
+import { optional, period, text, whose } from '../fields.ts'
 import { listing } from '../listing.ts'
 import { MappingRow } from '../shapes.ts'
 
@@ -17,6 +17,7 @@ export const mappings = listing({
     externalId: optional(text('only of this external id', 'text', 500)),
     internalType: optional(text('only of this model of the host', 'model')),
     internalId: optional(text('with --internal-type: only of the row of this key')),
+    ...period('made'),
   },
   path: '/mappings',
   row: MappingRow,

@@ -91,6 +91,8 @@ const mappingsTable = (table: TableFactory, name: Name, integrations: Integratio
       index(name('_mappings_internal_id_idx')).on(column.internalType, column.internalId, column.integrationId),
       // The newest of an integration.
       index(name('_mappings_integration_idx')).on(column.integrationId, column.id),
+      // Where a period begins among the ids.
+      index(name('_mappings_created_at_idx')).on(column.integrationId, column.createdAt),
       // What a webhook or an item has mapped.
       index(name('_mappings_origin_idx')).on(column.origin, column.id).where(sql`${column.origin} is not null`),
       ofIntegration(name('_mappings_integration_fk'), column.integrationId, integrations),

@@ -7,10 +7,10 @@ import {
   hasBackfill,
   hasIncrementalSync,
   hasStreams,
-  signatureOf,
   supportsIdempotency,
 } from '../../providers/contracts.ts'
 import { ProviderRegistry } from '../../providers/registry.ts'
+import { signatureOf } from '../../providers/signatures/declared-signature.ts'
 import { streamsOf, syncSource } from '../../providers/streams.ts'
 import type { ProviderFixtures } from '../conformance.ts'
 import type { Chapter, Check, Subject } from './conformance-check.ts'

@@ -2,7 +2,7 @@
 import { InvalidArgumentException } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
 import type { HandlesWebhooks } from '../../providers/contracts.ts'
-import { signatureOf } from '../../providers/contracts.ts'
+import { signatureOf } from '../../providers/signatures/declared-signature.ts'
 import type { SignatureScheme } from '../../providers/signatures/scheme-rules.ts'
 import { signDelivery } from '../../providers/signatures/sign-delivery.ts'
 import type { WebhookRequest } from '../../providers/webhook-request.ts'

@@ -1,0 +1,1 @@
+CREATE INDEX "__prefix___mappings_created_at_idx" ON "__schema__"."__prefix___mappings" USING btree ("integration_id","created_at");
