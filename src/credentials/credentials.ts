@@ -23,12 +23,17 @@ export function keysOf(patch: Credentials): string[] {
   return Object.keys(patch).filter((key) => patch[key] !== undefined)
 }
 
-/** The encrypted text of a locked row's credentials with the patch in them. @throws as {@link checkCredentials}, UnknownProvider */
+/**
+ * The encrypted text of a locked row's credentials with the patch in them.
+ *
+ * @param options.ofRefresh the provider has used up what is stored: what is not in the patch fails nothing
+ * @throws as {@link checkCredentials}, UnknownProvider
+ */
 export function patchedCredentials(
   { encryption, providers }: Framework,
   row: IntegrationRow,
   patch: Credentials,
-  { replace = false }: { replace?: boolean } = {},
+  { replace = false, ofRefresh = false }: { replace?: boolean; ofRefresh?: boolean } = {},
 ): string {
   const given = asJsonObject(patch)
   if (!given.ok) throw new InvalidArgumentException('credentials', given.reason)
@@ -39,8 +44,12 @@ export function patchedCredentials(
   const provider = providers.get(row.provider)
   // Of the patch alone: what is stored already must not lose the tokens of a refresh.
   checkSecretEnds(row.provider, provider, given.value)
-  const kept = Object.fromEntries(Object.entries(current).filter(([name]) => !(name in given.value)))
-  return encryption.encrypt(row.id, checkMerged(row.provider, provider.credentialsSchema, merged, current, kept))
+  const checked = checkMerged(row.provider, provider.credentialsSchema, merged, {
+    current,
+    isNamed: (key) => key in given.value,
+    ofRefresh,
+  })
+  return encryption.encrypt(row.id, checked)
 }
 
 /**
@@ -48,19 +57,23 @@ export function patchedCredentials(
  * change or refuse that, what the patch does not name stays as it is.
  */
 function checkMerged(
-  key: string,
+  provider: string,
   schema: z.ZodType | undefined,
   merged: Credentials,
-  current: Credentials,
-  kept: Credentials,
+  by: { readonly current: Credentials; isNamed(key: string): boolean; readonly ofRefresh: boolean },
 ): Credentials {
-  if (schema === undefined || isReadAlike(schema, current)) return checkAgainst(key, 'credentials', schema, merged)
+  const { current, isNamed, ofRefresh } = by
+  if (schema === undefined || isReadAlike(schema, current)) return checkAgainst(provider, 'credentials', schema, merged)
+  const kept = Object.fromEntries(Object.entries(current).filter(([key]) => !isNamed(key)))
   try {
-    return { ...checkAgainst(key, 'credentials', schema, merged), ...kept }
+    return { ...checkAgainst(provider, 'credentials', schema, merged), ...kept }
   } catch (error) {
     if (!(error instanceof InvalidCredentials)) throw error
-    const issues = error.issues.filter(({ path }) => !((path.split('.', 1)[0] ?? '') in kept))
-    if (issues.length > 0) throw new InvalidCredentials(key, 'credentials', issues)
+    const issues = error.issues.filter(({ path }) => {
+      const key = path.split('.', 1)[0] ?? ''
+      return isNamed(key) || !(ofRefresh || key in kept)
+    })
+    if (issues.length > 0) throw new InvalidCredentials(provider, 'credentials', issues)
     return merged
   }
 }

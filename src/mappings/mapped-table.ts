@@ -39,6 +39,7 @@ export function mappedTable<Table extends PgTable>(
   const keyValue = (id: string): string | number | null => {
     const range = INTEGERS[column.getSQLType()]
     if (column.dataType === 'bigint' && range !== undefined) return isWithin(id, range) ? id : null
+    if (column.getSQLType() === 'uuid') return UUID.test(id) ? id : null
     if (column.dataType !== 'number') return id
     const key = id.trim() === '' ? Number.NaN : Number(id)
     if (Number.isNaN(key) || (range !== undefined && !isWithin(String(key), range))) return null
@@ -132,6 +133,9 @@ const INTEGERS: Readonly<Record<string, number>> = {
   bigint: 64,
   bigserial: 64,
 }
+
+/** As Postgres reads them: https://www.postgresql.org/docs/current/datatype-uuid.html */
+const UUID = /^(?:[0-9a-f]{4}-?){7}[0-9a-f]{4}$|^\{(?:[0-9a-f]{4}-?){7}[0-9a-f]{4}\}$/i
 
 function isWithin(text: string, bits: number): boolean {
   const digits = /^\s*[+-]?\d+\s*$/.test(text) ? text.trim().replace(/^\+/, '') : null

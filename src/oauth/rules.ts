@@ -77,6 +77,8 @@ export interface RefreshedTokens {
 export function refreshedTokens(given: unknown, isOldExpirySoon: boolean): RefreshedTokens | null {
   if (typeof given !== 'object' || given === null) return null
   const { token_expires_at: expires, ...others } = given as Record<string, unknown>
+  // So does a server that gives no new one.
+  if (others.refresh_token === '') delete others.refresh_token
   if (tokensOf(others).accessToken === null) return null
   if (expires === undefined)
     return { patch: isOldExpirySoon ? { ...others, token_expires_at: null } : others, isExpiryUnreadable: false }

@@ -45,7 +45,7 @@ export async function saveTokens(
         return { isOurs: tokensOf(stored).accessToken === patch.access_token, credentials: stored }
       if (askedBy !== null && !isAskedWithSame(askedBy, { metadata: row.metadata, credentials: stored }))
         return { isOurs: false, credentials: stored }
-      const text = patchedCredentials(framework, row, patch)
+      const text = patchedCredentials(framework, row, patch, { ofRefresh: true })
       const credentials = encryption.decrypt(row.id, text)
       refuseLost(row.provider, patch, credentials)
       await updateIntegration(tx, tables, integrationId, { credentials: text })

@@ -57,6 +57,8 @@ export type StoredDelivery = { readonly id: number } | { readonly parts: readonl
 interface StoreOptions {
   /** How long signed bytes are reserved under their key. Default 0. */
   readonly replayWindowSeconds?: number
+  /** The moment of the host's clock. Null, the default: that of the database. */
+  readonly nowMs?: number | null
   /** Whether the same statement stores a durable `WebhookReceived` for each. Default false. */
   readonly recordsEvents?: boolean
 }
@@ -96,12 +98,12 @@ export async function storeDeliveries(
   db: Database,
   tables: Tables,
   deliveries: readonly OwnedDelivery[],
-  { replayWindowSeconds = 0, recordsEvents = false }: StoreOptions = {},
+  { replayWindowSeconds = 0, nowMs = null, recordsEvents = false }: StoreOptions = {},
 ): Promise<readonly (StoredDelivery | 'changed')[]> {
   if (deliveries.length === 0) return []
   let rows: readonly Found[]
   try {
-    const options = { replayWindowSeconds, recordsEvents }
+    const options = { replayWindowSeconds, nowMs, recordsEvents }
     const keys = orderedKeys(deliveries)
     rows =
       keys.length === 0
@@ -176,6 +178,7 @@ type Given =
   | 'signedKeys'
   | 'traceparents'
   | 'windowSeconds'
+  | 'now'
   | 'wholeIds'
   | 'parts'
   | 'wholeOwnerIds'
@@ -225,7 +228,7 @@ async function execute(
   db: Database | Transaction,
   tables: Tables,
   deliveries: readonly OwnedDelivery[],
-  { replayWindowSeconds, recordsEvents }: Required<StoreOptions>,
+  { replayWindowSeconds, nowMs, recordsEvents }: Required<StoreOptions>,
 ): Promise<readonly Found[]> {
   const owners = distinctOwners(deliveries)
   const isGuarded = deliveries.some(({ signedKey }) => signedKey !== undefined)
@@ -246,6 +249,7 @@ async function execute(
     signedKeys: isGuarded ? joined(rows, ({ delivery }) => delivery.signedKey ?? '') : '',
     traceparents: isTraced ? joined(rows, ({ delivery }) => delivery.traceparent ?? '') : '',
     windowSeconds: String(replayWindowSeconds),
+    now: nowMs === null ? '' : new Date(nowMs).toISOString(),
   }
   if (isSplit)
     Object.assign(values, {
@@ -368,19 +372,20 @@ function reservation({ cache, webhooks, deliveries }: Tables, name: SQL, isSplit
   const isKnown = sql`exists (
         select 1 from ${webhooks} w where w.integration_id = g.integration_id and w.delivery_id = ${name}
       )`
+  const now = sql`coalesce(nullif(${given('now')}, '')::timestamptz, ${clockNow()})`
   const isKnownWhole = sql`exists (
         select 1 from ${deliveries} d where d.integration_id = g.integration_id and d.delivery_id = g.whole_id
       )`
   return sql`, fresh as (
       insert into ${cache} as c (key, value, expires_at)
       select distinct on (g.signed_key) g.signed_key, to_jsonb(${name}),
-             clock_timestamp() + make_interval(secs => ${given('windowSeconds')}::double precision)
+             ${now} + make_interval(secs => ${given('windowSeconds')}::double precision)
       from given g
       where g.signed_key is not null and not ${isSplit ? sql`(${isKnown} or ${isKnownWhole})` : isKnown}
       order by g.signed_key, ${name}
       on conflict (key) do update
       set value = excluded.value, expires_at = excluded.expires_at, updated_at = clock_timestamp()
-      where c.expires_at <= ${clockNow()}
+      where c.expires_at <= ${now}
       returning key, value
     )`
 }

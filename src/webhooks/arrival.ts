@@ -11,7 +11,7 @@ import { headersWithoutSecrets } from '../credentials/integration-secrets.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { JoiningQueue } from '../framework/joiner.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, givenNowMs } from '../framework/logger.ts'
 import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import { thrownTexts } from '../framework/thrown.ts'
 import type { ReceivedOutcome } from '../observability/metrics.ts'
@@ -562,6 +562,7 @@ function deskOf(framework: Framework): Desk {
         despiteDeadlocks(() =>
           storeDeliveries(arrivalDb, tables, deliveries, {
             replayWindowSeconds: config.webhook.replay_window,
+            nowMs: givenNowMs(framework),
             recordsEvents: listeners.isDurable('WebhookReceived'),
           }),
         ),

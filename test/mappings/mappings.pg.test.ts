@@ -153,6 +153,12 @@ describe('mapping', () => {
       ['9223372036854775807', '-9223372036854775808'],
       ['9223372036854775808', '-9223372036854775809', 'a', '', '1.5', '99999999999999999999999'],
     ],
+    [
+      'uuid',
+      uuid('id'),
+      ['0192f0c1-7a3b-7c4d-8e5f-000000000001'],
+      ['legacy-7', '0192f0c1-7a3b-7c4d-8e5f-00000000000g', '0192f0c1'],
+    ],
   ] as const)(
     'resolves keys within the range of a %s, and leaves the others alone unresolved',
     async (type, id, keys, beyond) => {
@@ -162,7 +168,7 @@ describe('mapping', () => {
       onTestFinished(async () => {
         await test.sql`drop table ranges`
       })
-      for (const key of keys) await test.sql.unsafe(`insert into ranges values (${key})`)
+      for (const key of keys) await test.sql.unsafe(`insert into ranges values ('${key}')`)
       const all = [...keys, ...beyond].filter((key) => key !== '')
       for (const key of all) await integration.mapExternalId(`of ${key}`, { type: ranges.type, id: key })
       const found = await integration.resolveMappings(

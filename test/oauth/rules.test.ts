@@ -117,6 +117,11 @@ describe('what a refresh gave', () => {
     })
   })
 
+  it('an empty refresh token is none: the old one stays', () => {
+    const given = { access_token: 'a', refresh_token: '', token_expires_at: AT }
+    expect(refreshedTokens(given, false)?.patch).toEqual({ access_token: 'a', token_expires_at: AT })
+  })
+
   it('without an expiry: the old one stays, unless the new token would have to be refreshed at once', () => {
     const given = { access_token: 'a', scope: 'read' }
     expect(refreshedTokens(given, false)).toEqual({ patch: given, isExpiryUnreadable: false })

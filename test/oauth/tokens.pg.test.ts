@@ -55,6 +55,7 @@ beforeAll(async () => {
     oauth,
     hooked,
     strict,
+    grown: { ...oauth, credentialsSchema: z.looseObject({ access_token: z.string(), account: z.string() }) },
     plain: {},
     // Counted from its first call: a fixed window might begin anew between two calls.
     limited: { ...oauth, defaultRateLimit: () => RateLimit.perHour(1).sliding() } as never,
@@ -265,6 +266,17 @@ describe('a refresh that fails', () => {
       issues: [{ path: 'refresh_token', message: expect.stringContaining('looseObject') }],
     })
     expect(await stored(integration)).toEqual({ access_token: ACCESS })
+  })
+
+  it('since a release asks for more than is stored loses no tokens', async () => {
+    const { id } = await make(EXPIRED)
+    await setIntegration(test, id, { provider: 'grown' })
+    const integration = await test.integrations.get(id)
+    expect(await integration.getAccessToken()).toBe(NEW_ACCESS)
+    expect(await stored(integration)).toMatchObject({ access_token: NEW_ACCESS, refresh_token: NEW_REFRESH })
+    await expect(test.integrations.update(id, { credentials: { other: 1 } })).rejects.toMatchObject({
+      issues: [{ path: 'account' }],
+    })
   })
 
   it('since the breaker or the limiter of ours refused it does not count', async () => {

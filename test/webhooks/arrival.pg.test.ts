@@ -471,8 +471,11 @@ describe('the same signed bytes under another id', () => {
     expect(await answerTo({ to, id: 'a' })).toBe('queued')
     expect(await answerTo({ to, id: 'c', body: '{"n":2}' })).toBe('queued')
     expect(await answerTo({ to: await makeIntegration(test, to.provider), id: 'a' })).toBe('queued')
-    await test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where expires_at is not null`
-    expect(await answerTo({ to, id: 'd' })).toBe('queued')
+    const { replay_window: seconds } = test.framework.config.webhook
+    clock.advance({ seconds: seconds - 1 })
+    expect(await answerTo({ to, id: 'd' })).toBe('duplicate')
+    clock.advance({ seconds: 1 })
+    expect(await answerTo({ to, id: 'e' })).toBe('queued')
   })
 
   it('are those that webhookSignedBytes() names: a repeat has another body and is one, another one has the same body', async () => {
