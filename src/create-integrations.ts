@@ -24,6 +24,7 @@ import { nameModel } from './config/model-names.ts'
 import { checkOptions } from './config/options.ts'
 import { isRecord } from './config/received.ts'
 import type { Config, ConfigInput } from './config/schema.ts'
+import { certificateEnd } from './config/temporal-tls.ts'
 import { verifyKeys } from './credentials/encryption-keys.ts'
 import { assertMigrated, migrate } from './db/apply-migrations.ts'
 import type { Transaction } from './db/client.ts'
@@ -628,7 +629,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     temporal: temporalInspection(
       temporal,
       config,
-      temporalAddress(temporalOptions),
+      { ...temporalAddress(temporalOptions), certificateEndsAt: certificateEnd(temporalOptions.tls) },
       needs,
       process.env.NODE_ENV !== 'production' && !temporalOptions.tls && temporalOptions.apiKey === undefined,
     ),

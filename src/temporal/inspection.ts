@@ -47,7 +47,7 @@ const TASK_QUEUE_TYPES = { workflow: 1, activity: 2 } as const
 export function temporalInspection(
   client: () => Client,
   config: Config,
-  where: TemporalAddress,
+  where: TemporalAddress & Pick<TemporalInspection, 'certificateEndsAt'>,
   needs: ScheduleNeeds,
   isDevelopment = false,
 ): TemporalInspection {
