@@ -121,6 +121,7 @@ import type { TemporalOptions } from './temporal/connection.ts'
 import { lazyClient, temporalAddress, withTemporalEnvironment } from './temporal/connection.ts'
 import { temporalInspection } from './temporal/inspection.ts'
 import type { ScheduleNeeds } from './temporal/keep-schedules.ts'
+import { deploymentId } from './temporal/keep-schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
 import type { ExpectHandshake } from './webhooks/answers.ts'
 import { expectHandshake } from './webhooks/answers.ts'
@@ -595,6 +596,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     canRefreshTokens: () => providers.entries().some(([, provider]) => hasOAuth2(provider)),
     canReconcile: () => providers.entries().some(([, provider]) => reconcilesWebhooks(provider)),
     syncsWithinMinute: () => roundSeconds({ providers }) < MINUTE_SECONDS,
+    deployment: () => deploymentId(framework.cache),
   }
   const metrics = prometheusMetrics({
     byIntegration: config.metrics.by_integration,
