@@ -24,6 +24,7 @@ import { nameModel } from './config/model-names.ts'
 import { checkOptions } from './config/options.ts'
 import { isRecord } from './config/received.ts'
 import type { Config, ConfigInput } from './config/schema.ts'
+import { certificateEnd } from './config/temporal-tls.ts'
 import { verifyKeys } from './credentials/encryption-keys.ts'
 import { assertMigrated, migrate } from './db/apply-migrations.ts'
 import type { Transaction } from './db/client.ts'
@@ -120,6 +121,7 @@ import type { TemporalOptions } from './temporal/connection.ts'
 import { lazyClient, temporalAddress, withTemporalEnvironment } from './temporal/connection.ts'
 import { temporalInspection } from './temporal/inspection.ts'
 import type { ScheduleNeeds } from './temporal/keep-schedules.ts'
+import { deploymentId } from './temporal/keep-schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
 import type { ExpectHandshake } from './webhooks/answers.ts'
 import { expectHandshake } from './webhooks/answers.ts'
@@ -594,6 +596,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     canRefreshTokens: () => providers.entries().some(([, provider]) => hasOAuth2(provider)),
     canReconcile: () => providers.entries().some(([, provider]) => reconcilesWebhooks(provider)),
     syncsWithinMinute: () => roundSeconds({ providers }) < MINUTE_SECONDS,
+    deployment: () => deploymentId(framework.cache),
   }
   const metrics = prometheusMetrics({
     byIntegration: config.metrics.by_integration,
@@ -628,7 +631,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     temporal: temporalInspection(
       temporal,
       config,
-      temporalAddress(temporalOptions),
+      { ...temporalAddress(temporalOptions), certificateEndsAt: certificateEnd(temporalOptions.tls) },
       needs,
       process.env.NODE_ENV !== 'production' && !temporalOptions.tls && temporalOptions.apiKey === undefined,
     ),

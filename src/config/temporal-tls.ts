@@ -66,6 +66,17 @@ export function temporalTlsOf(
   return Object.keys(tls).length > 0 ? tls : on
 }
 
+/** When the certificate that we show is valid no longer; null: we show none, or it can't be read, as the SDK will say. */
+export function certificateEnd(tls: boolean | TemporalTls | undefined): Date | null {
+  const crt = typeof tls === 'object' ? tls.clientCertPair?.crt : undefined
+  if (crt === undefined) return null
+  try {
+    return new Date(new X509Certificate(crt).validTo)
+  } catch {
+    return null
+  }
+}
+
 /** What does not read as a switch is a problem that the variables' own check tells. */
 function switchOf(text: string | undefined): boolean | undefined {
   const values: Readonly<Record<string, boolean>> = { true: true, '1': true, false: false, '0': false }

@@ -196,6 +196,8 @@ export interface ScheduleState {
 export interface TemporalInspection {
   readonly address: string
   readonly namespace: string
+  /** Until when the client certificate that this process has read is valid; null or not there: it shows none. */
+  readonly certificateEndsAt?: Date | null
   /** @throws BackendUnreachable */
   check(): Promise<void>
   /** The Schedules that the configuration asks for, and those of ours that are left over. */

@@ -47,7 +47,7 @@ const TASK_QUEUE_TYPES = { workflow: 1, activity: 2 } as const
 export function temporalInspection(
   client: () => Client,
   config: Config,
-  where: TemporalAddress,
+  where: TemporalAddress & Pick<TemporalInspection, 'certificateEndsAt'>,
   needs: ScheduleNeeds,
   isDevelopment = false,
 ): TemporalInspection {
@@ -86,9 +86,10 @@ export function temporalInspection(
   }
 
   async function schedules(): Promise<ScheduleState[]> {
+    const deployment = await needs.deployment?.()
     const described = async (name: string): Promise<ScheduleState> => {
       const found = await describe(name)
-      const differences = found === null ? [] : scheduleDifferences(config, needs, name, found)
+      const differences = found === null ? [] : scheduleDifferences(config, needs, name, found, deployment)
       const standing = found === null ? 'missing' : differences.length > 0 ? 'differs' : 'in step'
       return stateOf(scheduleId(prefix, name), name, standing, differences, found)
     }

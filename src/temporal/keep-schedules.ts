@@ -1,6 +1,9 @@
 /** Keeps the Temporal Schedules in step with the configuration. An operator's pause survives. */
+import { randomUUID } from 'node:crypto'
 import type { CalendarSpecDescription, Client, ScheduleDescription } from '@temporalio/client'
+import type { CacheStore } from '../cache/store.ts'
 import type { Config } from '../config/schema.ts'
+import { withTimeLimit } from '../framework/waiting.ts'
 import type { ReconcileWebhooksInput } from '../webhooks/webhook-jobs.ts'
 import { scheduleId } from '../workflows/ids.ts'
 import { sdk } from './connection.ts'
@@ -27,7 +30,30 @@ export interface ScheduleNeeds {
   canRefreshTokens(): boolean
   /** Whether a stream is declared whose interval is below a minute. */
   syncsWithinMinute(): boolean
+  /** Id of this deployment, which is kept with its rows: a restored copy has it, too. Left out or undefined: not known now. */
+  deployment?(): Promise<string | undefined>
 }
+
+const DEPLOYMENT_KEY = 'deployment'
+/** Schedules can be seen and applied while Postgres is away, or its tables are locked. */
+const DEPLOYMENT_SECONDS = 2
+
+/**
+ * Made once. Of two processes that begin at the same moment, the second takes the id of the first.
+ *
+ * @returns undefined: Postgres does not say in time
+ */
+export async function deploymentId(cache: CacheStore): Promise<string | undefined> {
+  const late = () => new Error('no answer in time')
+  const read = async (): Promise<string> => {
+    await cache.add(DEPLOYMENT_KEY, randomUUID(), null)
+    return String(await cache.get(DEPLOYMENT_KEY))
+  }
+  return withTimeLimit(DEPLOYMENT_SECONDS, late, read).catch(() => undefined)
+}
+
+/** In the memo of the workflows that a Schedule starts: that of the Schedule itself can't be changed. */
+const DEPLOYMENT = 'deployment'
 
 /** At an interval, or at an hour of each day, UTC, and up to `jitterSeconds` later. */
 type Timing =
@@ -117,13 +143,14 @@ export async function ensureSchedules(
   put: (ask: () => Promise<void>) => Promise<void> = (ask) => ask(),
 ): Promise<void> {
   const wanted = wantedSchedules(config, needs)
+  const deployment = await needs.deployment?.()
   for (const entry of timetable(config, needs)) {
     const id = scheduleId(config.cache_prefix, entry.name)
     if (!wanted.includes(entry.name)) {
       if (!config.schedules.enabled || !BY_PROVIDER.has(entry.name)) await put(() => removeSchedule(client, id))
       continue
     }
-    const definition = definitionOf(entry)
+    const definition = definitionOf(entry, deployment)
     await put(async () => {
       try {
         await client.schedule.create({ scheduleId: id, ...definition })
@@ -163,12 +190,17 @@ export async function removeSchedule(client: Client, id: string): Promise<void> 
   }
 }
 
-/** What of a Schedule on the server is not as the configuration says, in words; its pause is not ours to judge. */
+/**
+ * What of a Schedule on the server is not as the configuration says, in words; its pause is not ours to judge.
+ *
+ * @param deployment id of ours; left out: not known, so that of the Schedule is not compared
+ */
 export function scheduleDifferences(
   config: Config,
   needs: ScheduleNeeds,
   name: string,
   found: ScheduleDescription,
+  deployment?: string,
 ): string[] {
   const entry = timetable(config, needs).find((candidate) => candidate.name === name)
   if (entry === undefined) return []
@@ -188,10 +220,18 @@ export function scheduleDifferences(
     ['overlap policy', policies.overlap, sdk().ScheduleOverlapPolicy.SKIP],
     ['catch-up window', `${policies.catchupWindow / 1_000} s`, `${catchUpSeconds(entry.timing)} s`],
   ]
-  return compared
-    .filter(([, is, shouldBe]) => is !== shouldBe)
-    .map(([what, is, shouldBe]) => `${what} ${is} instead of ${shouldBe}`)
+  const other = action.memo?.[DEPLOYMENT]
+  const isOfAnother = deployment !== undefined && other !== undefined && other !== deployment
+  return [
+    ...(isOfAnother ? [OF_ANOTHER] : []),
+    ...compared
+      .filter(([, is, shouldBe]) => is !== shouldBe)
+      .map(([what, is, shouldBe]) => `${what} ${is} instead of ${shouldBe}`),
+  ]
 }
+
+const OF_ANOTHER =
+  "another deployment with the same cache_prefix in this namespace has written it, and each runs the other's work (give one of them another cache_prefix)"
 
 function limitWords(seconds = 0): string {
   return seconds === 0 ? 'none' : `${seconds} s`
@@ -262,7 +302,7 @@ function catchUpSeconds(timing: Timing): number {
   return 'catchUpSeconds' in timing ? timing.catchUpSeconds : CATCH_UP_SECONDS
 }
 
-function definitionOf(entry: Timetable) {
+function definitionOf(entry: Timetable, deployment: string | undefined) {
   const { timing } = entry
   return {
     spec:
@@ -277,6 +317,7 @@ function definitionOf(entry: Timetable) {
       args: [...entry.args],
       ...(entry.limitSeconds === undefined ? {} : { workflowExecutionTimeout: entry.limitSeconds * 1_000 }),
       ...entry.texts,
+      ...(deployment === undefined ? {} : { memo: { [DEPLOYMENT]: deployment } }),
     },
     policies: { overlap: sdk().ScheduleOverlapPolicy.SKIP, catchupWindow: catchUpSeconds(timing) * 1_000 },
   }

@@ -1,8 +1,9 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { temporalTlsOf } from '../../src/config/temporal-tls.ts'
+import { certificateEnd, temporalTlsOf } from '../../src/config/temporal-tls.ts'
 import type { ConfigurationProblem } from '../../src/framework/errors.ts'
+import { makeCertificate } from '../support/certificate.ts'
 import type { Certificates } from '../support/certificates.ts'
 import { makeCertificates } from '../support/certificates.ts'
 
@@ -76,5 +77,20 @@ describe('TLS to Temporal by the environment', () => {
   ])('refuses %s', (_, environment, key, received) => {
     const { problems } = tlsOf(environment())
     expect(problems).toEqual([{ key, expected: expect.any(String), received: expect.stringMatching(received) }])
+  })
+})
+
+describe('the end of the client certificate', () => {
+  const pairOf = (pem: string) => ({ clientCertPair: { crt: Buffer.from(pem), key: Buffer.from('') } })
+  const to = new Date('2031-06-01T12:00:00Z')
+
+  it.each([
+    ['is its own', pairOf(makeCertificate({ host: 'worker.test', to }).pem), to],
+    ['is not known of bytes that hold none', pairOf('no certificate'), null],
+    ['is none without one', { serverNameOverride: 'temporal.test' }, null],
+    ['is none without an object', true, null],
+    ['is none without TLS', undefined, null],
+  ])('%s', (_, tls, end) => {
+    expect(certificateEnd(tls)).toEqual(end)
   })
 })

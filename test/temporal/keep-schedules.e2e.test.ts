@@ -11,13 +11,16 @@ import { createIntegrations, mappedTable } from '../../src/index.ts'
 import type { ReconcilesWebhooks } from '../../src/providers/contracts.ts'
 import { findSchedulePause, noteSchedulePause } from '../../src/syncs/standing-queries.ts'
 import { temporalInspection } from '../../src/temporal/inspection.ts'
+import type { ScheduleNeeds } from '../../src/temporal/keep-schedules.ts'
 import {
+  deploymentId,
   ensureSchedules,
   ensureSchedulesAtStart,
   scheduleDifferences,
   wantedSchedules,
 } from '../../src/temporal/keep-schedules.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
+import { memoryCache } from '../../src/testing/memory-cache.ts'
 import { scheduleId, WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { scriptedOAuth } from '../oauth/scripted-oauth.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -147,6 +150,29 @@ describe('the Schedules', () => {
     expect(wantedSchedules(unwatched, DOES_NOT)).toEqual(['dispatch-syncs', 'recover-webhooks', 'prune'])
     await ensureSchedules(client, unwatched, DOES_NOT)
     await expect(scheduleOf(prefix, 'evaluate-failures').describe()).rejects.toThrow(/not found/i)
+  })
+
+  it('say so where another deployment with the same cache_prefix has written them', async () => {
+    const { config } = deployment()
+    const cache = memoryCache(new ManualClock(new Date()))
+    const id = await deploymentId(cache)
+    // A restored copy of the database has the id, too.
+    expect(await deploymentId(cache)).toBe(id)
+    const ours = { ...DOES_NOT, deployment: () => deploymentId(cache) }
+    const theirs = { ...DOES_NOT, deployment: () => deploymentId(memoryCache(new ManualClock(new Date()))) }
+    const away = { ...cache, add: () => Promise.reject(new Error('no Postgres')) }
+    const where = { address: server.address, namespace: 'default' }
+    const seenBy = async (needs: ScheduleNeeds) =>
+      (await temporalInspection(() => client, config, where, needs).schedules()).map(({ differences }) => differences)
+    const inStep = ALWAYS.map(() => [])
+    const written = ALWAYS.map(() => [expect.stringMatching(/^another deployment with the same cache_prefix/)])
+    await ensureSchedules(client, config, DOES_NOT)
+    expect(await seenBy(ours), 'of an earlier release').toEqual(inStep)
+    await ensureSchedules(client, config, theirs)
+    expect(await seenBy(ours)).toEqual(written)
+    expect(await seenBy({ ...DOES_NOT, deployment: () => deploymentId(away) })).toEqual(inStep)
+    await ensureSchedules(client, config, ours)
+    expect(await seenBy(ours)).toEqual(inStep)
   })
 
   it('are seen, all at once, also when the server takes 5 s over each: it asks a cache first that has dropped them', async () => {

@@ -138,15 +138,30 @@ function lookingOnly(framework: Framework): Framework {
 
 const APPLY = 'integrations schedules --apply'
 
+/** Weeks enough for a restart of every process. An authority that renews by itself, such as cert-manager, does so earlier. */
+const CERTIFICATE_DAYS = 14
+const CERTIFICATE_END = 'openssl x509 -noout -enddate -in "$TEMPORAL_TLS_CLIENT_CERT_PATH"'
+
 const temporalReachable: Check = {
   name: 'temporal.reachable',
   needs: [],
-  async look({ temporal }) {
+  async look({ temporal, clock }) {
+    const { certificateEndsAt: end = null } = temporal
+    const leftMs = end === null ? Number.POSITIVE_INFINITY : end.getTime() - clock.now().getTime()
+    const ends =
+      end === null || leftMs > CERTIFICATE_DAYS * 86_400_000
+        ? ''
+        : `The client certificate that this process read when it started ${leftMs > 0 ? 'ends' : 'ended'} at ${moment(end)}. Renew its file, which the command shows, and restart each API and worker: only a start reads it.`
     try {
       await temporal.check()
     } catch (error) {
-      return fault(errorLine(error, 1_000), temporal.commands.reach(error))
+      return fault(
+        `${errorLine(error, 1_000)} ${ends}`.trim(),
+        leftMs > 0 ? temporal.commands.reach(error) : CERTIFICATE_END,
+      )
     }
+    // Connections that stand outlive it; the next one is refused.
+    if (ends !== '') return warning(ends, CERTIFICATE_END)
     return ok(`Temporal answers at ${temporal.address}, namespace "${temporal.namespace}".`)
   },
 }

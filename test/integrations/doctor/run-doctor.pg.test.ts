@@ -1620,6 +1620,44 @@ describe('what can’t be looked at', () => {
     }
   })
 
+  it.each([
+    [
+      'has ended',
+      -1,
+      true,
+      'fault',
+      /refused.* The client certificate that this process read when it started ended at /,
+    ],
+    [
+      'ends within 14 days',
+      14 * 24 * HOUR_MS,
+      false,
+      'warning',
+      /^The client certificate .* started ends at \S+Z\. Renew its file/,
+    ],
+    ['ends later', 14 * 24 * HOUR_MS + 60_000, false, null, null],
+  ])('of the client certificate for Temporal, which %s', async (_, leftMs, isRefused, status, message) => {
+    const before = test.framework.temporal
+    if (isRefused)
+      temporal.unreachable = new BackendUnreachable('Temporal', 'temporal.example:7233', { remedy: 'It is refused.' })
+    const certificateEndsAt = new Date(test.framework.clock.now().getTime() + leftMs)
+    Object.assign(test.framework, { temporal: { ...before, certificateEndsAt } })
+    try {
+      expect(await wrong()).toMatchObject(
+        status === null
+          ? []
+          : [
+              {
+                ...{ check: 'temporal.reachable', status, message: expect.stringMatching(message) },
+                remedy: 'openssl x509 -noout -enddate -in "$TEMPORAL_TLS_CLIENT_CERT_PATH"',
+              },
+            ],
+      )
+    } finally {
+      Object.assign(test.framework, { temporal: before })
+    }
+  })
+
   it('for want of Temporal is not told as a fault of its own', async () => {
     const { id } = await makeIntegration(test, 'hooks')
     await makeWebhook(test, id, { updatedAt: ago(HOUR_MS) })
