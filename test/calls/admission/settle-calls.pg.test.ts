@@ -289,6 +289,14 @@ describe('the breaker', () => {
         byRate({ minimum: 2, ratePercent: 1 }),
       ],
       [
+        'a slice that is over is kept while nothing is counted: the clock may be set back',
+        counts([NOW - 60_000, 5, 5]),
+        [ended(null, { generation: 4 })],
+        counts([NOW - 60_000, 5, 5]),
+        [],
+        byRate(),
+      ],
+      [
         'opens at its minimum and its rate, over all slices',
         counts(...OLD_COUNTS),
         [ended('upstream')],
