@@ -19,10 +19,9 @@ DECLARE
 	row_data jsonb;
 	ids jsonb := '[]'::jsonb;
 	request_id bigint;
-	touches_calls boolean := false;
-	counts boolean := false;
-	locked boolean := false;
-	touches_health boolean := false;
+	touches_calls boolean;
+	counts boolean;
+	touches_health boolean;
 	before jsonb;
 	breaker jsonb;
 	b_state text;
@@ -31,11 +30,11 @@ DECLARE
 	b_probe jsonb;
 	b_streak bigint;
 	slice bigint;
-	old jsonb := '[]'::jsonb;
-	old_total bigint := 0;
-	old_failed bigint := 0;
-	run_total bigint := 0;
-	run_failed bigint := 0;
+	old jsonb;
+	old_total bigint;
+	old_failed bigint;
+	run_total bigint;
+	run_failed bigint;
 	recounted boolean := false;
 	suppressed bigint;
 	now_ms bigint;
@@ -53,7 +52,7 @@ DECLARE
 	health_changed boolean := false;
 	events jsonb := '[]'::jsonb;
 	position integer := -1;
-	heals boolean := false;
+	heals boolean;
 	severity constant jsonb := '{"healthy":0,"degraded":1,"failing":2,"disabled":3}'::jsonb;
 BEGIN
 	-- The state's row comes before the integration's: everybody takes the locks in this order.
@@ -82,7 +81,6 @@ BEGIN
 		IF NOT FOUND THEN
 			RETURN NULL;
 		END IF;
-		locked := true;
 	ELSE
 		touches_health := false;
 	END IF;
@@ -113,7 +111,7 @@ BEGIN
 	END LOOP;
 
 	IF touches_calls THEN
-		breaker := coalesce(nullif(before -> 'breaker', 'null'::jsonb),
+		breaker := coalesce(before -> 'breaker',
 			'{"state":"closed","generation":0,"openedAt":null,"probe":null,"strategy":"rate","slices":[],"streak":0}'::jsonb);
 		IF counts AND breaker ->> 'strategy' <> strategy THEN
 			breaker := breaker || jsonb_build_object('strategy', strategy, 'slices', '[]'::jsonb, 'streak', 0);
@@ -121,7 +119,7 @@ BEGIN
 		b_state := breaker ->> 'state';
 		b_generation := (breaker ->> 'generation')::bigint;
 		b_opened := (breaker ->> 'openedAt')::bigint;
-		b_probe := nullif(breaker -> 'probe', 'null'::jsonb);
+		b_probe := breaker -> 'probe';
 		b_streak := (breaker ->> 'streak')::bigint;
 		-- The moment is one for the whole statement, so what has left the window has left it for all outcomes.
 		slice := (now_ms / slice_ms) * slice_ms;
@@ -140,6 +138,7 @@ BEGIN
 		position := position + 1;
 		failure := outcome ->> 'class';
 		reason := NULL;
+		heals := false;
 		IF failure = 'upstream' THEN
 			last_error := stamp;
 		END IF;
@@ -181,8 +180,8 @@ BEGIN
 					b_state := 'open';
 					b_generation := b_generation + 1;
 					b_opened := now_ms;
-					b_probe := NULL;
-					old := '[]'::jsonb; old_total := 0; old_failed := 0; run_total := 0; run_failed := 0; b_streak := 0; recounted := true;
+					-- Nothing is counted while it is open: the sums are not asked for again.
+					old := '[]'::jsonb; run_total := 0; b_streak := 0; recounted := true;
 					events := events || jsonb_build_object('at', position, 'kind', 'circuit_opened', 'reason', reason, 'openedAt', now_ms);
 					IF incidents THEN
 						events := events || "__schema__"."__prefix___open_incident"(p_integration, position, 'circuit', reason, 'failing', last_error, stamp);
@@ -223,22 +222,18 @@ BEGIN
 				END IF;
 			END IF;
 		END IF;
-		IF heals AND NOT locked THEN
-			SELECT health_status, consecutive_failures, is_active, last_error_at INTO own
-				FROM "__schema__"."__prefix__s" WHERE id = p_integration FOR NO KEY UPDATE;
-			status := own.health_status;
-			locked := true;
+		IF heals AND NOT touches_health THEN
+			SELECT health_status INTO status FROM "__schema__"."__prefix__s" WHERE id = p_integration FOR NO KEY UPDATE;
 		END IF;
 		IF heals AND "__schema__"."__prefix___is_integration_well"(p_integration, status) THEN
 			IF NOT touches_calls THEN
-				SELECT coalesce(value #>> '{breaker,state}', 'closed') INTO b_state FROM "__schema__"."__prefix___cache" WHERE key = p_key;
+				SELECT value #>> '{breaker,state}' INTO b_state FROM "__schema__"."__prefix___cache" WHERE key = p_key;
 			END IF;
 			-- A breaker that is switched off counts nothing any more: where it stood when it was says nothing.
 			IF NOT breaker_on OR coalesce(b_state, 'closed') = 'closed' THEN
 				events := events || "__schema__"."__prefix___close_incident"(p_integration, position, stamp);
 			END IF;
 		END IF;
-		heals := false;
 	END LOOP;
 
 	IF touches_calls THEN

@@ -36,7 +36,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   open_incident: INCIDENTS,
   pass_turns: ['webhooks/pass-turns', 'webhooks/order'],
   record_events: EVENTS,
-  settle_calls: [...ADMISSION, 'incidents/list', 'calls/request-row'],
+  settle_calls: ['calls/admission/settle-calls', ...ADMISSION, 'incidents/list', 'calls/request-row'],
   settle_calls_recorded: EVENTS,
   settle_joined: JOINED,
   store_calls: [...JOINED, 'calls/admission/call-state'],
