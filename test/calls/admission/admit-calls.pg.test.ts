@@ -205,6 +205,16 @@ describe('the breaker', () => {
       },
     ],
     [
+      'admits a probe where it is not known since when it is open',
+      { state: { breaker: { ...OPEN, openedAt: null } } },
+      {
+        verdicts: [admitted(5, true)],
+        next: {
+          breaker: { ...HALF_OPEN, generation: 5, openedAt: null, probe: { owner: 'a', until: NOW + MINUTE_MS } },
+        },
+      },
+    ],
+    [
       'that is switched off admits, counts nothing and stays as it is',
       { state: { breaker: OPEN }, breaker: { enabled: false } },
       { verdicts: [admitted(null)] },
