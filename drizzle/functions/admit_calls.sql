@@ -14,7 +14,7 @@ DECLARE
 	own record;
 	forced text;
 	wanted jsonb := nullif(p_settings -> 'limit', 'null'::jsonb);
-	limit_source text := CASE WHEN nullif(p_settings -> 'limit', 'null'::jsonb) IS NULL THEN 'none' ELSE 'provider' END;
+	limit_source text := CASE WHEN wanted IS NULL THEN 'none' ELSE 'provider' END;
 	limit_malformed boolean := false;
 	override_malformed boolean := false;
 	released boolean := false;
@@ -88,8 +88,7 @@ BEGIN
 				updated_at = to_timestamp(now_ms / 1000.0)
 				WHERE id = p_integration AND rate_limit_override = own.rate_limit_override
 					AND rate_limit_override_until = own.rate_limit_override_until;
-		ELSIF jsonb_typeof(own.rate_limit_override) = 'object'
-			AND jsonb_typeof(own.rate_limit_override -> 'limit') = 'number'
+		ELSIF jsonb_typeof(own.rate_limit_override -> 'limit') = 'number'
 			AND jsonb_typeof(own.rate_limit_override -> 'windowSeconds') = 'number'
 			AND (own.rate_limit_override ->> 'limit') ~ '^[1-9][0-9]{0,9}$'
 			AND (own.rate_limit_override ->> 'windowSeconds') ~ '^[1-9][0-9]{0,9}$'
@@ -102,7 +101,7 @@ BEGIN
 		END IF;
 	END IF;
 
-	breaker := coalesce(nullif(before -> 'breaker', 'null'::jsonb),
+	breaker := coalesce(before -> 'breaker',
 		'{"state":"closed","generation":0,"openedAt":null,"probe":null,"strategy":"rate","slices":[],"streak":0}'::jsonb);
 	-- Another strategy counts other things: it starts empty. An open breaker stays open.
 	IF enabled AND forced IS NULL AND breaker ->> 'strategy' <> strategy THEN
@@ -145,7 +144,7 @@ BEGIN
 				FOR moved, spent IN
 					-- As in a fixed window: a unit taken after a jump of the clock counts as taken now.
 					SELECT CASE WHEN s > now_ms + set_back_ms THEN (now_ms / quantum) * quantum
-						WHEN old_quantum = quantum THEN s ELSE ((s + old_quantum - 1) / quantum) * quantum END, sum(c)
+						ELSE ((s + old_quantum - 1) / quantum) * quantum END, sum(c)
 					FROM unnest(
 						array(SELECT jsonb_array_elements_text(window_state -> 'slots')::bigint),
 						array(SELECT jsonb_array_elements_text(window_state -> 'counts')::bigint)
@@ -173,16 +172,16 @@ BEGIN
 			counted := true;
 			IF b_state = 'open' THEN
 				-- Not where it was opened by a clock that had jumped ahead, further than a cooldown.
-				IF abs(now_ms - coalesce(b_opened, now_ms)) < cooldown_ms THEN
-					verdicts := verdicts || jsonb_build_object('kind', 'open', 'openedAt', coalesce(b_opened, now_ms),
-						'retryAfterMs', coalesce(b_opened, now_ms) + cooldown_ms - now_ms);
+				IF abs(now_ms - b_opened) < cooldown_ms THEN
+					verdicts := verdicts || jsonb_build_object('kind', 'open', 'openedAt', b_opened,
+						'retryAfterMs', b_opened + cooldown_ms - now_ms);
 					CONTINUE;
 				END IF;
 				taking := true;
 				next_state := 'half_open';
 				next_generation := b_generation + 1;
 			ELSIF b_state = 'half_open' THEN
-				IF b_probe_owner IS NOT NULL AND now_ms < b_probe_until THEN
+				IF now_ms < b_probe_until THEN
 					verdicts := verdicts || jsonb_build_object('kind', 'open', 'openedAt', b_opened, 'retryAfterMs', NULL);
 					CONTINUE;
 				END IF;
@@ -198,16 +197,16 @@ BEGIN
 				IF l_kind = 'fixed' THEN
 					gone := w_start + length_ms - now_ms;
 				ELSE
-					SELECT s + quantum - 1 + length_ms - now_ms INTO gone FROM (
+					SELECT min(s) + quantum - 1 + length_ms - now_ms INTO gone FROM (
 						SELECT s, sum(c) OVER (ORDER BY s) AS freed FROM unnest(slots, counts) AS slot(s, c)
-					) AS leaving WHERE freed >= w_count - l_limit + 1 ORDER BY s LIMIT 1;
+					) AS leaving WHERE freed >= w_count - l_limit + 1;
 				END IF;
 				verdicts := verdicts || jsonb_build_object('kind', 'limited', 'retryAfterMs', gone, 'limit', wanted);
 				CONTINUE;
 			END IF;
 			w_count := w_count + 1;
 			IF l_kind = 'sliding' THEN
-				moved := greatest((now_ms / quantum) * quantum, coalesce(slots[cardinality(slots)], 0));
+				moved := greatest((now_ms / quantum) * quantum, slots[cardinality(slots)]);
 				IF slots[cardinality(slots)] = moved THEN
 					counts[cardinality(counts)] := counts[cardinality(counts)] + 1;
 				ELSE

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION "__schema__"."__prefix___lock_keys"(p_keys jsonb) RET
 BEGIN
 	PERFORM set_config('idle_in_transaction_session_timeout', '10s', true);
 	PERFORM pg_advisory_xact_lock(hashtext('integrations:ordering-key'), bucket) FROM (
-		SELECT DISTINCT (hashtextextended((e ->> 0) || ':' || (e ->> 1), 0) & 1023)::int AS bucket
+		SELECT DISTINCT hashtext((e ->> 0) || ':' || (e ->> 1)) & 1023 AS bucket
 		FROM jsonb_array_elements(p_keys) e ORDER BY 1
 	) AS k;
 END

@@ -15,7 +15,7 @@ const INCIDENTS = [
 const EVENTS = ['incidents/record-events', 'calls/call-events', 'events/durable-events']
 
 const TESTS: Readonly<Record<string, readonly string[]>> = {
-  admit_calls: ADMISSION,
+  admit_calls: ['calls/admission/admit-calls', ...ADMISSION],
   admit_joined: JOINED,
   claim_events: ['events/claim-events', 'events/outbox', 'claims/claimed-rows', 'activities/event-activities'],
   claim_webhooks: [
@@ -30,16 +30,16 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   close_incident_if_well: INCIDENTS,
   is_breaker_well: [...INCIDENTS, 'retention/pruning'],
   is_integration_well: [...INCIDENTS, 'retention/pruning'],
-  lock_calls: [...ADMISSION, ...JOINED],
+  lock_calls: ['calls/admission/call-rows', ...ADMISSION, ...JOINED],
   lock_keys: ['webhooks/lock-keys', 'webhooks/order'],
-  merged_calls: [...JOINED, 'calls/overrides'],
+  merged_calls: ['calls/admission/call-rows', ...JOINED, 'calls/overrides'],
   open_incident: INCIDENTS,
   pass_turns: ['webhooks/pass-turns', 'webhooks/order'],
   record_events: EVENTS,
   settle_calls: ['calls/admission/settle-calls', ...ADMISSION, 'incidents/list', 'calls/request-row'],
   settle_calls_recorded: EVENTS,
   settle_joined: JOINED,
-  store_calls: [...JOINED, 'calls/admission/call-state'],
+  store_calls: ['calls/admission/call-rows', ...JOINED, 'calls/admission/call-state'],
   take_shared: ['model/shared-budget', 'calls/admission/shared-budgets'],
 }
 

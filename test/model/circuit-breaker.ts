@@ -54,10 +54,10 @@ export function admitByBreaker(
   if (breaker.state === 'closed')
     return { kind: 'admitted', next: breaker, generation: breaker.generation, probe: false }
   if (breaker.state === 'open') {
-    const openedAt = breaker.openedAt ?? now
+    const { openedAt } = breaker
     const cooldownMs = settings.cooldownSeconds * 1_000
     // A clock that had jumped ahead may have opened it.
-    if (Math.abs(now - openedAt) < cooldownMs)
+    if (openedAt !== null && Math.abs(now - openedAt) < cooldownMs)
       return { kind: 'refused', openedAt, retryAfterMs: openedAt + cooldownMs - now }
     return probing({ ...breaker, state: 'half_open', generation: breaker.generation + 1 }, settings, owner, now)
   }

@@ -1,17 +1,25 @@
 import { sql } from 'drizzle-orm'
+import postgres from 'postgres'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Connection } from '../../src/db/client.ts'
+import { connect } from '../../src/db/client.ts'
 import { createTables } from '../../src/db/schema/tables.ts'
 import type { OrderedKey } from '../../src/webhooks/order.ts'
 import { lockKeys } from '../../src/webhooks/order.ts'
-import { connectTestDatabase } from '../support/database.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
 
 const tables = createTables('integration')
+let database: TestDatabase
 let connection: Connection
 beforeAll(async () => {
-  connection = await connectTestDatabase()
+  database = await createTestDatabase()
+  connection = connect({ database: database.url })
 })
-afterAll(() => connection?.close())
+afterAll(async () => {
+  await connection?.close()
+  await database?.drop()
+})
 
 /** The locks that a transaction holds once it has locked these keys. */
 function locksOf(...keys: OrderedKey[]): Promise<string[]> {
@@ -43,12 +51,17 @@ it('ten thousand keys share at most 1,024 locks: the table of locks is one for a
 })
 
 it('a client that freezes while it holds them loses its session after 10 s, and keeps its own setting afterwards', async () => {
-  const limit = sql`select current_setting('idle_in_transaction_session_timeout') as limit`
-  const [before] = await connection.db.execute<{ limit: string }>(limit)
-  const within = await connection.db.transaction(async (tx) => {
-    await lockKeys(tx, tables, [{ integrationId: 1, key: 'a' }])
-    return tx.execute<{ limit: string }>(limit)
-  })
-  expect(within).toMatchObject([{ limit: '10s' }])
-  expect(await connection.db.execute(limit)).toMatchObject([{ limit: before?.limit }])
+  const session = postgres(database.url, { max: 1 })
+  const limit = async () =>
+    (await session`select current_setting('idle_in_transaction_session_timeout') as value`)[0]?.value
+  try {
+    const before = await limit()
+    await session`begin`
+    await session`select integration_lock_keys('[[1, "a"]]')`
+    expect(await limit()).toBe('10s')
+    await session`commit`
+    expect(await limit()).toBe(before)
+  } finally {
+    await session.end()
+  }
 })

@@ -211,6 +211,24 @@ describe('several integrations in one statement', () => {
   it('of none are none', async () => {
     expect(await admit([])).toEqual([])
     expect(await settle([])).toEqual([])
+    const [row] = await connection.sql`select integration_settle_joined('[]', '[]', null) as answer`
+    expect(row?.answer).toEqual({ ids: [], decided: [] })
+  })
+
+  it('are admitted in a transaction that is not flushed; the next one of the session is', async () => {
+    const session = await connection.sql.reserve()
+    const setting = async () => (await session`select current_setting('synchronous_commit') as value`)[0]?.value
+    try {
+      await session`set synchronous_commit to on`
+      await session`begin`
+      await session`select integration_admit_joined('[]', null)`
+      expect(await setting()).toBe('off')
+      await session`commit`
+      expect(await setting()).toBe('on')
+    } finally {
+      await session`reset synchronous_commit`
+      session.release()
+    }
   })
 })
 
@@ -482,8 +500,11 @@ describe('units beyond those asked for', () => {
     expect(await admit([asks(at(target, hour), 4)])).not.toContain(null)
     expect(await admit([asks(at(target, hour - 1_000), 1)])).not.toContain(null)
     expect((await stateOf(target))?.window).toMatchObject({ startsAt: hour, count: 5 })
+    // A millisecond more is a jump.
+    expect(await admit([asks(at(target, hour - 1_001), 1)])).toMatchObject([{ leftMs: 1_001 }])
+    expect((await stateOf(target))?.window).toMatchObject({ startsAt: hour - MINUTE_MS, count: 6 })
     expect(await admit([asks(at(target, START), 1)])).toMatchObject([{ leftMs: MINUTE_MS }])
-    expect((await stateOf(target))?.window).toMatchObject({ startsAt: START, count: 6 })
+    expect((await stateOf(target))?.window).toMatchObject({ startsAt: START, count: 7 })
     expect(await admit([asks(at(target, START + MINUTE_MS), 10)])).not.toContain(null)
   })
 })
