@@ -72,7 +72,7 @@ async function waitsFor<T>(holder: (tx: ISql) => Promise<unknown>, call: () => P
     await holder(tx)
     called = call()
     called.then(undefined, () => {})
-    const waiting = () => tx`select from pg_locks l join pg_stat_activity a using (pid)
+    const waiting = () => sql`select from pg_locks l join pg_stat_activity a using (pid)
       where not l.granted and a.datname = current_database()`
     await vi.waitFor(async () => expect(await waiting()).not.toEqual([]), SOON)
     await last(tx)
