@@ -47,7 +47,7 @@ DECLARE
 	part bigint;
 	place bigint;
 	waiting bigint;
-	retry_ms bigint := 0;
+	retry_ms bigint;
 	quiet_until bigint;
 	name text;
 	entry jsonb;
@@ -60,7 +60,7 @@ BEGIN
 		SELECT value INTO state FROM "__schema__"."__prefix___cache" WHERE key = p_key FOR UPDATE;
 	END IF;
 	-- A clock that was set back stands still: better a pause than a call too many.
-	now_ms := greatest(coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), coalesce((state ->> 'at')::bigint, 0));
+	now_ms := greatest(coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), (state ->> 'at')::bigint);
 	now_us := now_ms * 1000;
 	override := nullif(state -> 'override', 'null'::jsonb);
 	IF override IS NOT NULL AND (override ->> 'until')::bigint <= now_ms THEN
@@ -73,7 +73,7 @@ BEGIN
 	quiet_until := (state ->> 'quietUntil')::bigint;
 
 	-- Units that are out: of this process as it says, since an answer may have been lost on its way; of others as it was then.
-	FOR name, entry IN SELECT * FROM jsonb_each(coalesce(state -> 'held', '{}'::jsonb)) LOOP
+	FOR name, entry IN SELECT * FROM jsonb_each(state -> 'held') LOOP
 		IF name = asked_by THEN
 			CONTINUE;
 		ELSIF (entry ->> 1)::bigint + silent_ms <= now_ms THEN
@@ -86,8 +86,8 @@ BEGIN
 	-- Units that are back count for a whole window from now. A slot counts until its last millisecond is a window old.
 	slot_ms := ceil(length_ms / 100.0)::bigint;
 	FOR slot_end, slot_count IN SELECT * FROM unnest(
-		array(SELECT jsonb_array_elements_text(coalesce(state -> 'ends', '[]'::jsonb))::bigint),
-		array(SELECT jsonb_array_elements_text(coalesce(state -> 'counts', '[]'::jsonb))::bigint)
+		array(SELECT jsonb_array_elements_text(state -> 'ends')::bigint),
+		array(SELECT jsonb_array_elements_text(state -> 'counts')::bigint)
 	) LOOP
 		IF slot_end + length_ms > now_ms THEN
 			ends := ends || slot_end;
@@ -96,7 +96,7 @@ BEGIN
 		END IF;
 	END LOOP;
 	IF freed > 0 THEN
-		this_end := greatest((now_ms / slot_ms) * slot_ms + slot_ms - 1, coalesce(ends[cardinality(ends)], 0));
+		this_end := greatest((now_ms / slot_ms) * slot_ms + slot_ms - 1, ends[cardinality(ends)]);
 		IF ends[cardinality(ends)] = this_end THEN
 			counts[cardinality(counts)] := counts[cardinality(counts)] + freed;
 		ELSE
@@ -107,7 +107,7 @@ BEGIN
 	END IF;
 
 	-- The lines of the other processes.
-	FOR name, entry IN SELECT * FROM jsonb_each(coalesce(state -> 'lines', '{}'::jsonb)) LOOP
+	FOR name, entry IN SELECT * FROM jsonb_each(state -> 'lines') LOOP
 		IF name <> asked_by AND (entry ->> 'at')::bigint + line_ms > now_ms THEN
 			lines := lines || jsonb_build_object(name, entry);
 			theirs := theirs || array(SELECT jsonb_array_elements_text(entry -> 'ids')::bigint);
@@ -116,7 +116,7 @@ BEGIN
 	END LOOP;
 	theirs := array(SELECT DISTINCT id FROM unnest(theirs) AS id ORDER BY id);
 	own_wants := coalesce((SELECT sum(each) FROM unnest(wants) AS each), 0);
-	served := array(SELECT jsonb_array_elements_text(coalesce(state -> 'served', '[]'::jsonb))::bigint);
+	served := array(SELECT jsonb_array_elements_text(state -> 'served')::bigint);
 	share := (state ->> 'share')::bigint;
 
 	free := greatest(0, own_limit - used - holding - own_held);
@@ -124,9 +124,9 @@ BEGIN
 	-- While some wait, units are given out evenly. What a late process has missed is made up for up to a tenth of the window.
 	step_us := ceil(length_ms * 1000.0 / own_limit)::bigint;
 	paced_us := (state ->> 'pacedUs')::bigint;
-	base_us := greatest(coalesce(paced_us, now_us), now_us - greatest(step_us, least(1000000, length_ms * 100)));
+	base_us := greatest(paced_us, now_us - greatest(step_us, least(1000000, length_ms * 100)));
 	IF paced_us IS NOT NULL THEN
-		units := least(units, greatest(0, now_us - base_us) / step_us);
+		units := least(units, (now_us - base_us) / step_us);
 	END IF;
 	free := units;
 
@@ -137,11 +137,10 @@ BEGIN
 	ELSE
 		WHILE units > 0 LOOP
 			EXIT WHEN NOT EXISTS (SELECT FROM unnest(wants) AS each WHERE each > 0);
-			-- Whose turn in this round has not been: here, and elsewhere.
+			-- Whose turn in this round has not been: here, and elsewhere (or in both; then it is given here).
 			turns := array(SELECT m.at FROM unnest(ids, wants) WITH ORDINALITY AS m(id, wanted, at)
 				WHERE m.wanted > 0 AND m.id <> ALL (served) ORDER BY m.at);
-			SELECT count(*) INTO pending FROM unnest(theirs) AS t(id) WHERE t.id <> ALL (served)
-				AND NOT EXISTS (SELECT FROM unnest(ids, wants) AS m(id, wanted) WHERE m.id = t.id AND m.wanted > 0);
+			SELECT count(*) INTO pending FROM unnest(theirs) AS t(id) WHERE t.id <> ALL (served);
 			IF share IS NULL OR (cardinality(turns) = 0 AND pending = 0) THEN
 				served := '{}';
 				share := greatest(1, units / (SELECT count(*) FROM (
@@ -191,7 +190,7 @@ BEGIN
 		paced_us := CASE WHEN paced_us IS NULL THEN now_us ELSE base_us + given * step_us END;
 		retry_ms := CASE
 			WHEN quiet_until > now_ms THEN quiet_until - now_ms
-			WHEN own_limit - used - holding - own_held - given <= 0 THEN coalesce(ends[1] + length_ms - now_ms, 0)
+			WHEN own_limit - used - holding - own_held - given <= 0 THEN ends[1] + length_ms - now_ms
 			ELSE (paced_us + step_us - now_us) / 1000 END;
 	END IF;
 	own_held := own_held + given + more;

@@ -6,6 +6,7 @@ const FOLDER = 'drizzle/functions/'
 const ADMISSION = ['model/call-state', 'calls/overrides', 'calls/admission/call-state']
 const JOINED = ['calls/admission/joined-queries', 'model/call-state']
 const INCIDENTS = [
+  'incidents/incident-functions',
   'incidents/list',
   'incidents/acts',
   'calls/admission/call-state',
@@ -26,7 +27,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'webhooks/recovery',
     'claims/claimed-rows',
   ],
-  close_incident: ['incidents/record-events', ...INCIDENTS],
+  close_incident: [...INCIDENTS, 'incidents/record-events'],
   close_incident_if_well: INCIDENTS,
   is_breaker_well: [...INCIDENTS, 'retention/pruning'],
   is_integration_well: [...INCIDENTS, 'retention/pruning'],
@@ -35,12 +36,12 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   merged_calls: ['calls/admission/call-rows', ...JOINED, 'calls/overrides'],
   open_incident: INCIDENTS,
   pass_turns: ['webhooks/pass-turns', 'webhooks/order'],
-  record_events: EVENTS,
+  record_events: ['incidents/incident-functions', ...EVENTS],
   settle_calls: ['calls/admission/settle-calls', ...ADMISSION, 'incidents/list', 'calls/request-row'],
   settle_calls_recorded: EVENTS,
   settle_joined: JOINED,
   store_calls: ['calls/admission/call-rows', ...JOINED, 'calls/admission/call-state'],
-  take_shared: ['model/shared-budget', 'calls/admission/shared-budgets'],
+  take_shared: ['calls/admission/take-shared', 'model/shared-budget', 'calls/admission/shared-budgets'],
 }
 
 export function functionFiles(): string[] {
