@@ -639,7 +639,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     clock: options.clock ?? systemClock,
     logger,
     metrics,
-    integrationsChanged: { atMs: Number.NEGATIVE_INFINITY },
+    integrationsChanged: new Map(),
   }
   const target = {
     sql: connections.main.sql,

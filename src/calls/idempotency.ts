@@ -301,23 +301,33 @@ async function spend(call: KeyedCall, key: LedgerKey, owner: string, withTurn: b
   const { idempotencyKeys, requests } = framework.tables
   // Whole milliseconds, rounded down as a settlement's are: else an answer in the same one would seem older than its key.
   const now = ownClock(framework) === null ? sql`date_trunc('milliseconds', clock_timestamp())` : nowOf(framework)
-  // Later than all answers to an earlier reservation, also where the clock stands or was set back.
-  const after = sql`
-    select max(${requests.createdAt}) + interval '1 millisecond' from ${requests}
-    where ${requests.integrationId} = ${key.integrationId} and ${requests.idempotencyKey} = ${key.key}`
   try {
     return await whileAway(call, 'spending an idempotency key', async () => {
       const readAtMs = elapsedMs(framework)
-      const [row] = await framework.db
-        .insert(idempotencyKeys)
-        .values({
-          ...key,
-          owner,
-          turnEndsAt: withTurn ? turnEnd(call) : null,
-          createdAt: sql`greatest(${now}, (${after}))`,
-        })
-        .onConflictDoNothing({ target: [idempotencyKeys.integrationId, idempotencyKeys.key] })
-        .returning({ id: idempotencyKeys.id, owner: idempotencyKeys.owner, reservedAt: idempotencyKeys.createdAt })
+      const spent = framework.db.$with('spent').as(
+        framework.db
+          .insert(idempotencyKeys)
+          .values({ ...key, owner, turnEndsAt: withTurn ? turnEnd(call) : null, createdAt: now })
+          .onConflictDoNothing({ target: [idempotencyKeys.integrationId, idempotencyKeys.key] })
+          .returning({ id: idempotencyKeys.id, owner: idempotencyKeys.owner, reservedAt: idempotencyKeys.createdAt }),
+      )
+      // Answers to an earlier reservation that do not seem so, where the clock stands or was ahead: they are moved before this one. Were
+      // it put after them, its window would end later than the provider's.
+      const moved = framework.db.$with('moved').as(
+        framework.db
+          .update(requests)
+          .set({ createdAt: sql`${spent.reservedAt} - interval '1 millisecond'` })
+          .from(spent)
+          .where(
+            and(
+              eq(requests.integrationId, key.integrationId),
+              eq(requests.idempotencyKey, key.key),
+              gte(requests.createdAt, spent.reservedAt),
+            ),
+          )
+          .returning({ id: requests.id }),
+      )
+      const [row] = await framework.db.with(spent, moved).select().from(spent)
       return row === undefined ? null : { ...row, turnEndsAt: null, ageSeconds: 0, readAtMs, prior: null }
     })
   } catch (error) {

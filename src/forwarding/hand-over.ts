@@ -17,8 +17,8 @@ import { send } from './send.ts'
 import type { HandlingTarget } from './target.ts'
 import { checkTarget } from './target.ts'
 
-/** Of a cluster as it comes: https://docs.temporal.io/self-hosted-guide/defaults */
-const MAX_INPUT_BYTES = 2 * 1_048_576
+/** 2 MiB of a cluster as it comes, which counts the payload's metadata, too: https://docs.temporal.io/self-hosted-guide/defaults */
+const MAX_INPUT_BYTES = 2 * 1_048_576 - 1_024
 
 /** Null: in our worker. @throws InvalidArgumentException for what a function of the host's gave */
 export function targetOf(
@@ -103,7 +103,7 @@ function handOver(
   const bytes = sendsPayload ? Buffer.byteLength(JSON.stringify(whole)) : 0
   if (bytes > MAX_INPUT_BYTES)
     throw new NonRetryable(
-      `Temporal takes at most ${MAX_INPUT_BYTES} bytes as a workflow's input, this ${type} has ${bytes}: hand over without \`sendsPayload\`, or by HTTP`,
+      `at most ${MAX_INPUT_BYTES} bytes are allowed as a workflow's input, this ${type} has ${bytes}: hand over without \`sendsPayload\`, or by HTTP`,
     )
   return framework.workflows.runHandler({ workflow, taskQueue, id, input, timeoutSeconds }, signal)
 }

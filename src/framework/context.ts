@@ -335,8 +335,11 @@ export interface Framework {
   readonly logger: Logger
   /** What this process does is counted here, once it is committed. */
   readonly metrics: Metrics
-  /** What this process keeps of integrations and read before this moment, by `performance.now()`, is behind a change of its own. */
-  readonly integrationsChanged: { atMs: number }
+  /**
+   * By provider: what this process keeps of its integrations and read before this moment, by `performance.now()`, is behind a change
+   * of its own.
+   */
+  readonly integrationsChanged: Map<string, number>
   /** A rehearsal handles arrivals as they were judged then: today's record of our writes says something else. */
   readonly isRehearsal?: true
 }

@@ -66,7 +66,7 @@ export async function tellEnabled(
   integration: Integration,
   { events, hasSubscription }: Pick<Enabled, 'events' | 'hasSubscription'>,
 ): Promise<void> {
-  framework.integrationsChanged.atMs = performance.now()
+  framework.integrationsChanged.set(integration.provider, performance.now())
   if (hasSubscription) framework.workflows.keepWebhookSubscription(integration.id)
   // Takes up the deliveries that came while its health had switched it off.
   framework.workflows.wakeInbox()
@@ -80,12 +80,12 @@ export async function tellEnabled(
  */
 export async function disableIntegration(framework: Framework, id: number): Promise<void> {
   const { db, tables, workflows } = framework
-  const hasSubscription = await db.transaction(async (tx) => {
+  const { provider, hasSubscription } = await db.transaction(async (tx) => {
     const row = await updateIntegration(tx, tables, id, switchedOff(tables))
     if (row === null) throw new IntegrationNotFound(id)
-    return noteSwitch(framework, tx, row)
+    return { provider: row.provider, hasSubscription: await noteSwitch(framework, tx, row) }
   })
-  framework.integrationsChanged.atMs = performance.now()
+  framework.integrationsChanged.set(provider, performance.now())
   if (hasSubscription) workflows.keepWebhookSubscription(id)
 }
 

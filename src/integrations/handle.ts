@@ -144,7 +144,7 @@ export function integrationHandle(
       remember(patch)
       const { keys, stored, hasSubscription } = await patchCredentials(framework, row.id, patch, options)
       adopt(stored)
-      framework.integrationsChanged.atMs = performance.now()
+      framework.integrationsChanged.set(row.provider, performance.now())
       if (hasSubscription) framework.workflows.keepWebhookSubscription(row.id)
       await forgetAuthenticatedUser(framework, row.id)
       await noteCredentialsGiven(framework, handle, options?.replace === true ? [...keys, 'access_token'] : keys)

@@ -81,7 +81,7 @@ export async function createIntegration(framework: Framework, given: CreateInteg
     await recordEvents(framework, tx, id, [{ name: 'IntegrationCreated', payload: {} }])
     return { row: stored, hasSubscription: await noteSwitch(framework, tx, stored) }
   })
-  framework.integrationsChanged.atMs = performance.now()
+  framework.integrationsChanged.set(row.provider, performance.now())
   if (hasSubscription) framework.workflows.keepWebhookSubscription(id)
   const integration = integrationHandle(framework, row)
   await listeners.emit('IntegrationCreated', { integration })
@@ -147,7 +147,7 @@ export async function updateIntegrationRow(
     }
     return enableLocked(framework, tx, after)
   })
-  framework.integrationsChanged.atMs = performance.now()
+  framework.integrationsChanged.set(row.provider, performance.now())
   const integration = integrationHandle(framework, row)
   if (events !== null) await tellEnabled(framework, integration, { events, hasSubscription })
   else if (hasSubscription) framework.workflows.keepWebhookSubscription(id)

@@ -270,7 +270,7 @@ async function exchange(
 async function storeTokens(framework: Framework, id: number, given: unknown): Promise<string[]> {
   const tokens = exchangedTokens(given)
   const keys = keysOf(tokens)
-  const hasSubscription = await framework.db.transaction(async (tx) => {
+  const { provider, hasSubscription } = await framework.db.transaction(async (tx) => {
     const row = await requireLocked(tx, framework.tables, id)
     // The expiry of the old token says nothing about this one.
     const credentials = patchedCredentials(framework, row, {
@@ -289,8 +289,9 @@ async function storeTokens(framework: Framework, id: number, given: unknown): Pr
       { name: 'CredentialsUpdated', payload: { keys } },
       { name: 'OAuthCompleted', payload: {} },
     ])
-    return noteSwitch(framework, tx, row)
+    return { provider: row.provider, hasSubscription: await noteSwitch(framework, tx, row) }
   })
+  framework.integrationsChanged.set(provider, performance.now())
   if (hasSubscription) framework.workflows.keepWebhookSubscription(id)
   return keys
 }

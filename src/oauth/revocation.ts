@@ -80,6 +80,7 @@ async function revoke(
   if (refusal !== null && !force) return { asked, refusal, dropped: [] }
   const providerError = refusal === null ? null : (providerErrorOf(refusal.thrown) ?? refusal.code)
   const dropped = hasTokens ? await dropTokens(framework, id, { tokens, force, providerError }) : null
+  framework.integrationsChanged.set(asked.provider, performance.now())
   if (dropped !== 'newer') {
     await clearReauthMark(framework, id)
     // Also where there was no token, and what was asked for the old ones meanwhile.

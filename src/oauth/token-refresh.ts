@@ -205,6 +205,7 @@ async function askAndSave(
   const askedBy = obtainsTokens(provider, fresh) ? fresh : null
   const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch, askedBy)
   if (!isOurs) return { credentials, announce: async () => {} }
+  framework.integrationsChanged.set(fresh.provider, performance.now())
   if (isLost('token_expires_at', patch, credentials))
     integrationLogger(framework, fresh).warn(
       { event: 'tokens.expiry_dropped' },

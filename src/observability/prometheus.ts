@@ -209,6 +209,12 @@ function gaugesOf(
     if (streamsOf(provider).includes(stream)) late.set({ provider, stream }, count)
   gauge('circuit_open', 'Integrations whose circuit is open, or forced open').set(standing.circuitsOpen)
   byLabel('incidents_open', 'Incidents that are open', 'source', standing.incidentsOpen)
+  byLabel(
+    'incidents_unattended',
+    'Incidents that are open, and neither acknowledged nor snoozed',
+    'source',
+    standing.incidentsUnattended,
+  )
   byLabel('health', 'Integrations by their health', 'status', standing.health)
   return registry
 }

@@ -64,6 +64,8 @@ export interface Standing {
   readonly staleStreams: readonly { readonly provider: string; readonly stream: string; readonly count: number }[]
   readonly circuitsOpen: number
   readonly incidentsOpen: Readonly<Record<string, number>>
+  /** Of `incidentsOpen`: neither acknowledged nor snoozed. */
+  readonly incidentsUnattended: Readonly<Record<string, number>>
   readonly health: Readonly<Record<string, number>>
 }
 
@@ -90,6 +92,7 @@ async function standing(framework: Framework, db: Framework['db']): Promise<Stan
       return {
         ...read,
         incidentsOpen: { ...zeros(INCIDENT_SOURCES), ...read.incidentsOpen },
+        incidentsUnattended: { ...zeros(INCIDENT_SOURCES), ...read.incidentsUnattended },
         health: { ...zeros(HEALTH_STATUSES), ...read.health },
       }
     },
@@ -106,7 +109,7 @@ function statement(framework: Framework): SQL {
   // Since its arrival, so that a row which a worker takes and hands back over and over waits on; one that a replay has put back,
   // however old, since it was written last.
   const waitsSince = sql`case when w.replay_attempt is null then w.created_at else w.updated_at end`
-  // By the clock that admission judges overrides by.
+  // By the clock that admission judges overrides by, and the repeats of an incident its snooze.
   const nowMs = givenNowMs(framework)
   const now = nowMs === null ? sql`clock_timestamp()` : sql`to_timestamp(${nowMs}::double precision / 1000)`
   // A person's switch keeps the marks, and no run or probe would take them away (docs/behaviour/health.md).
@@ -137,6 +140,12 @@ function statement(framework: Framework): SQL {
         select coalesce(jsonb_object_agg(source, count), '{}') from (
           select n.source, count(*) from ${incidents} n join ${integrations} i on i.id = n.integration_id
           where n.status = 'open' and ${isOn} group by n.source) open),
+      'incidentsUnattended', (
+        select coalesce(jsonb_object_agg(source, count), '{}') from (
+          select n.source, count(*) from ${incidents} n join ${integrations} i on i.id = n.integration_id
+          where n.status = 'open' and ${isOn}
+            and n.acknowledged_at is null and (n.snoozed_until is null or n.snoozed_until <= ${now})
+          group by n.source) unattended),
       'health', (
         select coalesce(jsonb_object_agg(health_status, count), '{}') from (
           select health_status, count(*) from ${integrations} group by health_status) health)

@@ -166,7 +166,7 @@ export async function bringToRest(
   await endSubscription(framework, before, { force })
   const row = await updateIntegration(db, tables, id, { ...switchedOff(tables), ...more() })
   if (row === null) throw new IntegrationNotFound(id)
-  framework.integrationsChanged.atMs = performance.now()
+  framework.integrationsChanged.set(provider, performance.now())
   for (const stream of streams) {
     await workflows.cancelSync({ integrationId: id, stream })
     await workflows.cancelBackfill({ integrationId: id, stream })

@@ -60,13 +60,13 @@ export class KnownOwners {
     this.#framework = framework
   }
 
-  /** As they were a few seconds ago at most, and after each change that this process has made. */
+  /** As they were a few seconds ago at most, and after each change that this process has made to the provider's. */
   find(route: WebhookRoute): WebhookOwners | Promise<WebhookOwners> {
     const known = this.#known.get(routeKey(route))
-    const { atMs } = this.#framework.integrationsChanged
-    if (known !== undefined && known.readAt > atMs && performance.now() - known.readAt < MAX_AGE_MS) return known
+    const changedAt = this.#framework.integrationsChanged.get(route.provider) ?? Number.NEGATIVE_INFINITY
+    if (known !== undefined && known.readAt > changedAt && performance.now() - known.readAt < MAX_AGE_MS) return known
     const read = this.#underWay.get(routeKey(route))
-    return read !== undefined && read.begunAt > atMs ? read.owners : this.#read(route)
+    return read !== undefined && read.begunAt > changedAt ? read.owners : this.#read(route)
   }
 
   /** As they are after a moment, by `performance.now()`. */

@@ -78,7 +78,7 @@ export async function rotateWebhookSecret(
     await recordEvents(framework, tx, id, [{ name: 'CredentialsUpdated', payload: { keys: CHANGED_KEYS } }])
     return { row: row as IntegrationRow, old, isManaged: managesWebhooks(provider) }
   })
-  framework.integrationsChanged.atMs = performance.now()
+  framework.integrationsChanged.set(row.provider, performance.now())
   // If this signal is lost, the next look compares the secret, and tells the provider within the overlap.
   if (isManaged) workflows.keepWebhookSubscription(id)
 

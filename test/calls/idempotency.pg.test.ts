@@ -545,15 +545,15 @@ describe('a provider that knows keys itself', () => {
     async (name, provider) => {
       const own = await makeIntegration(test, name)
       const { db } = test.framework
-      const { insert } = db
-      const cut = vi.spyOn(db, 'insert').mockImplementationOnce(((table: never) => ({
-        values: (row: never) => ({
-          onConflictDoNothing: () => ({
-            returning: async () => {
-              await insert.call(db, table).values(row)
-              throw Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' })
-            },
-          }),
+      const cut = vi.spyOn(db, 'with').mockImplementationOnce(((...parts: never[]) => ({
+        select: () => ({
+          from: async (spent: never) => {
+            await db
+              .with(...parts)
+              .select()
+              .from(spent)
+            throw Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' })
+          },
         }),
       })) as never)
       onTestFinished(() => cut.mockRestore())
@@ -685,6 +685,28 @@ describe('a provider that knows keys itself', () => {
         priorState: 'unknown',
         reservedAt: new Date('2026-01-01T00:00:00Z'),
       })
+    })
+
+    it('the window counts from the reservation, though an earlier answer was stored while the clock was ahead', async () => {
+      clock.advance(10 * 3_600)
+      await expect(write(answers('', 400), {}, own)).rejects.toMatchObject({ status: 400 })
+      clock.set('2026-01-01T00:00:00Z')
+      await expect(write(answers('', 503), {}, own)).rejects.toMatchObject({ status: 503 })
+      clock.advance(WINDOW_SECONDS)
+      expect(await conflictOf(write(answers('{}'), {}, own))).toMatchObject({
+        priorState: 'unknown',
+        reservedAt: new Date('2026-01-01T00:00:00Z'),
+      })
+    })
+
+    it('an answer from while the clock was ahead counts for its own reservation only', async () => {
+      clock.advance(10 * 3_600)
+      await write(answers('{"id":"old"}'), {}, own)
+      clock.set('2026-01-01T00:00:00Z')
+      expect(await conflictOf(write(answers('{}'), {}, own))).toMatchObject({ priorResponse: { id: 'old' } })
+      await own.forgetIdempotencyKey('key')
+      await expect(write(answers('', 503), {}, own)).rejects.toMatchObject({ status: 503 })
+      expect(await own.idempotencyRecord('key')).toMatchObject({ priorState: 'unknown', priorResponse: null })
     })
 
     it('a repeat that waits beyond the end of the window is not sent', async () => {

@@ -272,6 +272,18 @@ describe('a workflow of the host’s own', () => {
       input: { itemId: 1, eventClass: 'acme.contact', externalId: 'ada', payload: { name: 'ada' } },
     })
   })
+
+  it.each([
+    ['above what Temporal takes with its own bytes is not asked for', 1_048_576 - 512, 'failed', 0],
+    ['just below it is asked for', 1_048_576 - 1_024, 'processed', 1],
+  ])('with a payload %s', async (_, quotes, status, asked) => {
+    const { kit, integration } = await open({
+      acme: { webhooks: { workflow: 'handle_webhook', taskQueue: 'py', sendsPayload: true } },
+    })
+    // Each takes two bytes in JSON.
+    expect(await deliver(kit, integration, '"'.repeat(quotes))).toMatchObject({ status })
+    expect(kit.started.handedOver).toHaveLength(asked)
+  })
 })
 
 describe('what can not be meant', () => {

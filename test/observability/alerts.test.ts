@@ -17,7 +17,8 @@ const STANDING = {
   stale: 1,
   staleStreams: [],
   circuitsOpen: 2,
-  incidentsOpen: { health: 1, circuit: 0, sync: 0 },
+  incidentsOpen: { health: 1, circuit: 0, sync: 2 },
+  incidentsUnattended: { health: 1, circuit: 0, sync: 0 },
   health: { healthy: 4, degraded: 0, failing: 1, disabled: 0 },
 }
 

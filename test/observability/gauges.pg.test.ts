@@ -171,6 +171,21 @@ describe('the gauges', () => {
     expect(sumsBy(read, 'sync_stale')).toEqual({ '': 1 })
   })
 
+  it('count an incident as unattended until it is acknowledged, and while it is not snoozed', async () => {
+    const incident = async (more: Parameters<typeof makeIncident>[2]) =>
+      makeIncident(test, (await makeIntegration(test, 'acme')).id, more)
+    const at = new Date()
+    const inAnHour = new Date(at.getTime() + 3_600_000)
+    await incident({ source: 'circuit', acknowledgedAt: at, acknowledgedBy: 'ada' })
+    await incident({ source: 'sync', snoozedUntil: inAnHour, snoozedBy: 'ada' })
+    await incident({ source: 'health', snoozedUntil: new Date(at.getTime() - 1_000), snoozedBy: 'ada' })
+    await incident({ source: 'oauth' })
+    await incident({ source: 'oauth', status: 'closed', closedAt: at })
+    const read = await samples()
+    expect(sumsBy(read, 'incidents_open', 'source')).toEqual({ circuit: 1, sync: 1, health: 1, oauth: 1 })
+    expect(sumsBy(read, 'incidents_unattended', 'source')).toEqual({ health: 1, oauth: 1 })
+  })
+
   it('count stale streams by name, and none that its provider does not declare', async () => {
     for (const integration of [await makeIntegration(test, 'crm'), await makeIntegration(test, 'crm')])
       await test.sql`insert into integration_streams (integration_id, stream, sync_stale_alerted_at)
@@ -192,7 +207,7 @@ describe('the gauges', () => {
     await setIntegration(test, byHealth.id, { isActive: false, healthStatus: 'disabled' })
     await test.integrations.disable(byPerson.id)
     const read = await samples()
-    for (const name of ['sync_stale', 'sync_streams_stale', 'circuit_open', 'incidents_open'])
+    for (const name of ['sync_stale', 'sync_streams_stale', 'circuit_open', 'incidents_open', 'incidents_unattended'])
       expect([name, sumsBy(read, name)]).toEqual([name, { '': 2 }])
   })
 

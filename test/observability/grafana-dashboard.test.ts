@@ -32,6 +32,7 @@ const STANDING = {
   staleStreams: [{ provider: 'acme', stream: 'deals', count: 1 }],
   circuitsOpen: 0,
   incidentsOpen: {},
+  incidentsUnattended: {},
   health: {},
 }
 

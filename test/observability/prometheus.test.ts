@@ -13,7 +13,8 @@ const STANDING = {
     { provider: 'acme', stream: 'of an earlier release', count: 5 },
   ],
   circuitsOpen: 2,
-  incidentsOpen: { health: 1, circuit: 0, sync: 0 },
+  incidentsOpen: { health: 1, circuit: 0, sync: 2 },
+  incidentsUnattended: { health: 1, circuit: 0, sync: 0 },
   health: { healthy: 4, degraded: 0, failing: 1, disabled: 0 },
 }
 /** The names and labels that dashboards and alerts are written by: a change here is a change for whoever runs this. */
@@ -35,6 +36,7 @@ const NAMES = {
   circuit_open: [],
   rate_limited_total: [],
   incidents_open: ['source'],
+  incidents_unattended: ['source'],
   health: ['status'],
   wakeups_failed_total: [],
   workflows_replaced_total: ['workflow'],
@@ -149,7 +151,8 @@ describe('the text of /metrics', () => {
     const samples = await samplesOf(prometheusMetrics({ byIntegration: false }))
     expect(sumsBy(samples, 'webhooks', 'status')).toEqual({ pending: 3, processing: 1, failed: 2 })
     expect(sumsBy(samples, 'webhook_oldest_pending_seconds')).toEqual({ '': 12.5 })
-    expect(sumsBy(samples, 'incidents_open', 'source')).toEqual({ health: 1 })
+    expect(sumsBy(samples, 'incidents_open', 'source')).toEqual({ health: 1, sync: 2 })
+    expect(sumsBy(samples, 'incidents_unattended', 'source')).toEqual({ health: 1 })
     expect(sumsBy(samples, 'health', 'status')).toEqual({ healthy: 4, failing: 1 })
     expect(sumsBy(samples, 'database_up')).toEqual({ '': 1 })
   })

@@ -6,10 +6,12 @@ import { createApi } from '../../src/api/app.ts'
 import type { HandlesWebhooks } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
+import { scriptedOAuth } from '../oauth/scripted-oauth.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../support/integrations.ts'
+import { BASE_URL } from '../support/operators.ts'
 import { CREDENTIALS, SECRET, sign, webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, setIntegration } from '../support/rows.ts'
 import { workOff } from '../support/work-off.ts'
@@ -44,6 +46,16 @@ beforeEach(async () => {
 })
 
 describe('the statements of a delivery', () => {
+  it('are no more where this process changes an integration of another provider', async () => {
+    const other = await makeIntegration(test, register())
+    await deliver()
+    await test.integrations.update(other.id, { metadata: { changed: true } })
+    await other.updateCredentials({ changed: true })
+    const statements = countingStatements()
+    await deliver()
+    expect(statements()).toBe(1)
+  })
+
   it('are two for the first of an integration, one for the next ones', async () => {
     const statements = countingStatements()
     await deliver()
@@ -108,6 +120,40 @@ describe('an owner that changes between two deliveries', () => {
     expect(await owner()).toBe(other.id)
     await test.integrations.update(integration.id, { credentials: { webhook_secret: SECRET } })
     expect(await owner()).toBe(integration.id)
+  })
+
+  it('by an authorization, a refresh or a revocation in this process is read again at once', async () => {
+    const THIRD_SECRET = 'a third secret of the tests'
+    const tokens = { access_token: 'access-of-the-tests', refresh_token: 'refresh-of-the-tests' }
+    const refresh = async () => ({ ...tokens, access_token: 'renewed-of-the-tests', webhook_secret: THIRD_SECRET })
+    const expiry = { token_expires_at: '2000-01-01T00:00:00Z' }
+    const exchangeCode = async () => ({ ...tokens, ...expiry, webhook_secret: OTHER_SECRET })
+    const oauth = { ...webhookProvider(), ...scriptedOAuth(refresh, { exchangeCode, revokeToken: async () => {} }) }
+    const own = testIntegrations(database.url, { baseUrl: BASE_URL, providers: { [provider]: oauth } })
+    onTestFinished(() => own.close())
+    const through = createApi(own.integrations)
+    const { id } = await makeIntegration(own, provider)
+    const second = await makeIntegration(own, provider, { credentials: { webhook_secret: OTHER_SECRET } })
+    const third = await makeIntegration(own, provider, { credentials: { webhook_secret: THIRD_SECRET } })
+    await own.integrations.disable(integration.id)
+    const owner = async (secret: string): Promise<unknown> => {
+      const delivery = randomUUID()
+      const path = `/integrations/${provider}/webhook`
+      expect(await statusOf(deliver({ through, path, secret, id: delivery }))).toBe(200)
+      const [row] = await test.sql`select integration_id from integration_webhooks where delivery_id = ${delivery}`
+      return Number(row?.integration_id)
+    }
+    expect(await owner(OTHER_SECRET)).toBe(second.id)
+    const { state } = await own.integrations.oauth.start(id)
+    const query = new URLSearchParams({ state, code: 'a-code-of-the-tests' })
+    await own.integrations.oauth.complete({ query, cookie: () => undefined })
+    expect(await owner(OTHER_SECRET)).toBe(id)
+    expect(await owner(THIRD_SECRET)).toBe(third.id)
+    await (await own.integrations.get(id)).getAccessToken()
+    expect(await owner(THIRD_SECRET)).toBe(id)
+    const before = performance.now()
+    await own.integrations.oauth.revoke(id)
+    expect(own.framework.integrationsChanged.get(provider)).toBeGreaterThan(before)
   })
 
   it('by being switched off in this process is 404 at once, also for what is too large or unwanted', async () => {

@@ -100,7 +100,8 @@ function payloadText(payload: unknown): string {
 /** As it is stored; null for an empty one. @throws InvalidArgumentException */
 export function listedExternalId(externalId: ExternalId | null): string | null {
   if (externalId === null || externalId === '') return null
-  if (typeof externalId !== 'string' && !Number.isSafeInteger(externalId)) {
+  // Drivers give int8 as a bigint: the types leave it out, a host in JavaScript does not.
+  if (typeof externalId !== 'string' && typeof externalId !== 'bigint' && !Number.isSafeInteger(externalId)) {
     const given = typeof externalId === 'number' ? externalId : typeof externalId
     throw new InvalidArgumentException('externalId', `text or a whole number is allowed, ${given} was given`)
   }

@@ -102,6 +102,7 @@ describe('dispatch', () => {
     ['a text', 'abc', 'abc'],
     ['an integer', 7, '7'],
     ['a negative integer', -7, '-7'],
+    ['an int8 as drivers give it, above 2^53-1', 9_007_199_254_740_993n as never, '9007199254740993'],
     ['the empty text', '', null],
     ['null', null, null],
     ['500 characters', 'x'.repeat(500), 'x'.repeat(500)],
