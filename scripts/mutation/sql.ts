@@ -94,9 +94,11 @@ export class SqlBench {
 
   /** Into the template that the next test databases are cloned from. @returns whether Postgres takes it */
   async apply(text: string): Promise<boolean> {
-    const [template] = await this.admin`
+    const [template, other] = await this.admin`
       select datname from pg_database where datname like 'template\\_integration\\_%' and datname not like '%unfinished'`
     if (template === undefined) throw new Error('no template: no test has asked for a database')
+    // The tests use the new one: a mutant in the old one would survive them all.
+    if (other !== undefined) throw new Error('two templates: drizzle/ has changed since the run began; begin it again')
     const url = new URL(this.url)
     url.pathname = `/${template.datname}`
     return putFunction(url.href, text)

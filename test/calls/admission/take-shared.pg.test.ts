@@ -466,7 +466,7 @@ describe('the pace, while some wait,', () => {
 })
 
 describe('the end of the entry', () => {
-  /** So long that a thousandth of it is more than the test takes. */
+  /** A thousandth of it is longer than the test. */
   const LONG = { seconds: 864_000 }
   const DAY_SECONDS = 86_400
 
