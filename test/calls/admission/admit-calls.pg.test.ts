@@ -613,6 +613,11 @@ describe('a sliding window', () => {
       { verdicts: [admitted()], next: { window: sliding({ [SLOT]: 1 }, 1_001, 1_025) } },
     ],
     [
+      'of more calls in a minute has slots of 59 ms',
+      { limit: { ...limit, limit: 1_025 } },
+      { verdicts: [admitted()], next: { window: sliding({ [Math.floor(NOW / 59) * 59]: 1 }, 59) } },
+    ],
+    [
       'counts a slot until its last millisecond has left',
       {
         state: { window: sliding({ [SLOT]: 1_025 }, 1_001, 1_025) },

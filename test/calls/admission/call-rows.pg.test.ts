@@ -81,6 +81,14 @@ describe('the state that the rows make', () => {
     expect(await merged(STATE, ENDED, { ...SPENT, window: null })).toEqual({ ...STATE, window: null })
   })
 
+  it('has a breaker without slices where none is counted', async () => {
+    expect(await merged({ ...STATE, breaker: CLOSED_BREAKER }, ENDED, SPENT)).toEqual({
+      ...STATE,
+      breaker: CLOSED_BREAKER,
+      window: WINDOW,
+    })
+  })
+
   it('has the slices with the later counts added, in order', async () => {
     const slices = [
       [2_000, 5],
