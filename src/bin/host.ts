@@ -46,7 +46,7 @@ export async function loadHost(path = process.env.INTEGRATIONS_CONFIG || undefin
       { key: found, expected: 'a default export made by createIntegrations()', received: typeof integrations },
     ])
     // Its register() calls are over. Another copy of this package may be an older one, without the check.
-  ;(integrations as Integrations).admin.checkNames?.()
+  ;(integrations as Partial<Integrations>).admin?.checkNames?.()
   return {
     integrations: integrations as Integrations,
     ...(typeof module.workflowsPath === 'string' ? { workflowsPath: module.workflowsPath } : {}),

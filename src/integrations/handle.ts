@@ -29,7 +29,7 @@ import {
 } from '../mappings/mappings.ts'
 import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
 import { endObtainedToken } from '../oauth/obtained-tokens.ts'
-import { accessToken, refreshTokensIfNeeded, tokenExpiresSoon } from '../oauth/tokens.ts'
+import { accessToken, refreshTokens, tokenExpiresSoon } from '../oauth/tokens.ts'
 import { startOperation } from '../observability/operation-log.ts'
 import type { Call, Credentials, Integration, RequestOptions } from '../providers/integration.ts'
 import { streamMeant } from '../providers/streams.ts'
@@ -169,7 +169,7 @@ export function integrationHandle(
 
     getAccessToken: () => accessToken(framework, holder),
     tokenExpiresSoon: () => tokenExpiresSoon(framework, holder),
-    refreshTokenIfNeeded: () => refreshTokensIfNeeded(framework, holder),
+    refreshTokenIfNeeded: () => refreshTokens(framework, holder),
     authenticatedUser: (cacheFor) => authenticatedUser(framework, handle, cacheFor),
     supportsAuthenticatedUser: () => supportsAuthenticatedUser(framework, handle),
     forgetAuthenticatedUser: () => forgetAuthenticatedUser(framework, row.id),

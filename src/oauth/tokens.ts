@@ -36,26 +36,21 @@ async function goodToken(framework: Framework, holder: TokenHolder): Promise<str
     holder.adopt(await newestCredentials(framework, { integration, provider, known, force: false }))
     return tokensOf(holder.credentials()).accessToken
   } catch (error) {
-    throwIfOver(framework, holder, known, error)
+    const isOver = known.expiresAt === null || known.expiresAt.getTime() <= framework.clock.now().getTime()
+    if (isOver) throw error
+    warnings(framework).warn(
+      String(integration.id),
+      () => ({
+        integration: integration.id,
+        provider: integration.provider,
+        expiresAt: known.expiresAt?.toISOString(),
+        // Its kind only: the text may quote tokens that are not stored.
+        error: errorKind(error),
+      }),
+      'a token that expires soon could not be refreshed; it is used while it lasts',
+    )
     return known.accessToken
   }
-}
-
-/** A token that is still good outlasts a failed refresh, with a warning. @throws the failure when the token is over */
-function throwIfOver(framework: Framework, { integration }: TokenHolder, known: Tokens, error: unknown): void {
-  const isOver = known.expiresAt === null || known.expiresAt.getTime() <= framework.clock.now().getTime()
-  if (isOver) throw error
-  warnings(framework).warn(
-    String(integration.id),
-    () => ({
-      integration: integration.id,
-      provider: integration.provider,
-      expiresAt: known.expiresAt?.toISOString(),
-      // Its kind only: the text may quote tokens that are not stored.
-      error: errorKind(error),
-    }),
-    'a token that expires soon could not be refreshed; it is used while it lasts',
-  )
 }
 
 /** Whether the holder's token expires within the provider's `refreshThreshold()`. */
@@ -82,23 +77,6 @@ export async function refreshTokens(
   const known = tokensOf(holder.credentials())
   holder.adopt(await newestCredentials(framework, { integration, provider, known, force }))
   return tokensOf(holder.credentials()).accessToken !== known.accessToken
-}
-
-/**
- * The same of a caller that asks before it needs the token: a failure that leaves it a good one is a warning.
- *
- * @returns whether the holder has another token than before. @throws as {@link accessToken}
- */
-export async function refreshTokensIfNeeded(framework: Framework, holder: TokenHolder): Promise<boolean> {
-  const known = tokensOf(holder.credentials())
-  // Unknown, it is no failure of a refresh.
-  oauthProvider(framework, holder)
-  try {
-    return await refreshTokens(framework, holder)
-  } catch (error) {
-    throwIfOver(framework, holder, known, error)
-    return false
-  }
 }
 
 /**

@@ -402,8 +402,7 @@ export interface Integration {
    */
   tokenExpiresSoon(): boolean
   /**
-   * Refreshes if `tokenExpiresSoon()` of the stored one. True: this handle has a newer token than before. A failure is thrown if the
-   * token is over; while it lasts, it is a warning, and false.
+   * Refreshes if `tokenExpiresSoon()` of the stored one. True: this handle has a newer token than before.
    *
    * @example
    * const isNewer = await integration.refreshTokenIfNeeded()

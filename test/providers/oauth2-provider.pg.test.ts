@@ -212,8 +212,10 @@ describe('within the framework', () => {
     strict.good.clear()
     await nearTheEnd()
     const handle = await test.integrations.get(integration.id)
-    // Its token lasts for a minute.
-    expect(await handle.refreshTokenIfNeeded()).toBe(false)
+    await expect(handle.refreshTokenIfNeeded()).rejects.toMatchObject({
+      code: 'reauth_required',
+      reason: 'invalid_grant',
+    })
     expect(await test.integrations.oauth.status(integration.id)).toMatchObject({
       reauth: { reason: 'invalid_grant' },
     })

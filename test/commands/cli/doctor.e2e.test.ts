@@ -188,6 +188,16 @@ async function otherDatabase(name: string): Promise<Environment> {
   return { DATABASE_URL: url.href }
 }
 
+/** A migrated database becomes one of the stack's deployment: else the doctor names its Schedules as those of another one. */
+async function joinDeployment({ DATABASE_URL: url = '' }: Environment): Promise<void> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  const rows = await stack.sql`select key, value from integration_cache where key like '%:deployment'`
+  for (const { key: id, value } of rows)
+    await sql`insert into integration_cache (key, value) values (${id}, ${sql.json(value)})`
+  await sql.end()
+  expect(rows).toHaveLength(1)
+}
+
 /** The processes that sweep and recover by themselves stand still meanwhile. */
 async function unswept<T>(look: () => Promise<T>): Promise<T> {
   const pids = [stack.api.pid, stack.worker.pid]
@@ -231,6 +241,7 @@ describe('the database', () => {
   it('whose tables are behind', async () => {
     const env = await otherDatabase('behind')
     await mend(await findsAlone('database.migrations', 'fault', env), env)
+    await joinDeployment(env)
     await findsNothing(env)
   })
 })
@@ -255,6 +266,7 @@ describe('the keys', () => {
       INTEGRATIONS_ENCRYPTION_KEYS: keys,
     })
     await run('integrations migrate', with_(older))
+    await joinDeployment(database)
     const installed = await run(
       'integrations install github --skip-check --name x --credential token=t --credential webhook_secret=w --metadata owner=o --metadata repo=r',
       with_(older),
