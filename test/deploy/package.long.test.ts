@@ -35,7 +35,6 @@ const BUILT_FROM = [
   'scripts/prometheus',
   'package.json',
   'README.md',
-  'CHANGELOG.md',
   'LICENSE',
   'tsconfig.json',
   'tsconfig.build.json',
@@ -106,7 +105,7 @@ describe('the tarball', () => {
       .map(({ path }) => path)
       .filter(
         (path) =>
-          !/^(dist|docs|drizzle|scripts\/temporal)\/|^scripts\/prometheus\/(alerts\.yml|grafana-dashboard\.json)$|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(
+          !/^(dist|docs|drizzle|scripts\/temporal)\/|^scripts\/prometheus\/(alerts\.yml|grafana-dashboard\.json)$|^README\.md$|^LICENSE$|^package\.json$/.test(
             path,
           ),
       )
