@@ -26,7 +26,7 @@ const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(?::(\d{2})(?:\.(\d+))?)?
 
 interface Instant {
   readonly secondMs: number
-  /** Digits of any number, of which a JavaScript date keeps three. Without zeros at their end they order as texts. */
+  /** Any number of digits; a JavaScript date keeps three. Without zeros at their end they order as texts. */
   readonly fraction: string
 }
 

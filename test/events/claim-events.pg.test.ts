@@ -1,9 +1,8 @@
 /** Each rule of the SQL function `claim_events`, called as it is: rows by SQL, exact arguments, the exact result. */
 import type { ISql, Sql } from 'postgres'
-import postgres from 'postgres'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { TestDatabase } from '../support/database.ts'
-import { createTestDatabase } from '../support/database.ts'
+import type { DirectSql } from '../support/direct-sql.ts'
+import { directSql } from '../support/direct-sql.ts'
 
 /** A clock that is ahead of the database's. Each row is judged by it. */
 const NOON = '2100-01-01T12:00:00.000Z'
@@ -40,21 +39,17 @@ type Taken = readonly [ids: readonly number[], walked: number, upto: number]
 
 const NOTHING: Taken = [[], 0, 0]
 
-let database: TestDatabase
+let direct: DirectSql
 let sql: Sql
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  // A walk without an end is a failure, not a wait.
-  sql = postgres(database.url, { max: 2, fetch_types: false, connection: { statement_timeout: 10_000 } })
+  direct = await directSql(2)
+  ;({ sql } = direct)
   // One statement each: integrations of one transaction have one version.
   for (let id = 1; id <= 5; id += 1)
     await sql`insert into integrations (id, provider, name, credentials) values (${id}, 'acme', 'of a test', '')`
 })
-afterAll(async () => {
-  await sql.end()
-  await database.drop()
-})
+afterAll(() => direct.end())
 beforeEach(() => sql`truncate integration_events`)
 
 /** Rows that have no moment are long due. */

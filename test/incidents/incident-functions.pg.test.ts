@@ -1,10 +1,8 @@
 /** Each rule of the SQL functions of incidents, called as they are: rows by SQL, exact arguments, the exact result and what is left. */
 import type { ISql, Sql } from 'postgres'
-import postgres from 'postgres'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { TestDatabase } from '../support/database.ts'
-import { createTestDatabase } from '../support/database.ts'
-import { SOON } from '../support/soon.ts'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { DirectSql } from '../support/direct-sql.ts'
+import { directSql, lockIsAwaited } from '../support/direct-sql.ts'
 
 const NOON = '2100-01-01T12:00:00.000Z'
 const NOON_MS = Date.parse(NOON)
@@ -27,17 +25,14 @@ interface Incident {
   readonly lastError?: string
 }
 
-let database: TestDatabase
+let direct: DirectSql
 let sql: Sql
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  sql = postgres(database.url, { max: 4, fetch_types: false, connection: { statement_timeout: 10_000 } })
+  direct = await directSql(4)
+  ;({ sql } = direct)
 })
-afterAll(async () => {
-  await sql.end()
-  await database.drop()
-})
+afterAll(() => direct.end())
 beforeEach(async () => {
   await sql`delete from integrations`
   await sql`delete from integration_cache`
@@ -72,9 +67,7 @@ async function waitsFor<T>(holder: (tx: ISql) => Promise<unknown>, call: () => P
     await holder(tx)
     called = call()
     called.then(undefined, () => {})
-    const waiting = () => sql`select from pg_locks l join pg_stat_activity a using (pid)
-      where not l.granted and a.datname = current_database()`
-    await vi.waitFor(async () => expect(await waiting()).not.toEqual([]), SOON)
+    await lockIsAwaited(sql)
     await last(tx)
   })
   return called as PromiseLike<T>

@@ -1,9 +1,8 @@
 /** Each rule of the SQL function `claim_webhooks`, called as it is: rows by SQL, exact arguments, the exact result. */
 import type { Sql } from 'postgres'
-import postgres from 'postgres'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { TestDatabase } from '../support/database.ts'
-import { createTestDatabase } from '../support/database.ts'
+import type { DirectSql } from '../support/direct-sql.ts'
+import { directSql } from '../support/direct-sql.ts'
 
 interface Row {
   readonly id: number
@@ -27,23 +26,19 @@ interface Call {
 /** What a call took, how many integrations it walked over, and the last one. */
 type Taken = readonly [ids: readonly number[], walked: number, upto: number]
 
-let database: TestDatabase
+let direct: DirectSql
 let sql: Sql
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  // A walk without an end is a failure, not a wait.
-  sql = postgres(database.url, { max: 2, fetch_types: false, connection: { statement_timeout: 10_000 } })
+  direct = await directSql(2)
+  ;({ sql } = direct)
   // One statement each: integrations of one transaction have one version.
   for (const id of [1, 2, 3, 4, 5, 9])
     await sql`
       insert into integrations (id, provider, name, credentials, health_status)
       values (${id}, 'acme', 'of a test', '', ${id === 9 ? 'disabled' : 'failing'})`
 })
-afterAll(async () => {
-  await sql.end()
-  await database.drop()
-})
+afterAll(() => direct.end())
 beforeEach(() => sql`truncate integration_webhooks, integration_deliveries`)
 
 async function store(rows: readonly Row[]): Promise<void> {

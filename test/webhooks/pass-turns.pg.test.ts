@@ -1,10 +1,8 @@
 /** Each rule of the SQL function `pass_turns`, called as it is: rows by SQL, exact keys, the exact result and what is left. */
 import type { Sql } from 'postgres'
-import postgres from 'postgres'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { TestDatabase } from '../support/database.ts'
-import { createTestDatabase } from '../support/database.ts'
-import { SOON } from '../support/soon.ts'
+import type { DirectSql } from '../support/direct-sql.ts'
+import { directSql, lockIsAwaited } from '../support/direct-sql.ts'
 
 interface Row {
   readonly id: number
@@ -29,19 +27,16 @@ interface Left {
 
 const A: Key = [1, 'a']
 
-let database: TestDatabase
+let direct: DirectSql
 let sql: Sql
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  sql = postgres(database.url, { max: 3, fetch_types: false, connection: { statement_timeout: 10_000 } })
+  direct = await directSql(3)
+  ;({ sql } = direct)
   await sql`
     insert into integrations (id, provider, name, credentials) select id, 'acme', 'of a test', '' from generate_series(1, 2) id`
 })
-afterAll(async () => {
-  await sql.end()
-  await database.drop()
-})
+afterAll(() => direct.end())
 beforeEach(async () => {
   await sql`truncate integration_webhooks, integration_deliveries`
   await sql`delete from integration_logs`
@@ -214,7 +209,7 @@ describe('of rows that coalesce', () => {
     const { passing } = await sql.begin(async (holder) => {
       await holder`update integration_webhooks set status = 'failed', key_turn = null where id = 10`
       const passing = pass(A)
-      await expect.poll(waitingForLocks, SOON).toBe(1)
+      await lockIsAwaited(sql)
       return { passing }
     })
     expect(await passing).toBe(1)
@@ -274,10 +269,3 @@ describe('a call settles a thousand rows at most', () => {
     expect(await settledAndTurns()).toEqual([1_001, 1_001])
   })
 })
-
-async function waitingForLocks(): Promise<number> {
-  const [row] = await sql`
-    select count(*)::int as waiting from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'`
-  return row?.waiting ?? -1
-}

@@ -34,7 +34,7 @@ export interface Slot {
   readonly transactions: number
 }
 
-/** @param named pids that other findings have told of */
+/** @param named pids that other findings have named */
 export async function aboutOldSnapshots(
   sql: Connection['sql'],
   tables: Tables,

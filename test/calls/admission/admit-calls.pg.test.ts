@@ -1,12 +1,11 @@
 /** Each rule of the SQL function `admit_calls`, called as it is: state by SQL, exact arguments, the exact verdicts and state. */
 import type { Sql } from 'postgres'
-import postgres from 'postgres'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { BreakerSettings, BreakerState, CallState, Limit } from '../../../src/calls/admission/state-rules.ts'
 import { CLOSED_BREAKER } from '../../../src/calls/admission/state-rules.ts'
 import { NO_CALLS } from '../../model/call-state.ts'
-import type { TestDatabase } from '../../support/database.ts'
-import { createTestDatabase } from '../../support/database.ts'
+import type { DirectSql } from '../../support/direct-sql.ts'
+import { commitsAround, directSql, lockIsAwaited } from '../../support/direct-sql.ts'
 
 /** The start of a minute, and of windows of a minute and of two. */
 const NOW = 1_800_000_000_000
@@ -45,17 +44,14 @@ interface Answer {
   readonly cleared?: Record<string, unknown>
 }
 
-let database: TestDatabase
+let direct: DirectSql
 let sql: Sql
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  sql = postgres(database.url, { max: 3, fetch_types: false, connection: { statement_timeout: 10_000 } })
+  direct = await directSql(3)
+  ;({ sql } = direct)
 })
-afterAll(async () => {
-  await sql.end()
-  await database.drop()
-})
+afterAll(() => direct.end())
 beforeEach(async () => {
   await sql`delete from integration_cache`
   await sql`delete from integrations`
@@ -697,19 +693,7 @@ describe('an integration that is gone', () => {
 
 it('its transaction is not flushed, and the next one of the session is', async () => {
   await setUp({})
-  const session = await sql.reserve()
-  const setting = async () => (await session`select current_setting('synchronous_commit') as value`)[0]?.value
-  try {
-    await session`set synchronous_commit to on`
-    await session`begin`
-    await admit({}, session)
-    expect(await setting()).toBe('off')
-    await session`commit`
-    expect(await setting()).toBe('on')
-  } finally {
-    await session`reset synchronous_commit`
-    session.release()
-  }
+  expect(await commitsAround(sql, (session) => admit({}, session))).toEqual(['off', 'on'])
 })
 
 describe('a call that waits for a lock', () => {
@@ -719,13 +703,7 @@ describe('a call that waits for a lock', () => {
     await sql.begin(async (holder) => {
       await change(holder as unknown as Sql)
       answer = admit(call)
-      await expect
-        .poll(
-          async () =>
-            (await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
-              .length,
-        )
-        .toBeGreaterThan(0)
+      await lockIsAwaited(sql)
     })
     return answer
   }

@@ -1,11 +1,10 @@
 /** The three rows that an integration's calls share: the SQL functions `lock_calls`, `merged_calls` and `store_calls`, called as they are. */
 import type { Sql } from 'postgres'
-import postgres from 'postgres'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { BreakerState } from '../../../src/calls/admission/state-rules.ts'
 import { CLOSED_BREAKER } from '../../../src/calls/admission/state-rules.ts'
-import type { TestDatabase } from '../../support/database.ts'
-import { createTestDatabase } from '../../support/database.ts'
+import type { DirectSql } from '../../support/direct-sql.ts'
+import { directSql, lockIsAwaited } from '../../support/direct-sql.ts'
 
 const KEY = 'direct:calls'
 const ID = 2
@@ -18,17 +17,14 @@ const STATE = { breaker: BREAKER, suppressedUntil: 7_000 }
 const ENDED = { generation: 4, strategy: 'rate', streak: 3, slices: [] }
 const SPENT = { generation: 4, strategy: 'rate', suppressedUntil: 7_000, window: WINDOW }
 
-let database: TestDatabase
+let direct: DirectSql
 let sql: Sql
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  sql = postgres(database.url, { max: 3, fetch_types: false, connection: { statement_timeout: 10_000 } })
+  direct = await directSql(3)
+  ;({ sql } = direct)
 })
-afterAll(async () => {
-  await sql.end()
-  await database.drop()
-})
+afterAll(() => direct.end())
 beforeEach(async () => {
   await sql`delete from integration_cache`
   await sql`delete from integrations`
@@ -184,13 +180,7 @@ describe('locked', () => {
     await sql.begin(async (holder) => {
       await change(holder as unknown as Sql)
       answer = lock()
-      await expect
-        .poll(
-          async () =>
-            (await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
-              .length,
-        )
-        .toBe(1)
+      await lockIsAwaited(sql)
     })
     return answer
   }

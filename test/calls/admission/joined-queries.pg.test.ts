@@ -1,5 +1,6 @@
 /** Admission and settlement for many integrations in one statement, on a real Postgres. */
 import fc from 'fast-check'
+import type { Sql } from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { CallOutcome, CallRules, CallTarget } from '../../../src/calls/admission/call-queries.ts'
 import { admitCalls, settleCalls } from '../../../src/calls/admission/call-queries.ts'
@@ -13,6 +14,7 @@ import type { Connection } from '../../../src/db/client.ts'
 import { createTables } from '../../../src/db/schema/tables.ts'
 import { NO_CALLS } from '../../model/call-state.ts'
 import { connectTestDatabase } from '../../support/database.ts'
+import { commitsAround } from '../../support/direct-sql.ts'
 import { requestValues } from '../../support/request-values.ts'
 
 let connection: Connection
@@ -216,19 +218,8 @@ describe('several integrations in one statement', () => {
   })
 
   it('are admitted in a transaction that is not flushed; the next one of the session is', async () => {
-    const session = await connection.sql.reserve()
-    const setting = async () => (await session`select current_setting('synchronous_commit') as value`)[0]?.value
-    try {
-      await session`set synchronous_commit to on`
-      await session`begin`
-      await session`select integration_admit_joined('[]', null)`
-      expect(await setting()).toBe('off')
-      await session`commit`
-      expect(await setting()).toBe('on')
-    } finally {
-      await session`reset synchronous_commit`
-      session.release()
-    }
+    const call = (session: Sql) => session`select integration_admit_joined('[]', null)`
+    expect(await commitsAround(connection.sql, call)).toEqual(['off', 'on'])
   })
 })
 

@@ -1,12 +1,11 @@
 /** Each rule of the SQL function `settle_calls`, called as it is: rows by SQL, exact arguments, the exact result and rows. */
 import type { ISql, Sql } from 'postgres'
-import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { CallEvent, CallOutcome, RequestValues } from '../../../src/calls/admission/call-queries.ts'
 import type { BreakerSettings, BreakerState } from '../../../src/calls/admission/state-rules.ts'
 import { CLOSED_BREAKER } from '../../../src/calls/admission/state-rules.ts'
-import type { TestDatabase } from '../../support/database.ts'
-import { createTestDatabase } from '../../support/database.ts'
+import type { DirectSql } from '../../support/direct-sql.ts'
+import { directSql, lockIsAwaited } from '../../support/direct-sql.ts'
 import { requestValues } from '../../support/request-values.ts'
 
 /** Not the start of a slice. */
@@ -76,24 +75,16 @@ const HEALTHY: Integration = { status: 'healthy', failures: 0, isActive: true, l
 /** The first row of its table: no settlement here is its own. */
 const ANOTHER: Integration = { status: 'disabled', failures: 9, isActive: false, lastErrorAt: 2_000, updatedAt: 0 }
 
-let database: TestDatabase
+let direct: DirectSql
 let sql: Sql
 let ids = 1
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  sql = postgres(database.url, {
-    max: 3,
-    fetch_types: false,
-    onnotice: () => {},
-    connection: { statement_timeout: 20_000 },
-  })
+  direct = await directSql(3)
+  ;({ sql } = direct)
   await store(1, { health: ANOTHER, breaker: OPEN })
 })
-afterAll(async () => {
-  await sql.end()
-  await database.drop()
-})
+afterAll(() => direct.end())
 
 interface Given {
   readonly health?: Partial<Integration>
@@ -755,11 +746,6 @@ describe('of an integration that is gone', () => {
 })
 
 describe('beside another session', () => {
-  const isWaiting = async () => {
-    const waiting =
-      await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    return waiting.length > 0
-  }
   /** What the settlement gives when `change` is committed after it has begun. */
   async function during(
     id: number,
@@ -771,7 +757,7 @@ describe('beside another session', () => {
       await holder`begin`
       await change(holder)
       const answer = settle(id, [outcome])
-      await expect.poll(isWaiting, { interval: 5 }).toBe(true)
+      await lockIsAwaited(sql)
       await holder`commit`
       return await answer
     } finally {

@@ -1,10 +1,10 @@
 /** Each rule of the SQL function `take_shared`, called as it is: a stored state, an exact report, the exact answer and next state. */
 import type { ISql, Sql } from 'postgres'
-import postgres from 'postgres'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { SharedAnswer, SharedAsk, SharedState } from '../../../src/calls/admission/shared-queries.ts'
-import type { TestDatabase } from '../../support/database.ts'
-import { createTestDatabase } from '../../support/database.ts'
+import { NO_BUDGET } from '../../model/shared-budget.ts'
+import type { DirectSql } from '../../support/direct-sql.ts'
+import { directSql } from '../../support/direct-sql.ts'
 import { SOON } from '../../support/soon.ts'
 
 /** Where a slot begins, for windows of 10 s and of 60 s. */
@@ -16,23 +16,14 @@ const SLOT_END = SLOT + 99
 const KEY = 'budget:own'
 const OTHER_KEY = 'budget:other'
 
-let database: TestDatabase
+let direct: DirectSql
 let sql: Sql
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  // A loop without an end is a failure, not a wait.
-  sql = postgres(database.url, {
-    max: 4,
-    fetch_types: false,
-    connection: { statement_timeout: 5_000 },
-    onnotice: () => {},
-  })
+  direct = await directSql(4, 5_000)
+  ;({ sql } = direct)
 })
-afterAll(async () => {
-  await sql.end()
-  await database.drop()
-})
+afterAll(() => direct.end())
 beforeEach(async () => {
   await sql`delete from integration_cache`
   await store(OTHERS, OTHER_KEY)
@@ -60,20 +51,7 @@ const ANSWER: SharedAnswer = {
   seconds: 10,
   quietMs: null,
 }
-const STATE: SharedState = {
-  at: NOW,
-  limit: 100,
-  seconds: 10,
-  ends: [],
-  counts: [],
-  held: {},
-  lines: {},
-  served: [],
-  share: null,
-  pacedUs: null,
-  quietUntil: null,
-  override: null,
-}
+const STATE: SharedState = { ...NO_BUDGET, at: NOW, limit: 100, seconds: 10 }
 /** Another budget, which has the first row. */
 const OTHERS: SharedState = { ...STATE, held: { x: [50, NOW] } }
 
