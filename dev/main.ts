@@ -82,7 +82,7 @@ async function main(): Promise<number> {
         rmSync(join(folder, name), { force: true })
     }
     print(isDemo ? 'Durable Integrations: demo' : 'Durable Integrations: starting')
-    const narrator = createNarrator(print)
+    const narrator = createNarrator(print, COMMANDS)
     let isUp = false
     const early: (() => void)[] = []
     const starting = startStack({

@@ -17,11 +17,14 @@ export interface Narrator {
 /** Of a line, as the logger writes its time: ISO 8601. */
 const momentOf = ({ time }: Record<string, unknown>): number => Date.parse(String(time))
 
-export function createNarrator(print: (line: string) => void): Narrator {
+/** @param commands how the package's commands are run in this folder */
+export function createNarrator(print: (line: string) => void, commands = 'integrations'): Narrator {
   const stored = new Map<unknown, { readonly type: string; readonly atMs: number }>()
   let lostItems = 0
   const say = (topic: string, sentence: string): void =>
-    print(`${new Date().toTimeString().slice(0, 8)}  ${topic.padEnd(8)} ${sentence}`)
+    print(
+      `${new Date().toTimeString().slice(0, 8)}  ${topic.padEnd(8)} ${sentence.replaceAll('`integrations ', () => `\`${commands} `)}`,
+    )
 
   const stories: Record<string, (fields: Fields) => void> = {
     'webhook.stored': (f) => {

@@ -37,6 +37,16 @@ describe('the narrator', () => {
     expect(told(event, fields)).toContain(sentence)
   })
 
+  it('names commands as they are run in this folder', () => {
+    const printed: string[] = []
+    const msg = 'the next run starts over; `integrations show-sync-run 7` has the log'
+    createNarrator((sentence) => printed.push(sentence), 'npm run cli --').line(
+      'worker',
+      JSON.stringify({ level: 50, msg }),
+    )
+    expect(printed.join()).toContain('`npm run cli -- show-sync-run 7` has the log')
+  })
+
   it('tells how many deliveries were refused, by which integration, and why', () => {
     const printed: string[] = []
     const line = {
