@@ -596,7 +596,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     canRefreshTokens: () => providers.entries().some(([, provider]) => hasOAuth2(provider)),
     canReconcile: () => providers.entries().some(([, provider]) => reconcilesWebhooks(provider)),
     syncsWithinMinute: () => roundSeconds({ providers }) < MINUTE_SECONDS,
-    deployment: () => deploymentId(framework.cache),
+    deployment: (make) => deploymentId(framework.cache, make),
   }
   const metrics = prometheusMetrics({
     byIntegration: config.metrics.by_integration,

@@ -226,11 +226,8 @@ BEGIN
 			'generation', CASE WHEN counted THEN b_generation ELSE NULL END, 'probe', taking);
 	END LOOP;
 
-	IF moves_back AND NOT changed THEN
-		-- Stored though all were refused: else each refusal would begin the wait again.
-		window_state := CASE WHEN l_kind = 'fixed' THEN jsonb_build_object('kind', 'fixed', 'seconds', l_seconds, 'startsAt', w_start, 'count', w_count)
-			ELSE jsonb_build_object('kind', 'sliding', 'seconds', l_seconds, 'quantum', quantum, 'slots', to_jsonb(slots), 'counts', to_jsonb(counts)) END;
-	END IF;
+	-- A window that moves back is stored though all were refused: else each refusal would begin the wait again.
+	changed := changed OR moves_back;
 	IF changed OR released THEN
 		PERFORM "__schema__"."__prefix___store_calls"(p_key, jsonb_build_object(
 			'breaker', breaker || jsonb_build_object('state', b_state, 'generation', b_generation, 'openedAt', b_opened,
@@ -242,8 +239,6 @@ BEGIN
 				ELSE jsonb_build_object('kind', 'sliding', 'seconds', l_seconds, 'quantum', quantum,
 					'slots', to_jsonb(slots), 'counts', to_jsonb(counts)) END
 		));
-	ELSIF moves_back THEN
-		PERFORM "__schema__"."__prefix___store_calls"(p_key, before || jsonb_build_object('window', window_state));
 	END IF;
 	RETURN jsonb_build_object('verdicts', verdicts, 'override', forced, 'overrideMalformed', override_malformed,
 		'limitSource', limit_source, 'limitMalformed', limit_malformed);

@@ -39,9 +39,9 @@ export function readBody({ env, req }: Context, maxBytes: number, room: BodyRoom
   if (isBounded && Number(length) <= SMALL_BYTES) return readWhole(req.arrayBuffer(), maxBytes)
   // A middleware has read it, and Hono gives it again.
   if (Object.keys(req.bodyCache).length > 0)
-    return room.take(Number(length ?? 0))
-      ? readWhole(req.arrayBuffer(), maxBytes)
-      : Promise.resolve({ kind: 'no room' })
+    return readWhole(req.arrayBuffer(), maxBytes).then((read) =>
+      read.kind !== 'read' || room.take(read.bytes.byteLength) ? read : { kind: 'no room' },
+    )
   return readCounted(req.raw, maxBytes, room)
 }
 

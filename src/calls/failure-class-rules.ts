@@ -14,6 +14,11 @@ export const FailureClass = {
 } as const
 export type FailureClass = (typeof FailureClass)[keyof typeof FailureClass]
 
+/** Null: it succeeded. A call with an error and no class (a host may write one) counts as `unknown`, as in every figure. */
+export function classOfCall<Class>(failureClass: Class | null, error: unknown): Class | 'unknown' | null {
+  return failureClass ?? (error == null ? null : FailureClass.Unknown)
+}
+
 /** How deep causes are followed. Deeper chains are loops or noise. */
 const MAX_CHAIN_DEPTH = 10
 /** The most links of a chain: a provider may name thousands of errors in one answer. */

@@ -95,8 +95,13 @@ function circuitOf(
     failures,
     failureRate: ratePercent,
     openedAt: openedAt === null ? null : new Date(openedAt),
-    retryAt: isOpen ? new Date((breaker.openedAt ?? nowMs) + settings.cooldownSeconds * 1_000) : null,
+    retryAt: isOpen ? new Date(probeMs(breaker.openedAt ?? nowMs, settings.cooldownSeconds * 1_000, nowMs)) : null,
   }
+}
+
+/** As admit_calls has it: at once where a clock that had jumped ahead has opened it. */
+function probeMs(openedAt: number, cooldownMs: number, nowMs: number): number {
+  return openedAt - nowMs >= cooldownMs ? nowMs : openedAt + cooldownMs
 }
 
 /**

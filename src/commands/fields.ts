@@ -127,7 +127,7 @@ export function text(about: string, placeholder = 'text', max = 255): Field<stri
     .min(1, allowed)
     .regex(WITHOUT_NUL, allowed)
     // As Postgres and JSON Schema count: zod's `max()` takes a character beyond U+FFFF for two.
-    .refine((given) => [...given].length <= max, allowed)
+    .refine((given) => given.length <= 2 * max && [...given].length <= max, allowed)
     .meta({ maxLength: max })
   return { about, placeholder, read: same, schema }
 }

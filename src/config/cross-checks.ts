@@ -94,7 +94,10 @@ export function providerProblems(
     .map((provider) => ({ key: `providers.${provider}`, expected, received: 'both' }))
 }
 
-/** Keys of `sync.queues` and `handledBy` are providers. Judged when API, workers or a command begin: some are registered after the configuration is read. */
+/**
+ * Keys of `sync.queues` and `handledBy` are providers. Judged when API, workers or a command begin: some are registered after the
+ * configuration is read.
+ */
 export function unknownProviders(
   { sync: { queues } }: Config,
   handledBy: object,

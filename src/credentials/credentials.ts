@@ -8,6 +8,7 @@ import { InvalidArgumentException, InvalidCredentials } from '../framework/error
 import type { JsonObject } from '../framework/json.ts'
 import { asJsonObject } from '../framework/json.ts'
 import { redactText, secretsOf } from '../framework/redaction.ts'
+import { errorKind } from '../framework/thrown.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
@@ -79,8 +80,12 @@ function checkMerged(
 }
 
 function isReadAlike(schema: z.ZodType, stored: Credentials): boolean {
-  const again = schema.safeParse(stored)
-  return again.success && isDeepStrictEqual(again.data, stored)
+  try {
+    const again = schema.safeParse(stored)
+    return again.success && isDeepStrictEqual(again.data, stored)
+  } catch {
+    return false
+  }
 }
 
 /**
@@ -139,10 +144,11 @@ function read(key: string, field: Field, schema: z.ZodType, given: JsonObject): 
   try {
     return schema.safeParse(given)
   } catch (error) {
-    if (!(error instanceof z.core.$ZodAsyncError)) throw error
-    throw new InvalidCredentials(key, field, [
-      { path: field, message: 'the provider’s schema must read it synchronously' },
-    ])
+    const message =
+      error instanceof z.core.$ZodAsyncError
+        ? 'the provider’s schema must read it synchronously'
+        : `the provider’s schema threw ${errorKind(error)}`
+    throw new InvalidCredentials(key, field, [{ path: field, message }])
   }
 }
 

@@ -29,7 +29,7 @@ export interface TrackedWrite {
 export function trackWrite(call: PlannedCall): TrackedWrite | null {
   const { framework, integration, options, provider } = call
   const { db, tables } = framework
-  // Without toldRecord() no arrival is judged, so a note would be read by none.
+  // Without toldRecord() no arrival is judged, so no arrival would read the note.
   if (options.writes === undefined || !recognisesEchoes(provider)) return null
   const { record, content } = options.writes
   const write: Write = {

@@ -1,5 +1,6 @@
 /** The lines of a record's life: what each kind of row says of itself. Rule: docs/behaviour/explain.md, "The life of a record". */
 import { getTableColumns } from 'drizzle-orm'
+import { classOfCall } from '../calls/failure-class-rules.ts'
 import type { LogRow, Tables } from '../db/schema/tables.ts'
 import type { RowKind } from './reference-rules.ts'
 
@@ -49,14 +50,9 @@ type Call = Pick<
   'endpoint' | 'method' | 'statusCode' | 'error' | 'failureClass' | 'durationMs'
 >
 
-/** Null: it succeeded. A call with an error and no class counts as `unknown`, as in every figure. */
-export function classOfCall({ failureClass, error }: Pick<Call, 'failureClass' | 'error'>): Call['failureClass'] {
-  return failureClass ?? (error === null ? null : 'unknown')
-}
-
 export function requestText(call: Call): string {
   const { endpoint, method, statusCode, error, durationMs } = call
-  const failureClass = classOfCall(call)
+  const failureClass = classOfCall(call.failureClass, error)
   const answer =
     failureClass === null ? `answered ${statusCode ?? 'well'}` : `failed (${failureClass})${because(error)}`
   return `${method} ${short(endpoint)} ${answer}${durationMs === null ? '' : ` after ${durationMs} ms`}`

@@ -3,6 +3,7 @@ import type { SQL } from 'drizzle-orm'
 import { and, asc, count, desc, eq, getTableColumns, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Limits } from '../access/rules.ts'
+import { classOfCall } from '../calls/failure-class-rules.ts'
 import { pageOfRequests } from '../calls/request-list.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
 import type { WebhookRow } from '../db/schema/tables.ts'
@@ -14,17 +15,7 @@ import { madeUpForBy } from '../syncs/items/item-queries.ts'
 import { PSEUDO_HEADER } from '../webhooks/rules.ts'
 import { errorsOfIncident } from './incident-errors.ts'
 import type { LifeLine, RecordRef } from './life-lines.ts'
-import {
-  because,
-  classOfCall,
-  line,
-  logColumns,
-  logText,
-  mappingText,
-  requestColumns,
-  requestText,
-  short,
-} from './life-lines.ts'
+import { because, line, logColumns, logText, mappingText, requestColumns, requestText, short } from './life-lines.ts'
 import { pauseOfRun, pausesOfIntegration } from './pause-lines.ts'
 import type { RowKind } from './reference-rules.ts'
 import { modelIn } from './reference-rules.ts'
@@ -477,7 +468,7 @@ const request = reader(
     const cached = served === 0 ? '' : `; its answer was served again ${served} times`
     return {
       ...caused,
-      status: classOfCall(row) ?? 'success',
+      status: classOfCall(row.failureClass, row.error) ?? 'success',
       lines: [...line(row.createdAt, `${requestText(row)}${about}${known}${cached}`), ...lines],
       related: [
         ...mapped.map(

@@ -138,7 +138,7 @@ const INTEGERS: Readonly<Record<string, number>> = {
 const UUID = /^(?:[0-9a-f]{4}-?){7}[0-9a-f]{4}$|^\{(?:[0-9a-f]{4}-?){7}[0-9a-f]{4}\}$/i
 
 function isWithin(text: string, bits: number): boolean {
-  const digits = /^\s*[+-]?\d+\s*$/.test(text) ? text.trim().replace(/^\+/, '') : null
+  const digits = /^[+-]?\d+$/.test(text) ? text.replace(/^\+/, '') : null
   return digits !== null && BigInt.asIntN(bits, BigInt(digits)) === BigInt(digits)
 }
 

@@ -66,7 +66,9 @@ export function listMappings({ db, tables }: Framework, given: ListMappings = {}
       'internalType',
       'it is looked for in one integration, provider or owner, or with one external or internal id: give one of them, too',
     )
-  return newestSince({ db, tables }, tables.mappings, filter.since, { after, limit }, (page, from) =>
+  // Of one id an index leads to the rows.
+  const since = externalId === undefined && internalId === undefined ? filter.since : undefined
+  return newestSince({ db, tables }, tables.mappings, since, { after, limit }, (page, from) =>
     pageOfMappings(db, tables, filter, page, from),
   )
 }

@@ -86,7 +86,7 @@ export function temporalInspection(
   }
 
   async function schedules(): Promise<ScheduleState[]> {
-    const deployment = await needs.deployment?.()
+    const deployment = await needs.deployment?.(false)
     const described = async (name: string): Promise<ScheduleState> => {
       const found = await describe(name)
       const differences = found === null ? [] : scheduleDifferences(config, needs, name, found, deployment)

@@ -30,8 +30,12 @@ export interface ScheduleNeeds {
   canRefreshTokens(): boolean
   /** Whether a stream is declared whose interval is below a minute. */
   syncsWithinMinute(): boolean
-  /** Id of this deployment, which is kept with its rows: a restored copy has it, too. Left out or undefined: not known now. */
-  deployment?(): Promise<string | undefined>
+  /**
+   * Id of this deployment, which is kept with its rows: a restored copy has it, too. Left out or undefined: not known now.
+   *
+   * @param make stores one where there is none
+   */
+  deployment?(make: boolean): Promise<string | undefined>
 }
 
 const DEPLOYMENT_KEY = 'deployment'
@@ -41,13 +45,18 @@ const DEPLOYMENT_SECONDS = 2
 /**
  * Made once. Of two processes that begin at the same moment, the second takes the id of the first.
  *
- * @returns undefined: Postgres does not say in time
+ * @returns undefined: there is none, or Postgres does not say in time
  */
-export async function deploymentId(cache: CacheStore): Promise<string | undefined> {
+export async function deploymentId(cache: CacheStore, make: boolean): Promise<string | undefined> {
   const late = () => new Error('no answer in time')
-  const read = async (): Promise<string> => {
-    await cache.add(DEPLOYMENT_KEY, randomUUID(), null)
-    return String(await cache.get(DEPLOYMENT_KEY))
+  const read = async (): Promise<string | undefined> => {
+    const known = await cache.get(DEPLOYMENT_KEY)
+    if (known !== undefined) return String(known)
+    if (!make) return undefined
+    const own = randomUUID()
+    if (await cache.add(DEPLOYMENT_KEY, own, null)) return own
+    const others = await cache.get(DEPLOYMENT_KEY)
+    return others === undefined ? undefined : String(others)
   }
   return withTimeLimit(DEPLOYMENT_SECONDS, late, read).catch(() => undefined)
 }
@@ -143,7 +152,7 @@ export async function ensureSchedules(
   put: (ask: () => Promise<void>) => Promise<void> = (ask) => ask(),
 ): Promise<void> {
   const wanted = wantedSchedules(config, needs)
-  const deployment = await needs.deployment?.()
+  const deployment = await needs.deployment?.(true)
   for (const entry of timetable(config, needs)) {
     const id = scheduleId(config.cache_prefix, entry.name)
     if (!wanted.includes(entry.name)) {

@@ -250,7 +250,7 @@ async function receive(
     kind: 'bad signature',
     answer: constantAnswer(warnings, provider, 'badSignature', integrationsOf(among)),
   })
-  // Then a signed delivery is taken all the same, and what is no delivery may come again.
+  // The answer where a handshake has thrown: to anything but a signed delivery, which is taken all the same.
   let unshaken: Arrival | null = null
   if (provider.webhookDoor?.handshake !== undefined || provider.answerWebhookChallenge !== undefined) {
     const isOwnRoute = delivery.integrationId !== null

@@ -1,7 +1,9 @@
 /** `webhook.middleware` comes first. Rule: docs/behaviour/access.md, "Middleware by name". */
 import type { MiddlewareHandler } from 'hono'
+import { Hono } from 'hono'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
+import { readBody } from '../../src/api/request-body.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { testIntegrations } from '../support/integrations.ts'
@@ -60,6 +62,20 @@ it.each(['text', 'json', 'arrayBuffer'] as const)('may read the body by %s(), ho
     const answer = await deliver(`/integrations/acme/${id}/webhook`, headers, 'POST', body)
     expect([answer.status, await answer.json()]).toEqual([200, { status: 'queued' }])
   }
+})
+
+it('takes room for what it has read, also of a body whose length was not said', async () => {
+  const taken: number[] = []
+  const app = new Hono()
+  app.use(async ({ req }, next) => {
+    await req.text()
+    await next()
+  })
+  const room = { take: (bytes: number) => taken.push(bytes) > 1 }
+  app.post('/', async (context) => context.text((await readBody(context, 1_000_000, room)).kind))
+  const send = async () => (await app.request('/', { method: 'POST', body: 'x'.repeat(100_000) })).text()
+  expect([await send(), await send()]).toEqual(['no room', 'read'])
+  expect(taken).toEqual([100_000, 100_000])
 })
 
 it('runs in the order of the list, each once', async () => {

@@ -111,6 +111,17 @@ describe('circuit()', () => {
     expect(await integration.circuit()).toEqual(CLOSED)
   })
 
+  it('that a clock ahead has opened may be tried at once when the clock is right again', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    const now = clock.now()
+    clock.advance(3_600)
+    await trip(integration)
+    clock.set(now)
+    expect(await integration.circuit()).toMatchObject({ state: 'open', openedAt: later(3_600, now), retryAt: now })
+    await succeed(integration)
+    expect(await integration.circuit()).toEqual(CLOSED)
+  })
+
   it('is closed where the breaker is switched off', async () => {
     const integration = await makeIntegration(test, 'plain')
     await trip(integration)

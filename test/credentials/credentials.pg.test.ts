@@ -1,7 +1,10 @@
 /** Credentials: checked, encrypted, merged, never shown. */
 import { inspect } from 'node:util'
+import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
+import { patchedCredentials } from '../../src/credentials/credentials.ts'
+import type { IntegrationRow } from '../../src/db/schema/tables.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -31,6 +34,10 @@ beforeAll(async () => {
         account: z
           .string()
           .transform((text) => JSON.parse(text) as unknown)
+          .optional(),
+        list: z
+          .any()
+          .transform((text) => (text === undefined ? undefined : JSON.parse(text)))
           .optional(),
         token: z.string().min(8),
       }),
@@ -290,6 +297,23 @@ describe('credentials that the schema has changed as it read them', () => {
     expect((await integration.refresh()).credentialsArray()).toEqual({ account: { id: 1 }, token: 'the-second-token' })
     await integration.updateCredentials({ ...given, account: '{"id":2}' }, { replace: true })
     expect((await integration.refresh()).credentialsArray()).toEqual({ ...stored, account: { id: 2 } })
+  })
+
+  it('are refused, with an error of ours, where the schema throws at a second reading; a refresh saves its tokens', async () => {
+    const integration = await makeIntegration(test, 'reading', { credentials: { token: given.token, list: '{"a":1}' } })
+    await expect(integration.updateCredentials({ other: 'x' })).rejects.toMatchObject({
+      code: 'invalid_credentials',
+      issues: [{ path: 'credentials', message: expect.stringContaining('SyntaxError') }],
+    })
+    const [row] = await test.framework.db
+      .select()
+      .from(test.framework.tables.integrations)
+      .where(eq(test.framework.tables.integrations.id, integration.id))
+    const saved = patchedCredentials(test.framework, row as IntegrationRow, { token: 'refreshed' }, { ofRefresh: true })
+    expect(test.framework.encryption.decrypt(integration.id, saved)).toMatchObject({
+      token: 'refreshed',
+      list: { a: 1 },
+    })
   })
 
   it('are read where the change names them, and refused where it does not fit', async () => {

@@ -155,12 +155,18 @@ describe('the Schedules', () => {
   it('say so where another deployment with the same cache_prefix has written them', async () => {
     const { config } = deployment()
     const cache = memoryCache(new ManualClock(new Date()))
-    const id = await deploymentId(cache)
+    // A look makes none.
+    expect(await deploymentId(cache, false)).toBeUndefined()
+    const id = await deploymentId(cache, true)
+    expect(id).toMatch(/^[0-9a-f-]{36}$/)
     // A restored copy of the database has the id, too.
-    expect(await deploymentId(cache)).toBe(id)
-    const ours = { ...DOES_NOT, deployment: () => deploymentId(cache) }
-    const theirs = { ...DOES_NOT, deployment: () => deploymentId(memoryCache(new ManualClock(new Date()))) }
-    const away = { ...cache, add: () => Promise.reject(new Error('no Postgres')) }
+    expect(await deploymentId(cache, false)).toBe(id)
+    const ours = { ...DOES_NOT, deployment: (make: boolean) => deploymentId(cache, make) }
+    const theirs = {
+      ...DOES_NOT,
+      deployment: (make: boolean) => deploymentId(memoryCache(new ManualClock(new Date())), make),
+    }
+    const away = { ...cache, get: () => Promise.reject(new Error('no Postgres')) }
     const where = { address: server.address, namespace: 'default' }
     const seenBy = async (needs: ScheduleNeeds) =>
       (await temporalInspection(() => client, config, where, needs).schedules()).map(({ differences }) => differences)
@@ -170,7 +176,7 @@ describe('the Schedules', () => {
     expect(await seenBy(ours), 'of an earlier release').toEqual(inStep)
     await ensureSchedules(client, config, theirs)
     expect(await seenBy(ours)).toEqual(written)
-    expect(await seenBy({ ...DOES_NOT, deployment: () => deploymentId(away) })).toEqual(inStep)
+    expect(await seenBy({ ...DOES_NOT, deployment: (make) => deploymentId(away, make) })).toEqual(inStep)
     await ensureSchedules(client, config, ours)
     expect(await seenBy(ours)).toEqual(inStep)
   })

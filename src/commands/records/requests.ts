@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { FailureClass } from '../../calls/failure-class-rules.ts'
+import { classOfCall, FailureClass } from '../../calls/failure-class-rules.ts'
 import { table } from '../cli/table.ts'
 import { columns, fieldLines } from '../command.ts'
 import { choice, id, optional, period, text, whose, yesOrNo } from '../fields.ts'
@@ -52,7 +52,7 @@ export const requests = listing({
     Method: 'method',
     Endpoint: 'endpoint',
     Status: 'status_code',
-    Class: 'failure_class',
+    Class: ({ failure_class: failureClass, error }) => classOfCall(failureClass, error),
     Ms: 'duration_ms',
     'Retry of': 'retry_of',
     Made: 'created_at',

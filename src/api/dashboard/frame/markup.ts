@@ -1,6 +1,6 @@
 /** Pieces of pages: moments, states, links, lists of facts, JSON. Text is escaped by hono's `html`; nothing here is raw. */
 import { html } from 'hono/html'
-
+import { classOfCall } from '../../../calls/failure-class-rules.ts'
 import { prettyJson } from './pretty-json.ts'
 
 export type Markup = ReturnType<typeof html>
@@ -53,9 +53,9 @@ export function badge(state: string | null | undefined, text = state): Markup {
   return html`<span class="badge ${tone}">${text}</span>`
 }
 
-/** Of a call. One with an error and no class counts as `unknown`, as in every figure. */
+/** Of a call. */
 export function outcomeBadge(failureClass: string | null, error: unknown): Markup {
-  const counted = failureClass ?? (error == null ? null : 'unknown')
+  const counted = classOfCall(failureClass, error)
   return badge(counted === null ? 'success' : 'failed', counted ?? 'success')
 }
 
