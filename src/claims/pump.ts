@@ -146,6 +146,8 @@ export class Pump<Row extends PumpedRow, Outcome> {
   #stoppingSince: number | null = null
   /** Rows of a dead one may wait for it. */
   #mustRescue: boolean
+  /** By performance.now(): since then no dead one is left. A look that began earlier may have missed the rows that were set apart. */
+  #rescuedAt = Number.NEGATIVE_INFINITY
   /** Aborted when nothing new starts. */
   readonly #ends: AbortSignal
   /** By performance.now(). Until then its rows are its own; after it nothing is claimed and nothing starts. */
@@ -270,7 +272,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
   /** At the end of a round: whether it has found nothing, and no promise is open. */
   async #mayEnd(): Promise<boolean> {
     const { standing } = this.#options
-    if (!this.#round.isEmpty || this.#mustRescue) return false
+    if (!this.#round.isEmpty || this.#mustRescue || this.#round.beganAt <= this.#rescuedAt) return false
     if (standing === undefined) return true
     await this.#inherits
     if (this.#round.beganAt <= this.#promisedUntil) return false
@@ -414,7 +416,9 @@ export class Pump<Row extends PumpedRow, Outcome> {
   async #rescue(standing: Standing): Promise<void> {
     if (this.#ends.aborted) return
     try {
-      this.#mustRescue = (await standing.rescue()).looksAgain
+      const { looksAgain } = await standing.rescue()
+      if (this.#mustRescue && !looksAgain) this.#rescuedAt = performance.now()
+      this.#mustRescue = looksAgain
     } catch (error) {
       this.#options.logger.warn(
         { event: 'database.retried', error: errorLine(error, 300) },

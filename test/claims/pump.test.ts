@@ -407,6 +407,30 @@ describe('the rescue', () => {
     expect(when('kept')).toHaveLength(1)
   })
 
+  it('that sets rows apart while a look is on its way is followed by another look: that one may have missed them', async () => {
+    const answer = occasion<{ looksAgain: boolean }>()
+    let answers = 0
+    const { ended, settled } = pumping({
+      looks: [
+        () => ({}),
+        async () => {
+          answer.happen({ looksAgain: false })
+          await vi.advanceTimersByTimeAsync(1)
+          return {}
+        },
+        () => found(queuedRow(1)),
+      ],
+      standing: {
+        async rescue() {
+          answers += 1
+          return answers === 1 ? answer.happened : { looksAgain: false }
+        },
+      },
+    })
+    expect(await ended()).toBe('empty')
+    expect(settled).toHaveLength(1)
+  })
+
   it('that fails is tried again: until then the pump goes on', async () => {
     let tries = 0
     const { isOver, looked, ended, lines } = pumping({
