@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.ts'
 
 /**
- * Ten projects, told apart by a test file's ending, run one after the other, or together where their `groupOrder` is the same:
+ * Eleven projects, told apart by a test file's ending, run one after the other, or together where their `groupOrder` is the same:
  *
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
@@ -14,10 +14,12 @@ import { LongestFirst } from './test/support/longest-first.ts'
  * | workflows | *.workflow.test.ts | the time-skipping Temporal server, too  |
  * | e2e       | *.e2e.test.ts      | real processes and the dev server       |
  * | e2e-own   | those of OWN       | the same, and a process of its own      |
- * | e2e-alone | those of ALONE     | the same, and the machine for itself    |
+ * | stacks    | those of STACKS    | the same, and Chromium                  |
+ * | stacks-alone | those of ALONE  | the same, and the machine for itself    |
  * | long      | *.long.test.ts     | all of it; only by `npm run test:long`  |
  *
- * `npm run check` runs `fast`, whose files take a moment each; `npm test` runs all but `long`.
+ * `npm run check` runs `fast`, whose files take a moment each; `npm test` runs all but `stacks`, `stacks-alone` and `long`;
+ * `npm run test:stacks` runs the two, and CI after `npm test` (docs/decisions/0099-stacks-apart.md).
  *
  * The files of `fast`, `slow`, `postgres`, `workflows` and `e2e` share their workers' processes and the modules in them
  * (`isolate: false`): to load the package for each of some 180 files takes as long as a third of their tests. No module of src/ keeps a state
@@ -62,19 +64,29 @@ export const ALONE = [
   'test/testing/host-example.e2e.test.ts',
 ]
 
+/** Whole deployments, which are killed and started again, and pages in a browser. Some wait for minutes; each has a process of its own. */
+export const STACKS = [
+  'test/chaos/fleet.e2e.test.ts',
+  'test/chaos/syncs.e2e.test.ts',
+  'test/chaos/webhooks.e2e.test.ts',
+  'test/commands/cli/doctor.e2e.test.ts',
+  'test/e2e/dashboard-pages.e2e.test.ts',
+  'test/e2e/dashboard-use.e2e.test.ts',
+  'test/e2e/demo.e2e.test.ts',
+  'test/e2e/half-minutes.e2e.test.ts',
+  'test/e2e/kill-worker.e2e.test.ts',
+  'test/e2e/oauth.e2e.test.ts',
+  'test/e2e/oidc-sign-in.e2e.test.ts',
+  'test/e2e/restart.e2e.test.ts',
+  'test/e2e/temporal-ui.e2e.test.ts',
+]
+
 /**
  * They load a host, which has one environment a process, or give Temporal's runtime, which is one a process, a logger: what they leave
  * behind would be there for the files that come after them in the same process.
  */
 export const OWN = [
-  'test/chaos/fleet.e2e.test.ts',
-  'test/chaos/syncs.e2e.test.ts',
-  'test/chaos/webhooks.e2e.test.ts',
-  'test/commands/cli/doctor.e2e.test.ts',
   'test/e2e/commands-three-ways.e2e.test.ts',
-  'test/e2e/half-minutes.e2e.test.ts',
-  'test/e2e/kill-worker.e2e.test.ts',
-  'test/e2e/temporal-ui.e2e.test.ts',
   'test/observability/tracing.e2e.test.ts',
   'test/temporal/worker-faults.e2e.test.ts',
 ]
@@ -214,7 +226,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: [endings.e2e],
-          exclude: [...ALONE, ...OWN],
+          exclude: [...ALONE, ...OWN, ...STACKS],
           globalSetup: [POSTGRES, DEV_SERVER, INSTALLED],
           pool: 'forks',
           isolate: false,
@@ -245,13 +257,27 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          name: 'e2e-alone',
+          name: 'stacks',
+          include: STACKS,
+          globalSetup: [POSTGRES, DEV_SERVER, INSTALLED],
+          pool: 'forks',
+          maxWorkers: 3,
+          maxConcurrency: 12,
+          sequence: { groupOrder: 2 },
+          testTimeout: 180_000,
+          hookTimeout: 300_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'stacks-alone',
           include: ALONE,
           globalSetup: [POSTGRES, INSTALLED],
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
           testTimeout: 180_000,
           hookTimeout: 300_000,
         },
@@ -265,7 +291,7 @@ export default defineConfig({
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
           testTimeout: 30 * 60_000,
           hookTimeout: 300_000,
         },

@@ -67,13 +67,6 @@ const REQUIREMENTS: readonly Requirement[] = [
     remedy: 'Install a JDK (8 or later) and Maven.',
   },
   {
-    name: `a Chromium on PATH (${CHROMIUM_NAMES.join(', ')})`,
-    neededFor: 'the test that connects an integration in a browser',
-    isMet: () => findChromium() !== null,
-    debianPackages: [{ name: 'chromium' }],
-    remedy: 'Install Chromium or Google Chrome.',
-  },
-  {
     name: `Go ${OLDEST_GO.join('.')} or later`,
     neededFor:
       'the tests of the Stripe adapter, of docker-compose.yml and of linearizability: it builds stripe-mock, the reader of Compose files and the judge of histories, and, for the long tests, what runs the tests of the alerts',
@@ -101,14 +94,22 @@ const REQUIREMENTS: readonly Requirement[] = [
   },
 ]
 
-/** Rejects with one message that names everything that is missing. */
-export async function prepareMachine(options: { log?: (line: string) => void } = {}): Promise<void> {
-  const log = options.log ?? console.log
-  let missing = await findMissing()
+const BROWSER: Requirement = {
+  name: `a Chromium on PATH (${CHROMIUM_NAMES.join(', ')})`,
+  neededFor: 'the tests of pages in a browser',
+  isMet: () => findChromium() !== null,
+  debianPackages: [{ name: 'chromium' }],
+  remedy: 'Install Chromium or Google Chrome.',
+}
+
+/** Rejects with one message that names everything that is missing. @param hasBrowser whether tests open pages in a browser */
+export async function prepareMachine({ hasBrowser = false, log = console.log } = {}): Promise<void> {
+  const requirements = hasBrowser ? [...REQUIREMENTS, BROWSER] : REQUIREMENTS
+  let missing = await findMissing(requirements)
   const packages = missing.flatMap((requirement) => requirement.debianPackages)
   if (packages.length > 0 && isRootOnDebian()) {
     installPackages(packages, log)
-    missing = await findMissing()
+    missing = await findMissing(requirements)
   }
   if (missing.length > 0) {
     const lines = missing.map(({ name, neededFor, remedy, debianPackages }) => {
@@ -134,12 +135,12 @@ export async function prepareMachine(options: { log?: (line: string) => void } =
   log(`schemathesis: ${schemathesis}`)
   log(`reader of Compose files: ${composeResolver}`)
   log(`judge of histories: ${porcupine}`)
-  log(`Chromium: ${findChromium()}`)
+  if (hasBrowser) log(`Chromium: ${findChromium()}`)
 }
 
-async function findMissing(): Promise<Requirement[]> {
-  const met = await Promise.all(REQUIREMENTS.map((requirement) => requirement.isMet()))
-  return REQUIREMENTS.filter((_, index) => !met[index])
+async function findMissing(requirements: readonly Requirement[]): Promise<Requirement[]> {
+  const met = await Promise.all(requirements.map((requirement) => requirement.isMet()))
+  return requirements.filter((_, index) => !met[index])
 }
 
 function onDebian(packages: readonly DebianPackage[]): string {
@@ -174,7 +175,7 @@ async function canReachDownloads(): Promise<boolean> {
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  prepareMachine().catch((error: unknown) => {
+  prepareMachine({ hasBrowser: true }).catch((error: unknown) => {
     console.error(error instanceof Error ? error.message : error)
     process.exitCode = 1
   })

@@ -1,5 +1,6 @@
 /**
- * `npm test`: prepares the machine, then runs every test but the long ones. `npm run test:long`: the long ones.
+ * `npm test`: prepares the machine, then runs every test but those of whole stacks and the long ones. `npm run test:stacks` and
+ * `npm run test:long`: these.
  * What follows `--` goes to vitest: `npm test -- --project postgres -t claim`.
  *
  * The last line is always `N passed, N failed`. It fails as well when nothing ran, when a test was skipped, and when
@@ -27,9 +28,17 @@ interface Tally {
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-function projectsOf(args: string[], long: boolean): string[] {
+const SUITES = {
+  '--long': ['long'],
+  '--stacks': ['stacks', 'stacks-alone'],
+} as const
+/** `npm test`, where none of them is named. */
+const OTHERS = ['!long', '!stacks', '!stacks-alone']
+
+function projectsOf(args: string[], suite: keyof typeof SUITES | undefined): string[] {
   if (args.some((arg) => arg === '--project' || arg.startsWith('--project='))) return []
-  return ['--project', long ? 'long' : '!long']
+  const projects = suite === undefined ? OTHERS : SUITES[suite]
+  return projects.flatMap((project) => ['--project', project])
 }
 
 function runVitest(args: string[]): Promise<number> {
@@ -65,16 +74,16 @@ function tallyOf(report: Report | undefined, exitCode: number, filtered: boolean
 }
 
 async function main(argv: string[]): Promise<Tally> {
-  const long = argv.includes('--long')
-  const args = argv.filter((arg) => arg !== '--long')
+  const suite = (['--long', '--stacks'] as const).find((name) => argv.includes(name))
+  const args = argv.filter((arg) => arg !== suite)
   const { prepareMachine } = await import('./prepare-machine.ts')
-  await prepareMachine()
+  await prepareMachine({ hasBrowser: suite !== undefined })
 
   const folder = await mkdtemp(join(tmpdir(), 'durable-integrations-test-'))
   try {
     const file = join(folder, 'report.json')
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`]
-    const exitCode = await runVitest([...projectsOf(args, long), ...reporters, ...args])
+    const exitCode = await runVitest([...projectsOf(args, suite), ...reporters, ...args])
     const report = await readFile(file, 'utf8').then(
       (text) => JSON.parse(text) as Report,
       () => undefined,

@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { ALONE, OWN, REPLACING, REPLACING_FAST } from '../../vitest.config.ts'
+import { ALONE, OWN, REPLACING, REPLACING_FAST, STACKS } from '../../vitest.config.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /**
@@ -31,7 +31,7 @@ describe('test files that share a process', () => {
 
   it('leave the environment as it was: they change it by vi.stubEnv(), which vitest undoes', async () => {
     const shared = (await filesIn('test', '.test.ts')).filter(
-      ({ path }) => !path.endsWith('.long.test.ts') && ![...ALONE, ...OWN].includes(path),
+      ({ path }) => !path.endsWith('.long.test.ts') && ![...ALONE, ...OWN, ...STACKS].includes(path),
     )
     const changing = shared.filter(({ text }) =>
       /^\s*(delete )?process\.env(\.\w+|\[[^\]]+\])( =|$)|process\.chdir\(/m.test(text),
@@ -39,9 +39,9 @@ describe('test files that share a process', () => {
     expect(changing.map(({ path }) => path)).toEqual([])
   })
 
-  it('load no host, and give no logger to Temporal: those that do are the ones of OWN', async () => {
-    const alone = (await filesIn('test', '.e2e.test.ts')).filter(({ path }) => !ALONE.includes(path))
-    const own = alone.filter(({ text }) =>
+  it('load no host, and give no logger to Temporal: those that do are the ones of OWN, or of the suite of stacks', async () => {
+    const shared = (await filesIn('test', '.e2e.test.ts')).filter(({ path }) => ![...ALONE, ...STACKS].includes(path))
+    const own = shared.filter(({ text }) =>
       /\b(Object\.assign\(process\.env|(start\w*Stack|startFleet|openScene|installTemporalLogger)\(|import '\.)/.test(
         text,
       ),
