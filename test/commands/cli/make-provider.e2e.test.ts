@@ -74,17 +74,18 @@ async function alter(name: string, from: string, to: string): Promise<void> {
 }
 
 it('compiles with every check on, whatever it is made with', async () => {
-  const names: string[] = []
-  for (const parts of COMBINATIONS) names.push(await writeProvider(sources, parts))
-  expect(new Set(names).size).toBe(64)
-  for (const like of DOORS) names.push(await writeProvider(sources, ['webhooks'], 'acme', like))
-  const written = names.flatMap((name) => [join(sources, name, 'acme.ts'), join(sources, name, 'acme.test.ts')])
+  const names = new Set<string>()
+  for (const parts of COMBINATIONS) names.add(await writeProvider(sources, parts))
+  expect(names.size).toBe(64)
+  for (const like of DOORS) await writeProvider(sources, ['webhooks'], 'acme', like)
   const text = await readFile(join(sources, 'sync', 'acme.ts'), 'utf8')
-  const mistaken = join(sources, 'mistaken.ts')
-  await writeFile(mistaken, text.replace('SYNC_INTERVAL_MINUTES = 15', "SYNC_INTERVAL_MINUTES = 'often'"))
+  await writeFile(
+    join(sources, 'mistaken.ts'),
+    text.replace('SYNC_INTERVAL_MINUTES = 15', "SYNC_INTERVAL_MINUTES = 'often'"),
+  )
   // One that is wrong shows that the compiler has looked.
-  expect(compilerErrors([...written, mistaken], 'nodenext')).toEqual([
-    `${mistaken}: Type 'string' is not assignable to type 'number'.`,
+  expect(await compilerErrors(sources, { resolution: 'nodenext', compiler: 'typescript-7' })).toEqual([
+    expect.stringMatching(/^mistaken\.ts\(\d+,\d+\): .* Type 'string' is not assignable to type 'number'\.$/),
   ])
 })
 

@@ -16,10 +16,8 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-it.each(['nodenext', 'bundler'] as const)('compiles with module resolution %s', (resolution) => {
-  const paths = names.flatMap((name) => [join(folder, name, 'acme.ts'), join(folder, name, 'acme.test.ts')])
-  expect(paths).toHaveLength(128)
-  expect(compilerErrors(paths, resolution)).toEqual([])
+it.each(['nodenext', 'bundler'] as const)('compiles with module resolution %s', async (resolution) => {
+  expect(await compilerErrors(folder, { resolution, compiler: 'typescript' })).toEqual([])
 })
 
 it('passes the conformance suite', async () => {
