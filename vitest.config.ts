@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.ts'
 
 /**
- * Eleven projects, told apart by a test file's ending, run one after the other, or together where their `groupOrder` is the same:
+ * Ten projects, told apart by a test file's ending, run one after the other, or together where their `groupOrder` is the same:
  *
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
@@ -12,9 +12,8 @@ import { LongestFirst } from './test/support/longest-first.ts'
  * | postgres  | *.pg.test.ts       | Postgres, a database of its own a file  |
  * | replacing | those of REPLACING | Postgres, and a process of its own      |
  * | workflows | *.workflow.test.ts | the time-skipping Temporal server, too  |
- * | e2e       | *.e2e.test.ts      | real processes and the dev server       |
- * | e2e-own   | those of OWN       | the same, and a process of its own      |
- * | stacks    | those of STACKS    | the same, and Chromium                  |
+ * | e2e       | *.e2e.test.ts      | Temporal's dev server, too              |
+ * | stacks    | those of STACKS    | all of it, Chromium, and a process of its own |
  * | stacks-alone | those of ALONE  | the same, and the machine for itself    |
  * | long      | *.long.test.ts     | all of it; only by `npm run test:long`  |
  *
@@ -64,12 +63,24 @@ export const ALONE = [
   'test/testing/host-example.e2e.test.ts',
 ]
 
-/** Whole deployments, which are killed and started again, and pages in a browser. Some wait for minutes; each has a process of its own. */
+/**
+ * The programs as processes: what they say, whole deployments that are killed and started again, and pages in a browser. Each file has
+ * a process of its own: those that load a host, which has one environment a process, or give Temporal's runtime a logger, would leave
+ * it to the next one.
+ */
 export const STACKS = [
+  'test/bin/start-errors.e2e.test.ts',
+  'test/calls/admission/shared-budget.e2e.test.ts',
+  'test/calls/idempotency.e2e.test.ts',
   'test/chaos/fleet.e2e.test.ts',
   'test/chaos/syncs.e2e.test.ts',
   'test/chaos/webhooks.e2e.test.ts',
+  'test/commands/cli/cli.e2e.test.ts',
   'test/commands/cli/doctor.e2e.test.ts',
+  'test/commands/cli/make-provider.e2e.test.ts',
+  'test/config/bad-values.e2e.test.ts',
+  'test/credentials/key-rotation.e2e.test.ts',
+  'test/e2e/commands-three-ways.e2e.test.ts',
   'test/e2e/dashboard-pages.e2e.test.ts',
   'test/e2e/dashboard-use.e2e.test.ts',
   'test/e2e/demo.e2e.test.ts',
@@ -79,16 +90,14 @@ export const STACKS = [
   'test/e2e/oidc-sign-in.e2e.test.ts',
   'test/e2e/restart.e2e.test.ts',
   'test/e2e/temporal-ui.e2e.test.ts',
-]
-
-/**
- * They load a host, which has one environment a process, or give Temporal's runtime, which is one a process, a logger: what they leave
- * behind would be there for the files that come after them in the same process.
- */
-export const OWN = [
-  'test/e2e/commands-three-ways.e2e.test.ts',
+  'test/incidents/incidents.e2e.test.ts',
+  'test/linearizability/linearizability.e2e.test.ts',
+  'test/mappings/mappings.e2e.test.ts',
+  'test/oauth/tokens.e2e.test.ts',
+  'test/observability/load.e2e.test.ts',
   'test/observability/tracing.e2e.test.ts',
   'test/temporal/worker-faults.e2e.test.ts',
+  'test/workflows/stalled-worker.e2e.test.ts',
 ]
 
 /**
@@ -102,6 +111,13 @@ export const REPLACING = [
 ]
 /** The same, and needs nothing. */
 export const REPLACING_FAST = ['test/rehearsal/network-off.test.ts', 'test/testing/postgres/missing.test.ts']
+
+/** The projects that a command of package.json runs, by the option that it has; '' is `npm test`. */
+export const SUITES = {
+  '': ['fast', 'slow', 'examples', 'postgres', 'replacing', 'workflows', 'e2e'],
+  '--stacks': ['stacks', 'stacks-alone'],
+  '--long': ['long'],
+} as const
 
 /** Starts one Postgres for all files of a project and hands its address to them. */
 const POSTGRES = 'test/support/postgres-setup.ts'
@@ -184,9 +200,9 @@ export default defineConfig({
           globalSetup: [POSTGRES],
           pool: 'forks',
           isolate: false,
-          // One group with the four projects below, and behind their files (test/support/longest-first.ts): it has one number of
-          // workers, and a core may have nothing to do at one end, not at three.
-          maxWorkers: 3,
+          // One group with the three projects below, and behind their files (test/support/longest-first.ts): it has one number of
+          // workers, and a core may have nothing to do at one end, not at three. Some files wait for half a minute, and need no core.
+          maxWorkers: 4,
           sequence: { groupOrder: 1 },
           testTimeout: 30_000,
           hookTimeout: 60_000,
@@ -199,7 +215,7 @@ export default defineConfig({
           include: REPLACING,
           globalSetup: [POSTGRES],
           pool: 'forks',
-          maxWorkers: 3,
+          maxWorkers: 4,
           sequence: { groupOrder: 1 },
           testTimeout: 30_000,
           hookTimeout: 60_000,
@@ -214,7 +230,7 @@ export default defineConfig({
           // Each file has a JVM beside it. The two longest wait for a minute, and need a quarter of one core for it.
           pool: 'forks',
           isolate: false,
-          maxWorkers: 3,
+          maxWorkers: 4,
           sequence: { groupOrder: 1 },
           // A worker's long poll may run out only after a minute, and its shutdown waits for that.
           testTimeout: 180_000,
@@ -226,28 +242,12 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: [endings.e2e],
-          exclude: [...ALONE, ...OWN, ...STACKS],
-          globalSetup: [POSTGRES, DEV_SERVER, INSTALLED],
+          exclude: [...ALONE, ...STACKS],
+          globalSetup: [POSTGRES, DEV_SERVER],
           pool: 'forks',
           isolate: false,
-          // Processes that start and wait: some files wait for a minute and need no core for it. Those that kill promise an end within
-          // a minute or more, of which they need the half.
-          maxWorkers: 3,
+          maxWorkers: 4,
           // Tests of one file that wait beside each other.
-          maxConcurrency: 12,
-          sequence: { groupOrder: 1 },
-          testTimeout: 180_000,
-          hookTimeout: 300_000,
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: 'e2e-own',
-          include: OWN,
-          globalSetup: [POSTGRES, DEV_SERVER, INSTALLED],
-          pool: 'forks',
-          maxWorkers: 3,
           maxConcurrency: 12,
           sequence: { groupOrder: 1 },
           testTimeout: 180_000,

@@ -1,6 +1,6 @@
 /**
- * `npm test`: prepares the machine, then runs every test but those of whole stacks and the long ones. `npm run test:stacks` and
- * `npm run test:long`: these.
+ * `npm test`: prepares the machine, then runs every test but those of the programs as processes and the long ones.
+ * `npm run test:stacks` and `npm run test:long`: these.
  * What follows `--` goes to vitest: `npm test -- --project postgres -t claim`.
  *
  * The last line is always `N passed, N failed`. It fails as well when nothing ran, when a test was skipped, and when
@@ -11,6 +11,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { SUITES } from '../vitest.config.ts'
 
 /** What we read of vitest's json report. */
 interface Report {
@@ -28,17 +29,9 @@ interface Tally {
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-const SUITES = {
-  '--long': ['long'],
-  '--stacks': ['stacks', 'stacks-alone'],
-} as const
-/** `npm test`, where none of them is named. */
-const OTHERS = ['!long', '!stacks', '!stacks-alone']
-
-function projectsOf(args: string[], suite: keyof typeof SUITES | undefined): string[] {
+function projectsOf(args: string[], suite: keyof typeof SUITES): string[] {
   if (args.some((arg) => arg === '--project' || arg.startsWith('--project='))) return []
-  const projects = suite === undefined ? OTHERS : SUITES[suite]
-  return projects.flatMap((project) => ['--project', project])
+  return SUITES[suite].flatMap((project) => ['--project', project])
 }
 
 function runVitest(args: string[]): Promise<number> {
@@ -74,10 +67,10 @@ function tallyOf(report: Report | undefined, exitCode: number, filtered: boolean
 }
 
 async function main(argv: string[]): Promise<Tally> {
-  const suite = (['--long', '--stacks'] as const).find((name) => argv.includes(name))
+  const suite = (['--long', '--stacks'] as const).find((name) => argv.includes(name)) ?? ''
   const args = argv.filter((arg) => arg !== suite)
   const { prepareMachine } = await import('./prepare-machine.ts')
-  await prepareMachine({ hasBrowser: suite !== undefined })
+  await prepareMachine({ hasBrowser: suite !== '' })
 
   const folder = await mkdtemp(join(tmpdir(), 'durable-integrations-test-'))
   try {

@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { ALONE, OWN, REPLACING, REPLACING_FAST, STACKS } from '../../vitest.config.ts'
+import configuration, { ALONE, REPLACING, REPLACING_FAST, STACKS, SUITES } from '../../vitest.config.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /**
@@ -31,7 +31,7 @@ describe('test files that share a process', () => {
 
   it('leave the environment as it was: they change it by vi.stubEnv(), which vitest undoes', async () => {
     const shared = (await filesIn('test', '.test.ts')).filter(
-      ({ path }) => !path.endsWith('.long.test.ts') && ![...ALONE, ...OWN, ...STACKS].includes(path),
+      ({ path }) => !path.endsWith('.long.test.ts') && ![...ALONE, ...STACKS].includes(path),
     )
     const changing = shared.filter(({ text }) =>
       /^\s*(delete )?process\.env(\.\w+|\[[^\]]+\])( =|$)|process\.chdir\(/m.test(text),
@@ -39,15 +39,20 @@ describe('test files that share a process', () => {
     expect(changing.map(({ path }) => path)).toEqual([])
   })
 
-  it('load no host, and give no logger to Temporal: those that do are the ones of OWN, or of the suite of stacks', async () => {
+  it('load no host, and give no logger to Temporal: those that do have a process of their own', async () => {
     const shared = (await filesIn('test', '.e2e.test.ts')).filter(({ path }) => ![...ALONE, ...STACKS].includes(path))
     const own = shared.filter(({ text }) =>
       /\b(Object\.assign\(process\.env|(start\w*Stack|startFleet|openScene|installTemporalLogger)\(|import '\.)/.test(
         text,
       ),
     )
-    expect(own.map(({ path }) => path).sort()).toEqual([...OWN].sort())
+    expect(own.map(({ path }) => path)).toEqual([])
   })
+})
+
+it('each project is run by one suite', () => {
+  const projects = (configuration.test?.projects ?? []) as readonly { test: { name: string } }[]
+  expect(Object.values(SUITES).flat().sort()).toEqual(projects.map(({ test }) => test.name).sort())
 })
 
 describe('fake timers', () => {

@@ -81,7 +81,7 @@ export const SECONDS: Readonly<Record<string, number>> = { ...WORK, ...WAITS }
  * Of the projects of one group: the files of one stay together, since they share its processes, which vitest ends where the next file
  * in the row is of another project. What is short comes last.
  */
-const ORDER_IN_GROUP = ['examples', 'slow', 'fast', 'e2e-own', 'e2e', 'workflows', 'replacing', 'postgres']
+const ORDER_IN_GROUP = ['examples', 'slow', 'fast', 'e2e', 'workflows', 'replacing', 'postgres']
 
 export class LongestFirst implements TestSequencer {
   readonly #vitest: Vitest

@@ -83,6 +83,6 @@ function report(findings: readonly Shown[]): string {
 function summary(findings: readonly Shown[]): string {
   const count = (status: Status): number => findings.filter((finding) => finding.status === status).length
   const said = (status: Status, noun: string): string => `${count(status)} ${noun}${count(status) === 1 ? '' : 's'}`
-  if (count('fault') + count('warning') === 0) return `All is well: ${said('ok', 'check')} without a finding.`
+  if (count('fault') + count('warning') === 0) return `Nothing to do: ${said('ok', 'check')} without a finding.`
   return `${said('fault', 'fault')}, ${said('warning', 'warning')}, ${count('skipped')} skipped, ${count('ok')} ok.`
 }

@@ -7,12 +7,13 @@ import type { Framework } from '../../framework/context.ts'
 import { incidentColumns } from '../../incidents/queries.ts'
 import { causeWords } from '../../incidents/rules.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import { capped, MAX_FINDINGS, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
+import { capped, MAX_FINDINGS, MAX_LOOKED_AT, moment, ok, warning } from './doctor-check.ts'
 
 export const openIncidents: Check = {
   name: 'incidents.open',
   needs: ['database.migrations'],
   async look(framework) {
+    const { incidents } = framework.tables
     const found: Observation[] = []
     for (const incident of await unattendedIncidents(framework.db, framework.tables)) {
       const { id, integrationId, reason, source, peakSeverity, openedAt } = incident
@@ -26,7 +27,9 @@ export const openIncidents: Check = {
         ),
       )
     }
-    return capped(found, 'No incident is open that no person has acknowledged.')
+    if (found.length > 0) return capped(found, '')
+    const open = await framework.db.$count(incidents, eq(incidents.status, 'open'))
+    return [ok(open === 0 ? 'No incident is open.' : `${open} open, each acknowledged or snoozed by a person.`)]
   },
 }
 

@@ -216,7 +216,7 @@ describe('a healthy stack', () => {
 
   it('is told in one line', async () => {
     const { exitCode, out } = await run('integrations doctor')
-    expect(out).toContain('All is well: 40 checks without a finding.')
+    expect(out).toContain('Nothing to do: 40 checks without a finding.')
     expect(exitCode).toBe(0)
   })
 })

@@ -1120,6 +1120,10 @@ describe('incidents', () => {
       update integration_incidents set acknowledged_at = now(), acknowledged_by = 'ada' where id = ${incident.id}`
     await test.sql`
       update integration_incidents set snoozed_until = now() + interval '1 hour' where integration_id = ${things.id}`
+    const attended = await runDoctor(test.framework, probes)
+    expect(attended.filter(({ check }) => check === 'incidents.open')).toMatchObject([
+      { status: 'ok', message: '2 open, each acknowledged or snoozed by a person.' },
+    ])
     expect(await wrong()).toEqual([])
   })
 
