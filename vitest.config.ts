@@ -243,7 +243,8 @@ export default defineConfig({
           name: 'e2e',
           include: [endings.e2e],
           exclude: [...ALONE, ...STACKS],
-          globalSetup: [POSTGRES, DEV_SERVER],
+          // Their workers take the workflows' bundle from the package.
+          globalSetup: [POSTGRES, DEV_SERVER, INSTALLED],
           pool: 'forks',
           isolate: false,
           maxWorkers: 4,

@@ -19,7 +19,8 @@ const PART_FAILED = {
 /** They complete, too, where there was nothing that they could do; code and words are the command line's. */
 const NOT_DONE = {
   'replay-webhook': ({ outcome, webhookId, status }) => outcome === 'not claimed' && notReplayed(webhookId, status),
-  'retry-sync-item': ({ outcome, itemId, status }) => outcome === 'not failed' && notRetried(itemId, status),
+  'retry-sync-item': ({ outcome, itemId, status }) =>
+    (outcome === 'not failed' && notRetried(itemId, status)) || (outcome === 'outdated' && outdated(itemId)),
 }
 
 /** What `temporal` says where Temporal was not asked, or has refused; the first that fits. All else is no answer. */
@@ -101,6 +102,13 @@ function notRetried(id, status) {
     status === 'failed'
       ? `Sync item ${id} has been erased: there is nothing left to retry. It can be skipped.`
       : `Sync item ${id} is ${status}; only one that is failed can be retried or skipped.`,
+  ]
+}
+
+function outdated(id) {
+  return [
+    'sync_item_outdated',
+    `Sync item ${id} has a newer copy in a later run, over which its retry would write older data: \`"force": true\` retries it all the same.`,
   ]
 }
 

@@ -136,6 +136,9 @@ export interface Person {
 /** Claims of an ID token (OpenID Connect Core 1.0, 5.1). */
 export type Claims = Readonly<Record<string, unknown>>
 
+/** What a claim may be that a list names by its text: `is_admin=true`. */
+const TEXTUAL: ReadonlySet<string> = new Set(['string', 'number', 'boolean'])
+
 /**
  * The person, if a list names it: an e-mail address or a domain (`@example.com`), which count for a verified address only; or a
  * claim (`groups=operators`) that has the value or holds it.
@@ -152,7 +155,10 @@ export function personOf(
   const address = typeof email === 'string' && [true, 'true'].includes(isVerified as never) ? email.toLowerCase() : null
   const isNamed = (entry: string): boolean => {
     const end = entry.indexOf('=')
-    if (end >= 0) return [claims[entry.slice(0, end)]].flat().includes(entry.slice(end + 1))
+    if (end >= 0) {
+      const values = [claims[entry.slice(0, end)]].flat().filter((value) => TEXTUAL.has(typeof value))
+      return values.map(String).includes(entry.slice(end + 1))
+    }
     const wanted = entry.toLowerCase()
     return address !== null && (wanted.startsWith('@') ? address.endsWith(wanted) : address === wanted)
   }

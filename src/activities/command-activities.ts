@@ -10,6 +10,8 @@ import { temporalSurroundings } from './surroundings.ts'
 
 /** Notes are for people; a page of them is enough. */
 const MAX_NOTES_LENGTH = 10_000
+/** The columns that say who acted hold this; the ids of Temporal's workflows may be longer. */
+const MAX_ACTOR_LENGTH = 255
 
 export type CommandActivities = ReturnType<typeof commandActivities>
 
@@ -24,7 +26,7 @@ export function commandActivities(run: CommandRunner, surroundings = temporalSur
     runCommand: keptAlive(async ({ command, input, workflowId }: RunCommandInput): Promise<RunCommandResult> => {
       const { cancellationSignal: signal } = surroundings()
       const givenUp = new AbortController()
-      const call = { command, input, by: `workflow:${workflowId}`, signal }
+      const call = { command, input, by: `workflow:${workflowId}`.slice(0, MAX_ACTOR_LENGTH), signal }
       const answer = await untilGivenUp(givenUp.signal, () => run(call))
       const { exitCode, document, notes } = answer
       // The command was interrupted and has not ended: its work stops at the next step. An operator's cancellation ends the activity;

@@ -125,6 +125,11 @@ export function streamFaults(provider: IntegrationProvider, models: readonly str
       fault('fullEvery goes with syncIncremental() and model')
     if (model !== undefined && (typeof model !== 'string' || models?.includes(model) === false))
       fault(`model is a registered one (${models?.join(', ') || 'there is none'}); ${JSON.stringify(model)} was given`)
+    const other = streams.find(([named, { model: of }]) => named !== name && model !== undefined && of === model)
+    if (other !== undefined && stream.handleMissing !== undefined)
+      fault(
+        `handleMissing() needs a model that no other stream has, and ${JSON.stringify(other[0])} has "${model}", too: its records would be missing here`,
+      )
     faults.push(...skipFaults(stream).map((text) => `stream ${JSON.stringify(name)}: ${text}`))
     if (after !== undefined && !leadsToAnEnd(provider.streams, name)) {
       const others = Object.keys(provider.streams).filter((other) => other !== name)

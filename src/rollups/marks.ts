@@ -32,10 +32,7 @@ export interface ChartMark {
 
 /** Of each kind the newest: more lines than that are no help. */
 const MOST_OF_A_KIND = 20
-/**
- * Incidents of one integration, or of all, that are looked at for it, newest first: one opens about when its id is drawn.
- * Of a provider or an owner, all of the time are: the newest of all may be of others.
- */
+/** Incidents of one integration that are looked at for it, the newest first. Of several integrations, all of the time are. */
 const INCIDENTS_LOOKED_AT = 1_000
 
 /** Oldest first. @throws InvalidArgumentException */
@@ -98,9 +95,8 @@ function statement(
   }
   const newest = (select: SQL, at: SQL): SQL => sql`(${select} order by ${at} desc limit ${MOST_OF_A_KIND})`
   const ofOne = sql`where integration_id = ${integrationId} order by opened_at desc limit ${INCIDENTS_LOOKED_AT}`
-  const ofAll = sql`order by id desc limit ${INCIDENTS_LOOKED_AT}`
   const ofTime = sql`where status = 'open' or (status = 'closed' and closed_at >= ${since})`
-  const looked = integrationId !== undefined ? ofOne : provider === undefined && owner === undefined ? ofAll : ofTime
+  const looked = integrationId === undefined ? ofTime : ofOne
   const known = sql`
     select n.*, i.provider, i.owner_type, i.owner_id from (
       select id, integration_id, source, reason, opened_at, closed_at from ${incidents} ${looked}

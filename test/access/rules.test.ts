@@ -327,6 +327,10 @@ describe('a person from an OpenID provider', () => {
     ['with an address that is not verified', { ...verified, email_verified: false }, { read: ['@example.com'] }, null],
     ['without a word on the address', { sub: '42', email: 'ada@example.com' }, { read: ['@example.com'] }, null],
     ['with an address that is no text', { ...verified, email: 7 }, { read: ['@example.com'] }, null],
+    ['by a flag', { sub: '42', admin: true }, { operate: ['admin=true'] }, { name: '42', scope: 'operate' }],
+    ['by a number', { sub: '42', team: 7 }, { read: ['team=7'] }, { name: '42', scope: 'read' }],
+    ['by the word for a claim that is missing', { sub: '42' }, { operate: ['role=undefined'] }, null],
+    ['by the word for one that is null', { sub: '42', role: null }, { operate: ['role=null'] }, null],
     [
       'by a claim that has the value',
       { sub: '42', role: 'admin' },

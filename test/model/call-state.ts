@@ -14,7 +14,7 @@ import type {
 } from '../../src/calls/admission/state-rules.ts'
 import { CLOSED_BREAKER } from '../../src/calls/admission/state-rules.ts'
 import type { CircuitChange, Outcome } from './circuit-breaker.ts'
-import { admitByBreaker, settleOnBreaker } from './circuit-breaker.ts'
+import { admitByBreaker, settleOnBreaker, underStrategy } from './circuit-breaker.ts'
 import { admitByLimit, movedBack } from './rate-limiter.ts'
 
 export interface CallSettings {
@@ -44,7 +44,7 @@ export function admit(
   now: number,
 ): { readonly next: CallState; readonly admission: Admission } {
   const { limit } = settings
-  const state = limit === null ? stored : { ...stored, window: movedBack(stored.window, limit, now) }
+  const state = limit === null ? stored : withWindowMovedBack(stored, settings, limit, now)
   const refused = (admission: Admission) => ({ next: state, admission })
   const verdict = admitByBreaker(state.breaker, settings.breaker, settings.override, owner, now)
   if (verdict.kind === 'refused')
@@ -56,6 +56,19 @@ export function admit(
   const unit = admitByLimit(state.window, limit, now)
   if (unit.kind === 'refused') return refused({ kind: 'limited', retryAfterMs: unit.retryAfterMs, limit })
   return { next: { ...state, breaker: verdict.next, window: unit.next }, admission }
+}
+
+/** What a refusal stores, too. A breaker that counts is stored with it as it counts now. */
+function withWindowMovedBack(
+  stored: CallState,
+  { breaker, override }: CallSettings,
+  limit: Limit,
+  now: number,
+): CallState {
+  const window = movedBack(stored.window, limit, now)
+  if (window === stored.window) return stored
+  const counts = breaker.enabled && override === null
+  return { ...stored, window, breaker: counts ? underStrategy(stored.breaker, breaker) : stored.breaker }
 }
 
 export function settle(

@@ -92,7 +92,7 @@ export function settleOnBreaker(
 }
 
 /** Another strategy counts other things: it starts empty. An open breaker stays open. */
-function underStrategy(breaker: BreakerState, { strategy }: BreakerSettings): BreakerState {
+export function underStrategy(breaker: BreakerState, { strategy }: BreakerSettings): BreakerState {
   return breaker.strategy === strategy ? breaker : { ...breaker, strategy, slices: [], streak: 0 }
 }
 

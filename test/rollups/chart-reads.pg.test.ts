@@ -151,7 +151,7 @@ describe('marks', () => {
     await test.sql`delete from integration_cache where key = 'integrations:releases'`
   })
 
-  it('of a provider or an owner are not hidden by newer incidents of others, however many', async () => {
+  it('of a provider, an owner or a time are not hidden by newer incidents of others, however many', async () => {
     const owner = { type: 'shop', id: 2 }
     const { id } = await makeIntegration(test, 'acme', { owner })
     const other = await makeIntegration(test, 'other')
@@ -170,6 +170,9 @@ describe('marks', () => {
         'incident closed',
         'incident opened',
       ])
+    const before = new Date('2025-03-03T12:00:00Z')
+    const ofAll = await test.integrations.admin.charts.marks({ from, to: before })
+    expect(ofAll.map(({ kind }) => kind)).toEqual(['incident closed', 'incident opened'])
     await test.sql`delete from integrations where id in (${id}, ${other.id})`
   })
 

@@ -129,6 +129,15 @@ describe('a workflow that had nothing to do', () => {
     expect(refusal('retry-sync-item', [completed(result)])).toEqual([1, code, message])
   })
 
+  it('retry-sync-item of one that has a newer copy', () => {
+    const result = { itemId: 9, outcome: 'outdated', status: 'failed', attempts: null, error: null }
+    expect(refusal('retry-sync-item', [completed(result)])).toEqual([
+      1,
+      'sync_item_outdated',
+      'Sync item 9 has a newer copy in a later run, over which its retry would write older data: `"force": true` retries it all the same.',
+    ])
+  })
+
   it('is not one of which the work failed', () => {
     const result = { webhookId: 9, outcome: 'failed', status: 'failed', attempts: 2 }
     expect(outcomeOf('replay-webhook', [lineOf(completed(result))])).toMatchObject({

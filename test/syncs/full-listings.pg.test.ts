@@ -46,7 +46,12 @@ const things: SyncStream = {
   model: 'thing',
   handleMissing: async (_integration, ids) => void gone.push(...ids),
 }
-const streams = { quiet: { ...things, skipUnchanged: true as const }, loud: things }
+/** Each has a model of its own: what one lists is not missing to the other. */
+const MODELS = { quiet: 'thing', loud: 'other' } as const
+const streams = {
+  quiet: { ...things, model: MODELS.quiet, skipUnchanged: true as const },
+  loud: { ...things, model: MODELS.loud },
+}
 
 /** Its mappings are what counts; no row of it is read. */
 const MODEL = Object.fromEntries(
@@ -57,13 +62,13 @@ beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
     providers: { acme: { defaultRateLimit: () => null, streams } satisfies HasStreams },
-    models: { thing: { ...MODEL, type: 'thing' } as never },
+    models: Object.fromEntries(Object.values(MODELS).map((type) => [type, { ...MODEL, type } as never])),
     config: { sync: { item_tries: 1 } },
   })
   test.integrations.on(ThingSynced, async ({ integration: of, payload: { n } }) => {
     if (n < 0) throw new Error('poison')
     const id = [...records].find(([, number]) => number === n)?.[0]
-    if (id !== undefined) await of.mapExternalId(id, { type: 'thing', id })
+    if (id !== undefined) for (const type of Object.values(MODELS)) await of.mapExternalId(id, { type, id })
   })
 })
 
@@ -80,7 +85,7 @@ beforeEach(async () => {
   meanwhile = () => {}
 })
 
-describe.each(['quiet', 'loud'])('a stream with fullEvery that is %s', (stream) => {
+describe.each(['quiet', 'loud'] as const)('a stream with fullEvery that is %s', (stream) => {
   const run = async () => {
     calls = []
     gone = []
@@ -104,7 +109,7 @@ describe.each(['quiet', 'loud'])('a stream with fullEvery that is %s', (stream) 
     expect((await logOf(test, first)).metadata).toMatchObject({
       full: true,
       incremental: false,
-      full_listing: { internal_type: 'thing' },
+      full_listing: { internal_type: MODELS[stream] },
     })
     expect(await standing()).toMatchObject({ syncCursor: at(5) })
     records.set('f', 6)
@@ -246,10 +251,21 @@ it.each<[string, Partial<SyncStream>, string]>([
   ['no model', { model: undefined as never }, 'fullEvery goes with syncIncremental() and model'],
   ['no syncIncremental()', { syncIncremental: undefined as never }, 'fullEvery goes with syncIncremental() and model'],
   ['9 seconds', { fullEvery: 9 }, 'fullEvery is at least 10; 9 was given'],
-  ['a model that is not registered', { model: 'contact' }, 'model is a registered one (thing); "contact" was given'],
+  ['a model that is not registered', { model: 'contact' }, 'model is a registered one (thing, other); "contact" was given'],
 ])('a stream with fullEvery and %s is refused', (_, more, message) => {
   const bad = { defaultRateLimit: () => null, streams: { things: { ...things, ...more } } }
   expect(() => test.integrations.register('bad', bad)).toThrow(message)
+})
+
+it('a stream with handleMissing() is refused where another one has its model', () => {
+  const { handleMissing, ...lists } = things
+  const streams = { things, archived: { ...lists } }
+  const bad = { defaultRateLimit: () => null, streams }
+  expect(() => test.integrations.register('bad', bad)).toThrow(
+    'stream "things": handleMissing() needs a model that no other stream has, and "archived" has "thing", too',
+  )
+  const apart = { defaultRateLimit: () => null, streams: { things: { ...lists }, archived: { ...lists } } }
+  expect(() => test.integrations.register('apart', apart)).not.toThrow()
 })
 
 describe('full listings further apart than their rows are kept', () => {

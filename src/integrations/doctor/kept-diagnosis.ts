@@ -17,11 +17,13 @@ export interface WantedDiagnosis {
 /** @param look the doctor; looks that are wanted at the same moment are one */
 export function keptDiagnosis(look: () => Promise<readonly Finding[]>) {
   let kept: Diagnosis | null = null
+  let keptAt = 0
   let under: Promise<Diagnosis> | null = null
   const again = (): Promise<Diagnosis> => {
     under ??= look()
       .then((findings) => {
         kept = { findings, lookedAt: new Date() }
+        keptAt = performance.now()
         return kept
       })
       .finally(() => {
@@ -30,7 +32,8 @@ export function keptDiagnosis(look: () => Promise<readonly Finding[]>) {
     return under
   }
   return async ({ maxAgeSeconds, patienceMs }: WantedDiagnosis): Promise<Diagnosis | null> => {
-    if (kept !== null && Date.now() - kept.lookedAt.getTime() <= maxAgeSeconds * 1_000) return kept
+    // Not by the clock of the machine: one that was set back would keep it.
+    if (kept !== null && performance.now() - keptAt <= maxAgeSeconds * 1_000) return kept
     const looking = again()
     if (patienceMs === undefined) return looking
     // It never throws: what goes wrong is a finding.

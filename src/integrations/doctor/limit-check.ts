@@ -25,7 +25,7 @@ function about({
 }: LimitOfOne): Observation {
   const setter =
     setBy === null || setAt === null
-      ? "is overridden by a host's code or by SQL: the audit names no person"
+      ? "is overridden: the audit names no person, so by a host's code or SQL, or so long ago that the audit is pruned"
       : `was overridden by ${setBy} at ${moment(setAt)}`
   const term = overrideUntil === null ? 'for good' : `until ${moment(overrideUntil)}`
   return warning(
