@@ -18,6 +18,7 @@ import {
 } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { CredentialsUnreadable, InvalidArgumentException, InvalidEncryptionKeys } from './framework/errors.ts'
+import { isRecord } from './framework/json.ts'
 import { keyFileFault } from './framework/key-file.ts'
 
 /** A key of the ring. A `KeyObject` shows no bytes when it is printed or serialised. */
@@ -314,9 +315,7 @@ function jsonOf(credentials: unknown): string {
 function parseObject(json: string): Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(json)
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null
+    return isRecord(value) ? value : null
   } catch {
     return null
   }

@@ -37,6 +37,7 @@ import type {
   ListFailedItemsInput,
   SkipSyncItemInput,
   SkipSyncItemResult,
+  SyncInput,
 } from '../syncs/sync-jobs.ts'
 import { asFailure } from './activity-failures.ts'
 import { fittingResult } from './result-size.ts'
@@ -56,16 +57,9 @@ export type OpenedRun =
   /** Abandoned items were failed and their runs finalised: that is all this time. */
   | Extract<RunStart, { kind: 'reclaimed' | 'nothing to do' }>
 
-export interface OpenInput {
-  readonly integrationId: number
-  /** Not given: the integration's own. */
-  readonly stream?: string
+export interface OpenInput extends SyncInput {
   /** Of the workflow's first run. */
   readonly runId: string
-  /** Asked by the dispatch: opens no run when another one has ended since the integration was found to be due. */
-  readonly onlyIfDue?: boolean
-  /** Of a remembered start: opens no run when another one has taken what was asked. */
-  readonly onlyIfAsked?: boolean
   /** The claim of the run's first batch: a run that is opened goes on at once, as far as that is quick. */
   readonly goesOnAs?: string
 }

@@ -14,7 +14,8 @@ import { operatorRoot } from './middleware.ts'
 import { openApi, operationId, REFUSALS } from './openapi.ts'
 import { problemType } from './problem.ts'
 
-export function apiDocs(integrations: Integrations, all = operations()): Hono<AccessEnvironment> {
+export function apiDocs(integrations: Integrations): Hono<AccessEnvironment> {
+  const all = operations()
   const routes = new Hono<AccessEnvironment>()
   const server = `${operatorRoot(integrations)}/api/v1`
   const links = { openapi: `${server}/openapi.json`, docs: `${server}/docs` }

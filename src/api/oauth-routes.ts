@@ -116,7 +116,7 @@ async function authorize(integrations: Integrations, context: Context): Promise<
 /** Setting and deleting need the same attributes: path and `Secure` tell cookies apart (RFC 6265bis, 5.7). */
 function cookieAttributes(integrations: Integrations, baseUrl: string | null) {
   return {
-    path: callbackPathOf(integrations, baseUrl),
+    path: basePathOf(baseUrl) + namedRoutes(integrations.config)['integrations.oauth.callback'].path,
     httpOnly: true,
     sameSite: 'Lax', // The provider's page leads back by a navigation from another site.
     secure: isHttps(baseUrl),
@@ -225,10 +225,6 @@ function asHeader(location: string): string {
   if (URL.canParse(location)) return new URL(location).href
   const { pathname, search, hash } = new URL(location, 'http://relative.invalid')
   return pathname + search + hash
-}
-
-function callbackPathOf({ config }: Integrations, baseUrl: string | null): string {
-  return `${basePathOf(baseUrl)}/${config.oauth.route_prefix}/oauth/callback`
 }
 
 function notAllowed(context: Context, allowed: string): Response {

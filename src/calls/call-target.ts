@@ -12,12 +12,7 @@ import type { Limit } from './admission/state-rules.ts'
 
 const CALLS = 'calls'
 
-/** Key of the shared state in the cache table, without the prefix. */
-function callStateKey(integrationId: number): string {
-  return integrationKey(integrationId, CALLS)
-}
-
-/** That key with the prefix, around the integration's id, for statements about many. */
+/** The key of the shared state in the cache table, around the integration's id: for statements about many. */
 export function aroundCallStateId({ config }: Pick<Framework, 'config'>): readonly [before: string, after: string] {
   const [before, after] = aroundIntegrationId(CALLS)
   return [`${config.cache_prefix}:${before}`, after]
@@ -30,7 +25,7 @@ export function callTarget(
 ): CallTarget {
   return {
     integrationId: id,
-    key: `${framework.config.cache_prefix}:${callStateKey(id)}`,
+    key: `${framework.config.cache_prefix}:${integrationKey(id, CALLS)}`,
     rules: callRules(framework, limit),
     nowMs: givenNowMs(framework),
     eventNames: settlementEventNames(framework),

@@ -1,11 +1,12 @@
 /** Answers that may be served again: the request log is the cache. Rule: docs/behaviour/requests.md, "Response cache". */
 import type { AnyColumn, SQL } from 'drizzle-orm'
 import { and, desc, eq, gt, isNotNull, sql } from 'drizzle-orm'
-import { clockNow, MAX_INTEGER } from '../db/schema/columns.ts'
+import { MAX_INTEGER } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { errorLine, integrationLogger, systemClock } from '../framework/logger.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import type { PlannedCall } from './call.ts'
+import { nowOf } from './idempotency.ts'
 
 interface ServedAnswer {
   readonly value: unknown
@@ -82,17 +83,17 @@ function decodedAnswer(body: string | null): unknown {
 
 /** The newest answer of the same call, counted as served. */
 async function serveAnswer(
-  { db, tables, clock }: Framework,
+  framework: Framework,
   integrationId: number,
   requestHash: string,
   serving: Serving,
 ): Promise<{ readonly id: number; readonly body: string | null } | null> {
+  const { db, tables } = framework
   const { requests } = tables
-  const moment = clock === systemClock ? clockNow() : sql`${clock.now().toISOString()}::timestamptz`
   const newest = db
     .select({ id: requests.id })
     .from(requests)
-    .where(keptAnswers(tables, integrationId, requestHash, serving === 'fresh' ? moment : null))
+    .where(keptAnswers(tables, integrationId, requestHash, serving === 'fresh' ? nowOf(framework) : null))
     .orderBy(desc(requests.id))
     .limit(1)
   const [row] = await db

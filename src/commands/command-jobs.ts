@@ -24,7 +24,15 @@ export interface CommandAnswer {
 export type CommandRunner = (call: CommandCall) => Promise<CommandAnswer>
 
 /** Exit codes as docs/commands.md has them. */
-export const COMMAND_EXIT = { done: 0, refused: 1, unreachable: 2, interrupted: 130 } as const
+export const COMMAND_EXIT = {
+  done: 0,
+  /** Bad input, a refusal, or a part that failed. */
+  refused: 1,
+  /** Postgres, or a Temporal or a worker that the command needs, did not answer, or Postgres was lost while the command ran. */
+  unreachable: 2,
+  /** Ctrl-C: 128 and the signal's number, as shells count. */
+  interrupted: 130,
+} as const
 
 /** What a command's workflow asks its activity for. */
 export interface RunCommandInput {

@@ -222,6 +222,20 @@ export const hostlessCommand = <const F extends Fields, Result>(
   definition: HostlessCommand<F, Result>,
 ): HostlessCommand<F, Result> => definition
 
+/** A result of a command that answers several questions: how each is shown depends on what was asked. */
+export interface Said {
+  readonly document: object
+  readonly text: string
+  readonly hasFailed?: boolean
+}
+
+/** How such a command shows it. */
+export const said = {
+  document: ({ document }: Said): unknown => document,
+  show: ({ text }: Said): string => text,
+  hasFailed: ({ hasFailed = false }: Said): boolean => hasFailed,
+}
+
 /** Types a route that has fields or a result of its own. */
 export const route = <const F extends Fields, Result>(definition: Route<F, Result>): Route => definition as Route
 

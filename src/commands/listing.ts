@@ -1,7 +1,7 @@
 /** Commands that list rows, the newest first, a page at a time. */
 import { z } from 'zod'
 import { table } from './cli/table.ts'
-import type { Command, CommandContext, RecordKind, Route, Topic } from './command.ts'
+import type { Command, CommandContext, RecordKind, Route } from './command.ts'
 import { columns, fieldLines, kebab, route } from './command.ts'
 import type { Field, Fields, Values } from './fields.ts'
 import { id, optional, whole, withDefault } from './fields.ts'
@@ -22,13 +22,8 @@ export interface Listed {
   readonly next: number | null
 }
 
-export interface Listing<F extends Fields, Row extends { readonly id: number }> {
-  readonly name: string
-  readonly topic: Topic
-  readonly summary: string
-  readonly examples: readonly string[]
-  readonly workflow?: NonNullable<Command['workflow']>
-  readonly fields: F
+export interface Listing<F extends Fields, Row extends { readonly id: number }>
+  extends Pick<Command<F>, 'name' | 'topic' | 'summary' | 'examples' | 'workflow' | 'fields' | 'reach'> {
   readonly path: string
   /** Of the command; over HTTP a page has 50 rows. Default 50. */
   readonly defaultLimit?: number
@@ -38,7 +33,6 @@ export interface Listing<F extends Fields, Row extends { readonly id: number }> 
   readonly shows: Readonly<Record<string, string | ((row: Record<string, unknown>) => unknown)>>
   /** Said where there is nothing. */
   readonly none: string
-  readonly reach?: Command['reach']
   /** Where an id on the command line shows one row: below the list's path over HTTP. */
   readonly one?: {
     readonly kind: RecordKind

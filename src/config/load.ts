@@ -4,13 +4,14 @@
  */
 import { z } from 'zod'
 import type { ConfigurationProblem } from '../framework/errors.ts'
+import { isRecord } from '../framework/json.ts'
 import type { Registered } from './cross-checks.ts'
 import { crossProblems, emptyMiddlewareWarnings, middlewareProblems, providerProblems } from './cross-checks.ts'
 import { nearestName } from './nearest-name.ts'
 import { OPTION_NAMES } from './option-registry.ts'
 import type { Faults } from './read-object.ts'
 import { nested, readObject, shapeOf } from './read-object.ts'
-import { isRecord, shown } from './received.ts'
+import { shown } from './received.ts'
 import type { Config, ConfigInput, ConfigUnit } from './schema.ts'
 import {
   CONFIG_KEYS,

@@ -5,8 +5,8 @@
  */
 import { z } from 'zod'
 import { EGRESS_RULE, parseEgressRule } from '../egress/address-rules.ts'
+import { isRecord } from '../framework/json.ts'
 import { isUnnamed } from './model-names.ts'
-import { isRecord } from './received.ts'
 import type { ValueKind } from './value-kinds.ts'
 import { anyString, bool, hasUserInfo, int, isHttpUrl, oneOf } from './value-kinds.ts'
 

@@ -38,8 +38,3 @@ function kindOf(value: unknown): string {
   if (typeof value === 'string') return `a string of ${value.length} characters`
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
-
-/** Whether it is an object with names and values. A host can give anything: it may write JavaScript. */
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}

@@ -103,7 +103,6 @@ function reader<Row extends { readonly id: number; readonly integrationId: numbe
 /** What was written by the work of a record. */
 async function causedBy(framework: Framework, ref: RecordRef) {
   const { db, tables } = framework
-  const { integrationId } = ref
   const { requests, logs, mappings } = tables
   const of = (table: Originated) => cameFrom(table, ref)
   const limit = MAX_CAUSED + 1
@@ -114,9 +113,9 @@ async function causedBy(framework: Framework, ref: RecordRef) {
     eventsOf(framework, ref),
   ])
   return bounded(
-    calls.flatMap((row) => line(row.createdAt, requestText(row), { kind: 'request', id: row.id, integrationId })),
-    operations.flatMap((row) => line(row.createdAt, logText(row), { kind: 'log', id: row.id, integrationId })),
-    mapped.flatMap((row) => line(row.createdAt, mappingText(row), { kind: 'mapping', id: row.id, integrationId })),
+    linesOf('request', calls, requestText),
+    linesOf('log', operations, logText),
+    linesOf('mapping', mapped, mappingText),
     told,
   )
 }
@@ -139,6 +138,15 @@ type Originated = { readonly origin: PgColumn; readonly integrationId: PgColumn 
 
 const cameFrom = (table: Originated, { kind, id, integrationId }: RecordRef): SQL | undefined =>
   and(eq(table.origin, `${kind}:${id}`), eq(table.integrationId, integrationId))
+
+/** A line for each row, which is a record of its own. */
+function linesOf<Row extends { readonly id: number; readonly integrationId: number; readonly createdAt: Date }>(
+  kind: RowKind,
+  rows: readonly Row[],
+  textOf: (row: Row) => string,
+): LifeLine[] {
+  return rows.flatMap((row) => line(row.createdAt, textOf(row), { kind, id: row.id, integrationId: row.integrationId }))
+}
 
 /** Each list was asked for one more than is shown. */
 function bounded(...lists: readonly (readonly LifeLine[])[]): {
@@ -397,10 +405,7 @@ const log = reader(
         .orderBy(desc(logs.id))
         .limit(MAX_CAUSED + 1),
     ])
-    const { integrationId } = row
-    const shown = bounded(
-      parts.flatMap((part) => line(part.createdAt, logText(part), { kind: 'log', id: part.id, integrationId })),
-    )
+    const shown = bounded(linesOf('log', parts, logText))
     // What an operation did, its parts among it, is told once.
     const known = new Set(caused.caused.map(({ kind, id }) => `${kind}:${id}`))
     const isNew = ({ kind, id }: RecordRef): boolean => !known.has(`${kind}:${id}`)
@@ -457,11 +462,7 @@ const request = reader(
             )
             .limit(1),
     ])
-    const { lines, ...caused } = bounded(
-      retries.flatMap((retry) =>
-        line(retry.createdAt, `again: ${requestText(retry)}`, { kind: 'request', id: retry.id, integrationId }),
-      ),
-    )
+    const { lines, ...caused } = bounded(linesOf('request', retries, (retry) => `again: ${requestText(retry)}`))
     const known = row.providerRequestId === null ? '' : `; the provider calls it ${short(row.providerRequestId)}`
     const about = relatedType === null ? '' : `; for ${short(relatedType)} ${relatedId}`
     const served = row.cacheHits + row.staleHits
@@ -586,7 +587,7 @@ const integration = reader(
     ])
     const ref = (kind: RowKind, id: number): RecordRef => ({ kind, id, integrationId: row.id })
     const { lines, caused } = bounded(
-      [...syncs, ...backfills].flatMap((log) => line(log.createdAt, logText(log), ref('run', log.id))),
+      linesOf('run', [...syncs, ...backfills], logText),
       troubles.flatMap(({ openedAt, id, status, reason }) =>
         line(openedAt, `incident ${id} (${status}): ${reason}`, ref('incident', id)),
       ),
@@ -640,7 +641,7 @@ export async function lifeOfExternal(framework: Framework, externalId: string, i
     status: items[0]?.status ?? null,
     origin: { how: 'delivery', text: 'the provider', link: null },
     ...bounded(
-      mapped.flatMap((row) => line(row.createdAt, mappingText(row), { kind: 'mapping', id: row.id, integrationId })),
+      linesOf('mapping', mapped, mappingText),
       items.flatMap(({ createdAt, id, status, error }) =>
         line(createdAt, `item ${id} ${status}${because(error)}`, { kind: 'item', id, integrationId }),
       ),
@@ -673,9 +674,7 @@ export async function lifeOfKey(framework: Framework, key: string, integrationId
       .orderBy(desc(requests.id))
       .limit(MAX_CAUSED + 1),
   ])
-  const { lines, ...caused } = bounded(
-    calls.flatMap((row) => line(row.createdAt, requestText(row), { kind: 'request', id: row.id, integrationId })),
-  )
+  const { lines, ...caused } = bounded(linesOf('request', calls, requestText))
   return {
     ref: { kind: 'key', id: key, integrationId },
     status: spent === undefined ? 'free' : 'spent',
@@ -709,14 +708,7 @@ export async function lifeOfModel(framework: Framework, id: string, limits: Limi
     ref: { kind: 'model', id, integrationId: null },
     status: null,
     origin: (first && workOf(first.origin, first.integrationId)) ?? HOST,
-    ...bounded(
-      mapped.flatMap((row) =>
-        line(row.createdAt, mappingText(row), { kind: 'mapping', id: row.id, integrationId: row.integrationId }),
-      ),
-      calls.flatMap((row) =>
-        line(row.createdAt, requestText(row), { kind: 'request', id: row.id, integrationId: row.integrationId }),
-      ),
-    ),
+    ...bounded(linesOf('mapping', mapped, mappingText), linesOf('request', calls, requestText)),
     related: mapped.map(({ externalId, integrationId }) => ({ kind: 'external', id: externalId, integrationId })),
   }
 }

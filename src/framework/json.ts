@@ -21,6 +21,11 @@ export function isJsonText(text: string): boolean {
   }
 }
 
+/** Whether it is an object with names and values. A host, like a provider, can give anything. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
 /** Deeper nesting is an attack or a mistake: our code walks values recursively. */
 export const MAX_DEPTH = 500
 

@@ -9,7 +9,7 @@ import type { OperationRecord } from '../events/events.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
-import { isJson } from '../framework/json.ts'
+import { isJson, isRecord } from '../framework/json.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { asPartOf, currentOrigin } from '../framework/origin.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
@@ -197,11 +197,7 @@ function shortened(text: string, secrets: readonly string[]): string {
 
 /** Objects are merged, key by key; anything else takes the place of what was there. */
 function mergedMetadata(before: Json, after: Json): Json {
-  return isObject(before) && isObject(after) ? { ...before, ...after } : after
-}
-
-function isObject(value: Json): value is { readonly [key: string]: Json } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isRecord(before) && isRecord(after) ? { ...before, ...after } : after
 }
 
 /** What is larger is data, not a note. */

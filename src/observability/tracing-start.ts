@@ -22,10 +22,8 @@ const PROTOCOL = 'http/protobuf'
  *
  * @param service its name where `OTEL_SERVICE_NAME` gives none
  */
-export async function startTracing(
-  { service, logger }: { service: string; logger: Logger },
-  environment: NodeJS.ProcessEnv = process.env,
-): Promise<Tracing> {
+export async function startTracing({ service, logger }: { service: string; logger: Logger }): Promise<Tracing> {
+  const environment = process.env
   if (!isAskedFor(environment)) return NOT_TRACING
   if (isHostTracing()) {
     logger.info({ event: 'tracing.of_host' }, "traces go where the host's own OpenTelemetry SDK sends them")

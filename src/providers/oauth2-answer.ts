@@ -4,6 +4,7 @@
  */
 import type { TokenEndpointResponse } from 'oauth4webapi'
 import { HttpError, SchemaDrift } from '../framework/errors.ts'
+import { isRecord } from '../framework/json.ts'
 import { REDACTED, redactBody, secretsOf } from '../framework/redaction.ts'
 import { tokensOf } from '../oauth/rules.ts'
 import type { Credentials } from './integration.ts'
@@ -44,7 +45,7 @@ export async function correctedAnswer(
   const text = await answer.text()
   const body = decoded(answer, text)
   const { status, headers } = answer
-  if (status !== 200 || !isObject(body)) return new Response(text === '' ? null : text, { status, headers })
+  if (status !== 200 || !isRecord(body)) return new Response(text === '' ? null : text, { status, headers })
   // The status that it should have (RFC 6749, 5.2): GitHub and Slack answer 200 to what they refuse.
   if (typeof body.error === 'string' && tokensOf(body).accessToken === null)
     throw failureOf(400, headers, shown(answer, text, sent))
@@ -121,10 +122,6 @@ function decoded(answer: Response, text: string): unknown {
   } catch {
     return text
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**

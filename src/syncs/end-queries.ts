@@ -297,7 +297,7 @@ export async function failHeldItems(
   { syncItems }: Tables,
   syncLogId: number,
   error: string,
-  but: readonly number[] = [],
+  but: readonly number[],
 ): Promise<number> {
   const [row] = await tx.execute<{ count: string }>(sql`
     with failed as (

@@ -53,13 +53,11 @@ export function withTemporalEnvironment(
   return { ...given, ...(apiKey === undefined ? {} : { apiKey }), ...(tls === undefined ? {} : { tls }) }
 }
 
-export function temporalAddress(
-  options: TemporalOptions,
-  environment: NodeJS.ProcessEnv = process.env,
-): TemporalAddress {
+export function temporalAddress(options: TemporalOptions): TemporalAddress {
+  const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = process.env
   return {
-    address: options.address ?? (environment.TEMPORAL_ADDRESS || 'localhost:7233'),
-    namespace: options.namespace ?? (environment.TEMPORAL_NAMESPACE || 'default'),
+    address: options.address ?? (TEMPORAL_ADDRESS || 'localhost:7233'),
+    namespace: options.namespace ?? (TEMPORAL_NAMESPACE || 'default'),
   }
 }
 

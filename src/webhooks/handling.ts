@@ -185,11 +185,13 @@ async function dispatch(
     handleArrival(arriving, (isOwn) => {
       onJudged(isOwn)
       if (target !== null)
-        return handedOver(framework, target, row, request, {
-          integration: integration.handle,
-          signal,
-          isOwn: isOwn === true,
-        })
+        return reached(
+          handOverWebhook(framework, target, row, request, {
+            integration: integration.handle,
+            signal,
+            isOwn: isOwn === true,
+          }),
+        )
       if (isOwn === true && typeof handler === 'object' && handler.skipOwn === true) return OWN
       return handle(framework, handler, { row, integration, provider, request, signal, isOwn: isOwn === true })
     })
@@ -220,9 +222,10 @@ export function guardedBy(framework: Framework, row: WebhookRow, integration: In
   }
 }
 
-async function handedOver(...given: Parameters<typeof handOverWebhook>): Promise<unknown> {
+/** Work of Temporal's, which may be away. */
+async function reached<T>(work: Promise<T>): Promise<T> {
   try {
-    return await handOverWebhook(...given)
+    return await work
   } catch (error) {
     if (isIntegrationsError(error, 'backend_unreachable')) throw new HandlerNotReached()
     throw error
@@ -256,16 +259,8 @@ async function handle(
   if ('handle' in handler) return handler.handle(integration.handle, request, context)
   const { workflow, taskQueue } = handler
   const input = { webhookId: row.id, integrationId: row.integrationId, eventType: row.eventType }
-  try {
-    await framework.workflows.startHandler(
-      { workflow, ...(taskQueue === undefined ? {} : { taskQueue }) },
-      input,
-      row.replayAttempt,
-    )
-  } catch (error) {
-    if (isIntegrationsError(error, 'backend_unreachable')) throw new HandlerNotReached()
-    throw error
-  }
+  const started = { workflow, ...(taskQueue === undefined ? {} : { taskQueue }) }
+  await reached(framework.workflows.startHandler(started, input, row.replayAttempt))
   return { status: 'started', workflow }
 }
 

@@ -12,14 +12,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type {
-  LastFailure,
-  ListingFailure,
-  ProcessSyncItemInput,
-  ProcessSyncItemResult,
-  SyncInput,
-  SyncProgress,
-} from '../syncs/sync-jobs.ts'
+import type { ProcessSyncItemInput, ProcessSyncItemResult, SyncInput, SyncProgress } from '../syncs/sync-jobs.ts'
 import { step } from './activity-options.ts'
 import { lacksInput } from './given-input.ts'
 import { WORKFLOW, workflowId } from './ids.ts'
@@ -187,22 +180,11 @@ async function retry(
 }
 
 /** What the query `progress` is computed from. Carried over when a run goes on in a new history. */
-export interface ProgressState {
-  readonly phase: SyncProgress['phase']
-  readonly syncLogId: number | null
-  readonly listed: number | null
-  readonly unchanged: number
-  readonly succeeded: number
-  readonly failed: number
-  readonly waiting: number
+export interface ProgressState extends Omit<SyncProgress, 'isPaused' | 'nextAttemptAt' | 'secondsLeft' | 'intakeFrom'> {
   /** Due moments of the first and the last item that waits, in milliseconds since the epoch; null: no item waits. */
   readonly waits: { readonly from: number; readonly to: number } | null
-  readonly lastFailure: LastFailure | null
-  readonly listingFailure: ListingFailure | null
   /** Milliseconds since the epoch. */
   readonly intakeFrom: number
-  /** ISO 8601. */
-  readonly startedAt: string
   /** Where the rate's measurement began: the moment, the pauses and the ended items before it; null: no item was processed yet. */
   readonly processing: { readonly since: number; readonly pausedMs: number; readonly ended: number } | null
   /** As of the last batch that ended. */

@@ -5,7 +5,7 @@
  */
 import type { RestEndpointMethodTypes } from '@octokit/rest'
 import { z } from 'zod'
-import type { Integration, Json, ListedWebhook } from '../../provider.ts'
+import type { Integration, Json, ListedWebhook, ReconcilesWebhooks } from '../../provider.ts'
 import { eachPage, IntegrationsError } from '../../provider.ts'
 import type { GitHubAnswer } from './github-call.ts'
 import { callGitHub, nullWhenGone } from './github-call.ts'
@@ -55,17 +55,7 @@ export class GitHubDeliveriesCutShort extends IntegrationsError {
 /** Oldest first. With neither `hook_id` in the metadata nor a registered webhook (`reconcileWebhookKey`) the framework does not ask. */
 export async function* missedWebhooks(
   integration: Integration,
-  {
-    since,
-    until,
-    subscriptionId,
-    signal,
-  }: {
-    readonly since: Date
-    readonly until: Date
-    readonly subscriptionId?: string | null
-    readonly signal: AbortSignal
-  },
+  { since, until, subscriptionId, signal }: Parameters<ReconcilesWebhooks['missedWebhooks']>[1],
 ): AsyncGenerator<ListedWebhook> {
   const hook = GitHubMetadata.parse(integration.metadata).hook_id ?? subscriptionId ?? null
   if (hook === null) return

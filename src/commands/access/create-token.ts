@@ -13,7 +13,6 @@ export const createToken = command({
     'integrations create-token acme-support --scope operate --owner team:7 --expires-at 2031-06-01T12:00:00Z',
   ],
   places: ['name'],
-  // A history is read by many and kept for days.
   workflow: { none: 'its result is a secret; a workflow history is kept for days, and many can read it' },
   fields: {
     name: text('who acts with it; 1 to 64 characters, no colon', 'text', 64),

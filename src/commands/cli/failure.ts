@@ -3,17 +3,8 @@ import { CommanderError } from 'commander'
 import { classifyFailure, FailureClass } from '../../calls/failure-class-rules.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { lostDatabase } from '../../framework/lost-database.ts'
+import { COMMAND_EXIT } from '../command-jobs.ts'
 import { Refused } from '../refused.ts'
-
-export const EXIT = {
-  done: 0,
-  /** Bad input, a refusal, or a part that failed. */
-  refused: 1,
-  /** Postgres, or a Temporal or a worker that the command needs, did not answer, or Postgres was lost while the command ran. */
-  unreachable: 2,
-  /** Ctrl-C: 128 and the signal's number, as shells count. */
-  interrupted: 130,
-} as const
 
 /** Somebody pressed Ctrl-C, or broke a question off. */
 export class Interrupted extends Error {
@@ -36,19 +27,22 @@ export interface Failure {
 }
 
 export function failureOf(error: unknown): Failure {
-  if (error instanceof Interrupted) return failure(EXIT.interrupted, error.code, error.message)
-  if (error instanceof Refused) return failure(EXIT.refused, error.code, error.message)
-  if (error instanceof CommanderError) return failure(EXIT.refused, 'usage', usageMessage(error))
+  if (error instanceof Interrupted) return failure(COMMAND_EXIT.interrupted, error.code, error.message)
+  if (error instanceof Refused) return failure(COMMAND_EXIT.refused, error.code, error.message)
+  if (error instanceof CommanderError) return failure(COMMAND_EXIT.refused, 'usage', usageMessage(error))
   if (isIntegrationsError(error)) {
-    const isAway = error.code === 'backend_unreachable' || error.code === 'no_worker_answered'
-    const exitCode = isAway ? EXIT.unreachable : EXIT.refused
+    const exitCode = isUnanswered(error) ? COMMAND_EXIT.unreachable : COMMAND_EXIT.refused
     return failure(exitCode, error.code, error.message, problemsOf(error))
   }
   const lost = lostDatabase(error)
-  if (lost !== null) return failure(EXIT.unreachable, 'backend_unreachable', lostMessage(lost))
+  if (lost !== null) return failure(COMMAND_EXIT.unreachable, 'backend_unreachable', lostMessage(lost))
   const { name, message, stack } = error instanceof Error ? error : new Error(String(error))
-  return { ...failure(EXIT.refused, 'unexpected_error', `${name}: ${message}`), text: stack ?? message }
+  return { ...failure(COMMAND_EXIT.refused, 'unexpected_error', `${name}: ${message}`), text: stack ?? message }
 }
+
+/** Temporal or the worker does not answer. */
+export const isUnanswered = (error: unknown): error is Error =>
+  isIntegrationsError(error, 'backend_unreachable') || isIntegrationsError(error, 'no_worker_answered')
 
 function lostMessage(code: string): string {
   return `Postgres was lost while the command ran (${code}). What was done until then may stand; most commands can be run again. \`integrations doctor\` says whether it is back.`

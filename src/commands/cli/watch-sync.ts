@@ -1,10 +1,9 @@
 /** Watches a sync run until it ends. Rule: docs/commands.md, "sync-progress". */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Integrations } from '../../create-integrations.ts'
-import { isIntegrationsError } from '../../framework/errors.ts'
 import { streamOption } from '../../syncs/stream-rules.ts'
 import type { CommandContext } from '../command.ts'
-import { Interrupted } from './failure.ts'
+import { Interrupted, isUnanswered } from './failure.ts'
 import type { SyncProgress } from './progress-line.ts'
 import { progressLine } from './progress-line.ts'
 import type { RunDocument } from './sync-run.ts'
@@ -103,8 +102,7 @@ async function asked(integrations: Integrations, { id, stream }: Whose): Promise
   try {
     return await integrations.syncs.progress(id, { stream })
   } catch (error) {
-    if (isIntegrationsError(error, 'backend_unreachable') || isIntegrationsError(error, 'no_worker_answered'))
-      return error
+    if (isUnanswered(error)) return error
     throw error
   }
 }

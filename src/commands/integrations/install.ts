@@ -10,7 +10,7 @@ import { askMissing, askName } from '../cli/install-questions.ts'
 import { plain } from '../cli/plain.ts'
 import { fieldsOf } from '../cli/schema-fields.ts'
 import type { CommandContext } from '../command.ts'
-import { columns, command, route } from '../command.ts'
+import { columns, command, route, said } from '../command.ts'
 import type { Values } from '../fields.ts'
 import { flag, id, optional, owner, pairs, record, text } from '../fields.ts'
 import { Refused } from '../refused.ts'
@@ -90,8 +90,7 @@ export const install = command({
       throw new Refused('usage', '--integration names the one to update, which needs --force.')
   },
   run: installed,
-  document: ({ document }) => document,
-  show: ({ text }) => text,
+  ...said,
 })
 
 async function installed(context: CommandContext, input: Input): Promise<Outcome> {

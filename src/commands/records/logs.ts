@@ -60,7 +60,7 @@ export const logs = listing({
   },
 })
 
-interface Branch extends z.infer<typeof LogRow> {
+export interface Branch extends z.infer<typeof LogRow> {
   readonly parts: readonly Branch[]
   readonly is_cut: boolean
 }

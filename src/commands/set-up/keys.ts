@@ -4,8 +4,8 @@ import { generateEncryptionKey } from '../../encryption.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { Interrupted } from '../cli/failure.ts'
 import { table } from '../cli/table.ts'
-import type { CommandContext } from '../command.ts'
-import { command, route } from '../command.ts'
+import type { CommandContext, Said } from '../command.ts'
+import { command, route, said } from '../command.ts'
 import { choice, flag } from '../fields.ts'
 import { Refused } from '../refused.ts'
 import { all } from '../shapes.ts'
@@ -51,25 +51,17 @@ export const keys = command({
   },
   alone: ({ action }) => (action === 'generate' ? generated() : undefined),
   run: (context, { action, dryRun }) => (action === 'rotate' ? rotated(context, dryRun) : status(context)),
-  document: ({ document }) => document,
-  show: ({ text }) => text,
-  hasFailed: ({ failed }) => failed === true,
+  ...said,
 })
 
-interface Shown {
-  readonly document: object
-  readonly text: string
-  readonly failed?: boolean
-}
-
 /** A new entry for the ring under an id of its own. It is the result, so it is printed. */
-function generated(): { readonly result: Shown; readonly text: string } {
+function generated(): { readonly result: Said; readonly text: string } {
   const kid = `k${new Date().toISOString().slice(0, 10).replaceAll('-', '')}-${randomBytes(3).toString('hex')}`
   const key = generateEncryptionKey(kid)
   return { result: { document: { kid, key }, text: key }, text: key }
 }
 
-async function status({ integrations, warn }: CommandContext): Promise<Shown> {
+async function status({ integrations, warn }: CommandContext): Promise<Said> {
   // That the ring does not fit is what somebody may be looking for.
   await integrations.ready().catch((error: unknown) => {
     if (!isIntegrationsError(error, 'encryption_key_mismatch')) throw error
@@ -79,7 +71,7 @@ async function status({ integrations, warn }: CommandContext): Promise<Shown> {
   return { document: documentOf(found), text: textOf(found) }
 }
 
-async function rotated({ integrations, note, progress, signal }: CommandContext, dryRun: boolean): Promise<Shown> {
+async function rotated({ integrations, note, progress, signal }: CommandContext, dryRun: boolean): Promise<Said> {
   await integrations.ready()
   const rotation = await integrations.admin.keys.rotate({
     dryRun,
@@ -90,16 +82,17 @@ async function rotated({ integrations, note, progress, signal }: CommandContext,
   // What is done is done, but half a rotation must not look like a whole one.
   if (signal.aborted) throw new Interrupted()
   const { reencrypted, failed } = rotation
-  const said = `${dryRun ? 'Would re-encrypt' : 'Re-encrypted'}: ${reencrypted}.${failed > 0 ? ` Failed: ${failed}.` : ''}`
+  const counts = `${dryRun ? 'Would re-encrypt' : 'Re-encrypted'}: ${reencrypted}.${failed > 0 ? ` Failed: ${failed}.` : ''}`
   return {
     document: { ...documentOf(rotation), reencrypted, failed },
-    text: `${said}\n${textOf(rotation)}`,
-    failed: failed > 0,
+    text: `${counts}\n${textOf(rotation)}`,
+    hasFailed: failed > 0,
   }
 }
 
 type Status = Awaited<ReturnType<CommandContext['integrations']['admin']['keys']['status']>>
 
+export type KeysDocument = ReturnType<typeof documentOf>
 const documentOf = ({ primary, keys: uses }: Status) => ({
   primary,
   keys: uses.map(({ kid, rows, inRing, removable }) => ({ kid, rows, in_ring: inRing, removable })),

@@ -1,18 +1,17 @@
 import { z } from 'zod'
-import { isIntegrationsError } from '../../framework/errors.ts'
 import { lostDatabase } from '../../framework/lost-database.ts'
 import type { StartSync, SyncStart } from '../../syncs/ask-rules.ts'
 import { MAX_DEBOUNCE_SECONDS } from '../../syncs/ask-rules.ts'
 import { backfillRuns } from '../../syncs/run-rules.ts'
 import { streamOption } from '../../syncs/stream-rules.ts'
 import { byWorker } from '../cli/by-worker.ts'
-import { Interrupted, listingFailure } from '../cli/failure.ts'
+import { Interrupted, isUnanswered, listingFailure } from '../cli/failure.ts'
 import { endText } from '../cli/sync-run.ts'
 import { table } from '../cli/table.ts'
 import type { Whose } from '../cli/watch-sync.ts'
 import { newestRun, watchSync } from '../cli/watch-sync.ts'
-import type { CommandContext } from '../command.ts'
-import { columns, command, route } from '../command.ts'
+import type { CommandContext, Said } from '../command.ts'
+import { columns, command, route, said } from '../command.ts'
 import { flag, forTerminals, id, instant, optional, stream, whole } from '../fields.ts'
 import { Refused } from '../refused.ts'
 import { anything, moment, rowId, SyncRunRow, streamName } from '../shapes.ts'
@@ -58,13 +57,6 @@ const Dispatched = z.object({
   stale: z.array(z.object({ integration_id: rowId, stream: z.string().optional(), last_synced_at: moment.nullable() })),
   recovered: z.array(rowId),
 })
-
-/** What there is to say depends on what was asked. */
-interface Said {
-  readonly document: object
-  readonly text: string
-  readonly hasFailed?: boolean
-}
 
 export const sync = command({
   name: 'sync',
@@ -170,9 +162,7 @@ export const sync = command({
     if (from !== undefined && to !== undefined) return backfill(context, whose, from, to)
     return watch ? runAndWatch(context, whose) : runNow(context, whose)
   },
-  document: ({ document }) => document,
-  show: ({ text }) => text,
-  hasFailed: ({ hasFailed = false }) => hasFailed,
+  ...said,
 })
 
 /** What the Schedule does each minute. */
@@ -265,8 +255,7 @@ async function isPaused({ integrations }: CommandContext, { id, stream }: Whose)
   try {
     return (await integrations.syncs.progress(id, { stream }))?.isPaused === true
   } catch (error) {
-    if (isIntegrationsError(error, 'backend_unreachable') || isIntegrationsError(error, 'no_worker_answered'))
-      return false
+    if (isUnanswered(error)) return false
     throw error
   }
 }

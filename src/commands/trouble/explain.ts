@@ -29,10 +29,10 @@ const Ambiguous = z.object({
   more: z.boolean(),
 })
 
-const linked = <Line extends { readonly link: { readonly integrationId: number | null } | null }>({
-  link,
-  ...line
-}: Line) => ({ ...line, link: link === null ? null : columns(link) })
+const linked = <Line extends { readonly link: object | null }>({ link, ...line }: Line) => ({
+  ...line,
+  link: link === null ? null : columns(link as NonNullable<Line['link']>),
+})
 
 export const explain = command({
   name: 'explain',

@@ -3,7 +3,8 @@ import type { Integrations } from '../../create-integrations.ts'
 import { switchedOffBy } from '../../integrations/rules.ts'
 import { streamLines } from '../cli/stream-lines.ts'
 import { table } from '../cli/table.ts'
-import { columns, command, route } from '../command.ts'
+import type { Said } from '../command.ts'
+import { columns, command, route, said } from '../command.ts'
 import { choice, id, many, optional, yesOrNo } from '../fields.ts'
 import { switched } from '../integrations/enable.ts'
 import { activeWord } from '../integrations/list.ts'
@@ -81,7 +82,7 @@ export const health = command({
     if (failOn !== undefined && (action === 'enable' || action === 'disable'))
       throw new Refused('usage', `--fail-on goes with a report, it was given with ${action}.`)
   },
-  async run(context, { id, action = 'report', failOn }) {
+  async run(context, { id, action = 'report', failOn }): Promise<Said> {
     const { admin } = context.integrations
     if (id === undefined) return overview(admin, failOn)
     if (action !== 'report') {
@@ -91,34 +92,26 @@ export const health = command({
     const report = await admin.health(id)
     const document = reportOf(report)
     const text = table(['Field', 'Value'], Object.entries(document).flatMap(linesOf))
-    return { document, text, failed: isFailure(report, failOn) }
+    return { document, text, hasFailed: isFailure(report, failOn) }
   },
-  document: ({ document }) => document,
-  show: ({ text }) => text,
-  hasFailed: ({ failed }) => failed === true,
+  ...said,
 })
 
 type Admin = Integrations['admin']
 type Health = Awaited<ReturnType<Admin['health']>>
 
-interface Shown {
-  readonly document: object
-  readonly text: string
-  readonly failed?: boolean
-}
-
 /** Counted, and those that are not well. */
-async function overview(admin: Admin, failOn: FailOn | undefined): Promise<Shown> {
+async function overview(admin: Admin, failOn: FailOn | undefined): Promise<Said> {
   const by_health = { healthy: 0, degraded: 0, failing: 0, disabled: 0 }
   const counts = { stale: 0, with_failed_items: 0, with_waiting_items: 0 }
-  let failed = false
+  let hasFailed = false
   const not_well = []
   for await (const summary of admin.summaries()) {
     by_health[summary.healthStatus] += 1
     if (summary.stale) counts.stale += 1
     if (summary.failedItems > 0) counts.with_failed_items += 1
     if (summary.waitingItems > 0) counts.with_waiting_items += 1
-    failed ||= isFailure(summary, failOn)
+    hasFailed ||= isFailure(summary, failOn)
     const isWell =
       summary.healthStatus === 'healthy' &&
       !summary.stale &&
@@ -131,7 +124,7 @@ async function overview(admin: Admin, failOn: FailOn | undefined): Promise<Shown
   const integrations = Object.values(by_health).reduce((sum, count) => sum + count, 0)
   const statuses = Object.entries(by_health).map(([status, count]) => `${count} ${status}`)
   const { stale, with_failed_items, with_waiting_items } = counts
-  const said = `${integrations} in all: ${statuses.join(', ')}; ${stale} stale, ${with_failed_items} with failed items, ${with_waiting_items} with items that wait.`
+  const counted = `${integrations} in all: ${statuses.join(', ')}; ${stale} stale, ${with_failed_items} with failed items, ${with_waiting_items} with items that wait.`
   const heads = [
     ...['ID', 'Name', 'Provider', 'Health', 'Active', 'Circuit', 'Stale', 'Reauthorize'],
     ...['Failed items', 'Waiting', 'Last run', 'Errors %'],
@@ -142,11 +135,12 @@ async function overview(admin: Admin, failOn: FailOn | undefined): Promise<Shown
   ])
   return {
     document: { integrations, by_health, ...counts, not_well },
-    text: rows.length === 0 ? said : `${table(heads, rows)}\n${said}`,
-    failed,
+    text: rows.length === 0 ? counted : `${table(heads, rows)}\n${counted}`,
+    hasFailed,
   }
 }
 
+export type HealthDocument = ReturnType<typeof reportOf>
 const reportOf = ({ incident, streams, ...rest }: Health) => ({
   ...columns(rest),
   streams: streams.map(columns),

@@ -33,7 +33,8 @@ const Retried = z.object({
   retried: z.int(),
   status: z.enum(STORED_EVENT_STATUSES).nullable().describe('Of the event that was asked for; null: all were.'),
 })
-type Result = z.infer<typeof Sent>[] | z.infer<typeof Status> | z.infer<typeof Retried>
+export type NotificationsStatus = z.infer<typeof Status>
+type Result = z.infer<typeof Sent>[] | NotificationsStatus | z.infer<typeof Retried>
 
 export const notifications = command({
   name: 'notifications',
@@ -143,7 +144,7 @@ async function statusOf({ integrations, warn }: CommandContext, limit = DEFAULT_
   return { ...columns(counts), given_up: givenUp.slice(0, limit).map(columns) }
 }
 
-function statusText({ waiting, retrying, oldest_at: oldest, given_up: givenUp }: z.infer<typeof Status>): string {
+function statusText({ waiting, retrying, oldest_at: oldest, given_up: givenUp }: NotificationsStatus): string {
   const since = oldest === null ? '' : ` The oldest: ${oldest.toISOString()}.`
   const rows = givenUp.map((one) => [
     one.event_id,

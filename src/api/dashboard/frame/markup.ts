@@ -14,11 +14,11 @@ const UNITS = [
 ] as const
 
 /** A moment in UTC, and how long ago or ahead it is. The script shows it in local time where the reader has asked for that. */
-export function time(moment: Date | string | null | undefined, now = new Date()): Markup {
+export function time(moment: Date | string | null | undefined): Markup {
   if (moment === null || moment === undefined) return html`<span class="quiet">never</span>`
   const at = new Date(moment)
   const text = at.toISOString()
-  return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time> <span class="quiet ago">${distance(at, now)}</span>`
+  return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time> <span class="quiet ago">${distance(at, new Date())}</span>`
 }
 
 /** `3 min ago`, `in 2 h`, `now`. */

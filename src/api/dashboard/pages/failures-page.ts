@@ -1,8 +1,8 @@
 /** Failures of items, webhooks and calls, the same ones together, each group with what tries it again. */
 import type { Context } from 'hono'
 import { html } from 'hono/html'
+import type { failures } from '../../../commands/trouble/failures.ts'
 import type { Integrations } from '../../../create-integrations.ts'
-import type { WaitingItems } from '../../../failures/failure-rules.ts'
 import { waitingWords } from '../../../failures/failure-rules.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import { buttons } from '../acts/acts.ts'
@@ -12,25 +12,7 @@ import { NOTHING, tableOf, time } from '../frame/markup.ts'
 import { filterForm, givenFilter, shared } from '../lists/listing-page.ts'
 import { originLink } from '../records/record-links.ts'
 
-interface Group {
-  readonly group: string
-  readonly kind: string
-  readonly failure_class: string | null
-  readonly error: string
-  readonly count: number
-  readonly integrations: number
-  readonly first_seen: Date
-  readonly last_seen: Date
-  readonly example: { readonly reference: string; readonly integration_id: number }
-  readonly retryable: boolean
-}
-interface Failures {
-  readonly since: Date
-  readonly data: readonly Group[]
-  readonly truncated: boolean
-  readonly more: boolean
-  readonly waiting: WaitingItems | null
-}
+type Failures = Awaited<ReturnType<typeof failures.run>>
 
 export async function failuresPage(integrations: Integrations, context: Context<AccessEnvironment>): Promise<Response> {
   const reader = readerOf(integrations, context)
@@ -45,7 +27,7 @@ export async function failuresPage(integrations: Integrations, context: Context<
     isLive: true,
     main: html`${filterForm(reader.root, 'failures', key, given)}
 <p class="quiet">Since ${time(since)}.${truncated ? ' There were more than are looked at: counts are lower bounds.' : ''}${more ? ' There are more groups.' : ''}${waiting === null || waiting.count === 0 ? '' : html` <a href="${reader.root}/sync-items?waiting=true${given.integration === undefined ? '' : `&integration=${given.integration}`}">${waitingWords(waiting)}</a>`}</p>
-${tableOf<Group>({
+${tableOf<Failures['data'][number]>({
   caption: 'Failures of the same error, the most recent first. Times are UTC.',
   columns: [
     { head: 'Error', cell: ({ error }) => error },

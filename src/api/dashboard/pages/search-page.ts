@@ -2,6 +2,7 @@
 import type { Context } from 'hono'
 import { html } from 'hono/html'
 import { snakeCase } from '../../../commands/command.ts'
+import type { searchPayloads } from '../../../commands/trouble/search-payloads.ts'
 import type { Integrations } from '../../../create-integrations.ts'
 import { isIntegrationsError } from '../../../framework/errors.ts'
 import { queryGiven } from '../../body.ts'
@@ -83,19 +84,7 @@ function payloadForm(root: string, given: Readonly<Record<string, string>> = {})
 <form class="filters" action="${root}/search/payloads">${fields.map(([name, field]) => inputOf(name, field, given[snakeCase(name)]))}<button type="submit">Search</button></form>`
 }
 
-interface Found {
-  readonly data: readonly {
-    readonly id: number
-    readonly integration_id: number
-    readonly type: string | null
-    readonly status: string
-    readonly created_at: Date
-  }[]
-  readonly searched: number
-  readonly too_large: number
-  readonly since: Date
-  readonly cut: string | null
-}
+type Found = Awaited<ReturnType<typeof searchPayloads.run>>
 
 export async function payloadSearchPage(
   integrations: Integrations,

@@ -1,7 +1,12 @@
 /** Pages about the deployment: the doctor, notifications, schedules, the configuration in force, encryption keys. */
 import type { Context } from 'hono'
 import { html } from 'hono/html'
+import type { Columns } from '../../../commands/command.ts'
 import { columns } from '../../../commands/command.ts'
+import type { config } from '../../../commands/set-up/config.ts'
+import type { KeysDocument } from '../../../commands/set-up/keys.ts'
+import type { schedules } from '../../../commands/set-up/schedules.ts'
+import type { NotificationsStatus } from '../../../commands/trouble/notifications.ts'
 import type { Integrations } from '../../../create-integrations.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import { buttons } from '../acts/acts.ts'
@@ -51,62 +56,14 @@ export const lookedAt = (diagnosis: Diagnosis): Markup =>
     ? html`The doctor is looking: this page shows what it finds in some seconds.`
     : html`The doctor looked at ${time(diagnosis.lookedAt)}, at most once in ${LOOK_SECONDS} s.`
 
-export interface Finding {
-  readonly check: string
-  readonly status: 'ok' | 'warning' | 'fault' | 'skipped'
-  readonly message: string
-  readonly remedy: string | null
-  readonly integration_id: number | null
-  readonly stream: string | null
-  readonly since: Date | null
-}
+export type Finding = Columns<NonNullable<Diagnosis>['findings'][number]>
 /** The worst first. */
 const ORDER: readonly Finding['status'][] = ['fault', 'warning', 'skipped', 'ok']
 const TONE = { fault: 'failed', warning: 'warning', skipped: '', ok: 'ok' } as const
 
-interface Notifications {
-  readonly waiting: number
-  readonly retrying: number
-  readonly oldest_at: Date | null
-  readonly given_up: readonly {
-    readonly event_id: number
-    readonly integration_id: number
-    readonly name: string
-    readonly listener: string
-    readonly error: string
-    readonly created_at: Date
-  }[]
-}
-interface Schedules {
-  readonly schedules: readonly {
-    readonly id: string
-    readonly standing: string
-    readonly differences: readonly string[]
-    readonly paused: boolean
-    readonly note: string | null
-    readonly last_run_at: Date | null
-    readonly next_run_at: Date | null
-  }[]
-  readonly search_attributes: readonly { readonly name: string; readonly type: string; readonly standing: string }[]
-}
+type Schedules = Awaited<ReturnType<typeof schedules.run>>
 interface Configuration {
-  readonly data: readonly {
-    readonly key: string
-    readonly value: unknown
-    readonly source: string
-    readonly default: unknown
-    readonly unit: string | null
-    readonly meaning: string
-  }[]
-}
-interface Keys {
-  readonly primary: string
-  readonly keys: readonly {
-    readonly kid: string
-    readonly rows: number
-    readonly in_ring: boolean
-    readonly removable: boolean
-  }[]
+  readonly data: Awaited<ReturnType<typeof config.run>>
 }
 
 /** It changes nothing: who may only read has it, too. */
@@ -137,10 +94,10 @@ ${tableOf<Finding>({
   none: 'Nothing yet.',
 })}`,
   }),
-  systemPage<Notifications>({
+  systemPage<NotificationsStatus>({
     section: 'notifications',
     operation: 'get /notifications',
-    main: ({ waiting, retrying, oldest_at: oldest, given_up: givenUp }: Notifications, reader) => html`${buttons(
+    main: ({ waiting, retrying, oldest_at: oldest, given_up: givenUp }: NotificationsStatus, reader) => html`${buttons(
       reader,
       [
         { operation: 'post /notifications/test', label: 'Send a test', words: {} },
@@ -151,7 +108,7 @@ ${tableOf<Finding>({
     )}
 ${facts({ Waiting: waiting, 'Failed at least once': retrying, 'The oldest': time(oldest) })}
 <h2>Given up</h2>
-${tableOf<Notifications['given_up'][number]>({
+${tableOf<NotificationsStatus['given_up'][number]>({
   caption: 'Deliveries of the last seven days that were given up',
   columns: [
     { head: 'Event', cell: (row) => rowLink(reader.root, 'events', row.event_id) },
@@ -216,14 +173,14 @@ ${tableOf<Schedules['search_attributes'][number]>({
         none: 'Nothing of the kind.',
       }),
   }),
-  systemPage<Keys>({
+  systemPage<KeysDocument>({
     section: 'keys',
     operation: 'get /keys',
     main: ({
       primary,
       keys,
-    }: Keys) => html`<p>The keys are never shown. <code>integrations keys generate</code> makes one, <code>integrations keys rotate</code> re-encrypts all with the one that writes.</p>
-${tableOf<Keys['keys'][number]>({
+    }: KeysDocument) => html`<p>The keys are never shown. <code>integrations keys generate</code> makes one, <code>integrations keys rotate</code> re-encrypts all with the one that writes.</p>
+${tableOf<KeysDocument['keys'][number]>({
   caption: 'Which key wrote how many integrations’ credentials',
   columns: [
     { head: 'Key', cell: ({ kid }) => kid },

@@ -2,7 +2,10 @@
 import { html } from 'hono/html'
 import type { z } from 'zod'
 import { abilityWords } from '../../../commands/ability-words.ts'
-import type { CircuitState, IntegrationShape, StreamShape } from '../../../commands/shapes.ts'
+import type { show } from '../../../commands/integrations/show.ts'
+import type { CircuitState } from '../../../commands/shapes.ts'
+import type { HealthDocument as Health } from '../../../commands/trouble/health.ts'
+import type { rateLimit } from '../../../commands/trouble/rate-limit.ts'
 import { percentOf } from '../../../integrations/rules.ts'
 import type { Figures } from '../../../rollups/series.ts'
 import type { SchedulePause } from '../../../syncs/pause-rules.ts'
@@ -21,45 +24,13 @@ import type { Row } from '../lists/row-columns.ts'
 import { ROW_COLUMNS } from '../lists/row-columns.ts'
 import type { Asking, Detail } from './detail-page.ts'
 import { part } from './detail-page.ts'
-import type { Standing } from './integration-standing.ts'
 import { connectPath, nextSync, notStarted, pausedText, reauthorize } from './integration-standing.ts'
 import { rowLink } from './record-links.ts'
 
-type Stream = z.infer<typeof StreamShape>
-type Integration = z.infer<typeof IntegrationShape> &
-  Standing & {
-    readonly streams: readonly Stream[]
-    readonly contracts: readonly string[]
-    readonly owner: string | null
-    readonly former_webhook_secrets: readonly {
-      readonly until: Date | null
-      readonly last_matched_at: Date | null
-      readonly is_watched: boolean
-    }[]
-    readonly webhook_address: string | null
-    readonly remembered: readonly {
-      readonly stream: string
-      readonly asked_at: Date | null
-      readonly begins_at: Date | null
-    }[]
-    readonly oauth: Readonly<Record<string, unknown>> | null
-  }
+type Integration = Awaited<ReturnType<typeof show.run>>
+type Stream = Integration['streams'][number]
 type Circuit = z.infer<typeof CircuitState>
-interface RateLimit {
-  readonly source: string
-  readonly limit: number | null
-  readonly window_seconds: number | null
-  readonly window: string | null
-  readonly used: number
-  readonly override_until: Date | null
-  readonly suppressed_until: Date | null
-}
-type Health = Standing & {
-  readonly consecutive_failures: number
-  readonly last_error_at: Date | null
-  readonly elevated_since: Date | null
-  readonly incident: { readonly id: number; readonly reason: string; readonly opened_at: Date } | null
-}
+type RateLimit = Awaited<ReturnType<typeof rateLimit.run>>
 type Failures = { readonly data: readonly { readonly error: string; readonly count: number }[] }
 
 /** Rows of each list. */

@@ -1,6 +1,8 @@
 /** How an integration stands, in words: on its own page, in the list of all, and at home. */
 import { html } from 'hono/html'
+import type { z } from 'zod'
 import { basePathOf } from '../../../access/rules.ts'
+import type { StandingShape } from '../../../commands/shapes.ts'
 import type { Integrations } from '../../../create-integrations.ts'
 import { activeText, percentOf, switchedOffBy } from '../../../integrations/rules.ts'
 import type { SchedulePause, SyncPause } from '../../../syncs/pause-rules.ts'
@@ -13,30 +15,9 @@ import { badge, time } from '../frame/markup.ts'
 import { rowLink } from './record-links.ts'
 
 /** What a list has of an integration. */
-export interface Standing {
-  readonly id: number
-  readonly name: string
-  readonly provider: string
-  readonly registered: boolean
-  readonly is_active: boolean
-  readonly switched_off_at: Date | null
-  readonly health_status: Parameters<typeof activeText>[0]['healthStatus']
-  readonly circuit: string
-  readonly stale: boolean
-  readonly reauth_required: boolean
-  readonly last_synced_at: Date | null
+export interface Standing extends z.infer<typeof StandingShape> {
   readonly next_sync_at: Date | null
   readonly consecutive_sync_failures: number
-  readonly failed_items: number
-  readonly waiting_items: number
-  readonly last_run: {
-    readonly id: number
-    readonly status: string
-    readonly succeeded: number
-    readonly failed: number
-  } | null
-  readonly open_run: { readonly id: number; readonly stream: string | null; readonly since: Date } | null
-  readonly pause: SyncPause | null
 }
 
 type Switch = Pick<Standing, 'is_active' | 'health_status' | 'switched_off_at'>

@@ -1,6 +1,7 @@
 /** A record's life as `explain` tells it: where it comes from, what happened to it, what it caused. */
 import type { Context } from 'hono'
 import { html } from 'hono/html'
+import type { explain } from '../../../commands/trouble/explain.ts'
 import type { Integrations } from '../../../create-integrations.ts'
 import type { AccessEnvironment } from '../../caller.ts'
 import { ask } from '../acts/operation-door.ts'
@@ -9,35 +10,13 @@ import { NOTHING, time } from '../frame/markup.ts'
 import type { RecordRef } from './record-links.ts'
 import { recordLink } from './record-links.ts'
 
-export interface Explained {
-  readonly outcome: 'found'
-  readonly ref: RecordRef
-  readonly reference: string
-  readonly exists: boolean
-  readonly status: string | null
-  readonly integration: { readonly id: number; readonly provider: string; readonly name: string } | null
-  readonly origins: readonly { readonly text: string; readonly link: RecordRef | null }[]
-  readonly lines: readonly {
-    readonly at: Date
-    readonly text: string
-    readonly by: string | null
-    readonly link: RecordRef | null
-  }[]
-  readonly caused: readonly RecordRef[]
-  readonly related: readonly RecordRef[]
-  readonly more: boolean
-}
-export interface Ambiguous {
-  readonly outcome: 'ambiguous'
-  readonly matches: readonly { readonly ref: RecordRef; readonly reference: string }[]
-  readonly more: boolean
-}
+type Told = Awaited<ReturnType<typeof explain.run>>
 
 /** @throws what `explain` throws: RecordNotFound, InvalidArgumentException */
 export const explained = (integrations: Integrations, context: Context<AccessEnvironment>, reference: string) =>
-  ask<Explained | Ambiguous>(integrations, context, 'get /explain', { reference })
+  ask<Told>(integrations, context, 'get /explain', { reference })
 
-export function lifeOf(root: string, told: Explained): Markup {
+export function lifeOf(root: string, told: Extract<Told, { readonly outcome: 'found' }>): Markup {
   const { origins, lines, caused, related, more } = told
   return html`<section aria-labelledby="life"><h2 id="life">Its life</h2>
 ${origins.length === 0 ? '' : html`<p>Origin: ${origins.map(({ text, link }, at) => html`${at === 0 ? '' : '; before that: '}${link === null ? text : html`${text} (${recordLink(root, link)})`}`)}.</p>`}

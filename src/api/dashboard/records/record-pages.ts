@@ -1,7 +1,8 @@
 /** The pages of an incident, a durable event, an operation and a mapping. */
 import { html } from 'hono/html'
 import type { z } from 'zod'
-import type { EventRow, IncidentRow, LogRow, MappingRow } from '../../../commands/shapes.ts'
+import type { Branch } from '../../../commands/records/logs.ts'
+import type { EventRow, IncidentRow, MappingRow } from '../../../commands/shapes.ts'
 import { ask } from '../acts/operation-door.ts'
 import type { Markup } from '../frame/markup.ts'
 import { badge, json, NOTHING, tableOf, time } from '../frame/markup.ts'
@@ -12,10 +13,6 @@ import { originLink, rowLink } from './record-links.ts'
 type Incident = z.infer<typeof IncidentRow>
 type Event = z.infer<typeof EventRow> & { readonly payload: unknown }
 type Mapping = z.infer<typeof MappingRow>
-interface Branch extends z.infer<typeof LogRow> {
-  readonly parts: readonly Branch[]
-  readonly is_cut: boolean
-}
 type Log = Branch & { readonly metadata: unknown; readonly result_data: unknown; readonly shown: number }
 
 export async function incidentDetail({ integrations, context, reader: { root }, id }: Asking): Promise<Detail> {

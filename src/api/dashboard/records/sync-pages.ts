@@ -2,6 +2,7 @@
 import { html } from 'hono/html'
 import type { z } from 'zod'
 import type { SyncItemRow, SyncRun } from '../../../commands/shapes.ts'
+import type { syncProgress } from '../../../commands/syncs/sync-progress.ts'
 import type { Json } from '../../../framework/json.ts'
 import { backfillWindow } from '../../../syncs/run-rules.ts'
 import { ask } from '../acts/operation-door.ts'
@@ -15,28 +16,7 @@ import { rowLink } from './record-links.ts'
 type Run = z.infer<typeof SyncRun>
 type Item = z.infer<typeof SyncItemRow> & { readonly payload: unknown; readonly checkpoint_value: unknown }
 
-interface Progress {
-  readonly phase: string
-  readonly is_paused: boolean
-  readonly sync_log_id: number | null
-  readonly listed: number | null
-  readonly unchanged: number
-  readonly succeeded: number
-  readonly failed: number
-  readonly waiting: number
-  readonly per_second: number | null
-  readonly seconds_left: number | null
-  readonly next_attempt_at: Date | null
-  readonly intake_from: Date | null
-  readonly last_failure: { readonly item_id: number; readonly attempt: number; readonly error: string } | null
-  readonly listing_failure: {
-    readonly attempt: number
-    readonly error: string
-    readonly failed_at: Date
-    readonly next_attempt_at: Date | null
-  } | null
-  readonly started_at: Date
-}
+type Progress = NonNullable<Awaited<ReturnType<typeof syncProgress.run>>['progress']>
 
 /** Temporal's own ids of executions; a run that was begun in a test or by hand has another. */
 const RUN_ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/

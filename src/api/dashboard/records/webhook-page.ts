@@ -1,7 +1,7 @@
 /** The page of a webhook: what was delivered, what became of it. */
 import { html } from 'hono/html'
-import type { z } from 'zod'
-import type { WebhookRow } from '../../../commands/shapes.ts'
+import type { Columns } from '../../../commands/command.ts'
+import type { Integrations } from '../../../create-integrations.ts'
 import type { Json } from '../../../framework/json.ts'
 import { ask } from '../acts/operation-door.ts'
 import { badge, body, tableOf, time } from '../frame/markup.ts'
@@ -9,15 +9,7 @@ import type { Asking, Detail } from './detail-page.ts'
 import { part } from './detail-page.ts'
 import { rowLink } from './record-links.ts'
 
-type Webhook = z.infer<typeof WebhookRow> & {
-  readonly headers: Readonly<Record<string, readonly string[]>>
-  readonly payload: string
-  readonly encoding: 'text' | 'base64'
-  readonly lost_workers: number
-  readonly replay_attempt: number | null
-  readonly traceparent: string | null
-  readonly is_own: boolean | null
-}
+type Webhook = Columns<Awaited<ReturnType<Integrations['admin']['operator']['webhook']>>>
 
 export async function webhookDetail({ integrations, context, reader, id }: Asking): Promise<Detail> {
   const webhook = await ask<Webhook>(integrations, context, 'get /webhooks/:id', { id: String(id) })
