@@ -251,7 +251,11 @@ it.each<[string, Partial<SyncStream>, string]>([
   ['no model', { model: undefined as never }, 'fullEvery goes with syncIncremental() and model'],
   ['no syncIncremental()', { syncIncremental: undefined as never }, 'fullEvery goes with syncIncremental() and model'],
   ['9 seconds', { fullEvery: 9 }, 'fullEvery is at least 10; 9 was given'],
-  ['a model that is not registered', { model: 'contact' }, 'model is a registered one (thing, other); "contact" was given'],
+  [
+    'a model that is not registered',
+    { model: 'contact' },
+    'model is a registered one (thing, other); "contact" was given',
+  ],
 ])('a stream with fullEvery and %s is refused', (_, more, message) => {
   const bad = { defaultRateLimit: () => null, streams: { things: { ...things, ...more } } }
   expect(() => test.integrations.register('bad', bad)).toThrow(message)
