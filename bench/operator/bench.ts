@@ -91,7 +91,7 @@ const REFERENCES: Readonly<Record<string, { readonly text: string; readonly of: 
   'external id': { text: 'external_id', of: 'integration_sync_items' },
   'provider’s request id': { text: 'provider_request_id', of: 'integration_requests' },
   'idempotency key': { text: 'idempotency_key', of: 'integration_requests', where: 'idempotency_key is not null' },
-  'workflow id': { text: `'sync:' || id`, of: 'integrations' },
+  'workflow id': { text: `'sync:' || id`, of: 'integrations', where: `owner_id < ${NEWCOMER.id}` },
 }
 
 async function measureExplain(
