@@ -88,7 +88,7 @@ export async function* newestSince<Row extends { readonly id: number }>(
 }
 
 /** An id below which no row of this moment or later is, by the index of integration and time. Null: there is no such row. */
-async function firstIdSince(
+export async function firstIdSince(
   db: Database,
   { integrations }: Tables,
   rows: Tables['webhooks'] | Tables['syncItems'] | Tables['mappings'],

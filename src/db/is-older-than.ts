@@ -3,7 +3,7 @@ import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 
-type Timed = PgTable & { readonly id: PgColumn; readonly createdAt: PgColumn }
+export type Timed = PgTable & { readonly id: PgColumn; readonly createdAt: PgColumn }
 
 /** Whether a row is older than the one of this id; if that is pruned meanwhile: than the next older one. */
 export function isOlderThan(table: Timed, id: number): SQL {

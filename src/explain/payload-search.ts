@@ -3,9 +3,11 @@
  * Rule: docs/behaviour/explain.md, "Payloads".
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { sql } from 'drizzle-orm'
+import { and, gte, lt, sql } from 'drizzle-orm'
 import type { IntegrationSelection } from '../db/integrations-of.ts'
-import { belongsToThem } from '../db/integrations-of.ts'
+import { belongsToThem, fewIntegrations, firstIdSince } from '../db/integrations-of.ts'
+import { newestOfEach, ofFew } from '../db/newest-of-each.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
 import { thrownTexts } from '../framework/thrown.ts'
@@ -68,16 +70,16 @@ export async function searchPayloads(framework: Framework, search: PayloadSearch
   const data: FoundPayload[] = []
   let searched = 0
   let tooLarge = 0
-  let below: number | null = null
+  let below: number | undefined
   const ended = (cut: FoundPayloads['cut']): FoundPayloads => ({ data, searched, tooLarge, since, cut })
+  const within = await bounds(framework, search, since)
+  if (within === null) return ended(null)
   for (;;) {
-    const rows = await batch(framework, search, below)
+    const rows = await batch(framework, search, within, below)
     if (rows === null) return ended('time')
     let turn = performance.now()
     for (const row of rows) {
       const createdAt = new Date(row.created_at)
-      // Ids follow the time, but for transactions that overlap.
-      if (createdAt < since) return ended(null)
       if (row.is_large) tooLarge += 1
       else searched += 1
       if (row.payload !== null && isFound(row.payload, contains)) {
@@ -106,16 +108,49 @@ function isFound(payload: string, contains: Json): boolean {
   }
 }
 
+/** Where the window's rows are. */
+interface Bounds {
+  readonly since: Date
+  /** Ids of the integrations; null: many, or all. */
+  readonly few: readonly number[] | null
+  /** No row of the window has an id below it. */
+  readonly from: number
+}
+
+/** Null: the window has no rows. */
+async function bounds({ db, tables }: Framework, search: PayloadSearch, since: Date): Promise<Bounds | null> {
+  const few = await fewIntegrations(db, tables, search)
+  if (few !== null) return { since, few, from: 1 }
+  const from = await firstIdSince(db, tables, tableOf(tables, search), since)
+  return from === null ? null : { since, few, from }
+}
+
+function tableOf({ webhooks, syncItems }: Tables, { kind }: PayloadSearch) {
+  return kind === 'webhook' ? webhooks : syncItems
+}
+
 /** Newest first. Null: Postgres has taken too long. */
 async function batch(
   { db, tables }: Framework,
-  { kind, integrationId, provider, owner }: PayloadSearch,
-  below: number | null,
+  search: PayloadSearch,
+  { since, few, from }: Bounds,
+  below: number | undefined,
 ): Promise<readonly Row[] | null> {
-  const table = kind === 'webhook' ? tables.webhooks : tables.syncItems
+  const { kind } = search
+  const table = tableOf(tables, search)
   const type = kind === 'webhook' ? tables.webhooks.eventType : tables.syncItems.eventClass
   const text = kind === 'webhook' ? sql`t.payload` : sql`(t.payload -> 'data')::text`
-  const ofThem = belongsToThem(tables, sql`t.integration_id`, { integrationId, provider, owner }) ?? sql`true`
+  const isWithin = sql`${table.createdAt} >= ${since.toISOString()}::timestamptz`
+  const ofAll = and(
+    isWithin,
+    gte(table.id, from),
+    belongsToThem(tables, sql`${table.integrationId}`, search),
+    below === undefined ? undefined : lt(table.id, below),
+  )
+  const picked =
+    few === null
+      ? sql`select ${table.id} from ${table} where ${ofAll} order by ${table.id} desc limit ${BATCH}`
+      : newestOfEach(table, ofFew(few, table.integrationId, isWithin), 'time', { below, limit: BATCH })
   try {
     return await db.transaction(async (tx) => {
       await tx.execute(sql`select set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
@@ -123,9 +158,8 @@ async function batch(
         select t.id, t.integration_id, t.${sql.identifier(type.name)} as type, t.status, t.created_at,
           length(${text}) > ${MAX_PAYLOAD_CHARACTERS} as is_large,
           case when length(${text}) <= ${MAX_PAYLOAD_CHARACTERS} then ${text} end as payload
-        from ${table} t
-        where ${below === null ? sql`true` : sql`t.id < ${below}`} and ${ofThem}
-        order by t.id desc limit ${BATCH}`)
+        from ${table} t where t.id in (${picked})
+        order by ${sql.raw(few === null ? 't.id desc' : 't.created_at desc, t.id desc')}`)
     })
   } catch (error) {
     if (thrownTexts(error).code === QUERY_CANCELED) return null

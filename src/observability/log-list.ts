@@ -6,6 +6,7 @@ import type { Database } from '../db/client.ts'
 import type { IntegrationLabels, IntegrationSelection } from '../db/integrations-of.ts'
 import { belongsToThem, bigints, fewIntegrations } from '../db/integrations-of.ts'
 import { isOlderThan } from '../db/is-older-than.ts'
+import { newestOfEach } from '../db/newest-of-each.ts'
 import { LOG_DIRECTIONS } from '../db/schema/logs-table.ts'
 import type { LogRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
@@ -105,14 +106,9 @@ function hasIndex({ provider, owner, operation, status, direction, externalId }:
  *
  * @param few ids of the integrations; null: many, or all
  */
-export function pageOfLogs(
-  db: Database,
-  tables: Tables,
-  filter: LogFilter,
-  few: readonly number[] | null,
-  { below, limit }: Page,
-) {
+export function pageOfLogs(db: Database, tables: Tables, filter: LogFilter, few: readonly number[] | null, page: Page) {
   const { logs } = tables
+  const { below, limit } = page
   const conditions = and(sql`true`, ...conditionsOf(logs, filter))
   if (few === null) {
     const newest = sql`order by ${logs.createdAt} desc, ${logs.id} desc limit ${limit}`
@@ -126,18 +122,16 @@ export function pageOfLogs(
       .where(sql`${logs.id} in (select ${logs.id} from ${logs} where ${ofAll} ${newest})`)
       .orderBy(desc(logs.createdAt), desc(logs.id))
   }
-  const where = and(
-    sql`${logs.integrationId} = o.integration_id and ${logs.operation} = o.operation`,
-    conditions,
-    below === undefined ? undefined : lt(logs.id, below),
-  )
+  const groups = {
+    from: sql`(${operationsOf(logs, few, filter.operation)}) o`,
+    led: [
+      [logs.integrationId, sql`o.integration_id`],
+      [logs.operation, sql`o.operation`],
+    ],
+    where: conditions,
+  } as const
   return summaries(db, tables)
-    .where(
-      sql`${logs.id} in (
-        select n.id from (${operationsOf(logs, few, filter.operation)}) o cross join lateral (
-          select ${logs.id} from ${logs} where ${where} order by ${logs.id} desc limit ${limit}) n
-        order by n.id desc limit ${limit})`,
-    )
+    .where(sql`${logs.id} in (${newestOfEach(logs, groups, 'id', page)})`)
     .orderBy(desc(logs.id))
 }
 

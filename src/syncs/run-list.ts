@@ -1,10 +1,10 @@
 /** Sync runs as they are listed and shown. Rule: docs/behaviour/operator-api.md, "Syncs". */
 
-import type { SQL } from 'drizzle-orm'
 import { and, count, desc, eq, getTableColumns, gte, isNotNull, lt, min, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { IntegrationLabels } from '../db/integrations-of.ts'
-import { belongsToThem, integrationColumns } from '../db/integrations-of.ts'
+import { belongsToThem, fewIntegrations, integrationColumns } from '../db/integrations-of.ts'
+import { asFew, newestOfEach } from '../db/newest-of-each.ts'
 import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { SyncRunNotFound } from '../framework/errors.ts'
@@ -14,9 +14,6 @@ import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../
 import { checkOwnerFilter } from '../integrations/rules.ts'
 import { countItems } from './end-queries.ts'
 import { RUN_STATUSES } from './run-rules.ts'
-
-/** What a run's row in the operation logs may be of. */
-const RUN_OPERATIONS = ['sync', 'backfill'] as const
 
 interface SyncRunFilter {
   readonly integrationId?: number | undefined
@@ -51,8 +48,16 @@ export function listSyncRuns(framework: Framework, given: ListSyncRuns = {}): As
   checkOwnerFilter(filter.owner)
   checkChoice('status', filter.status, RUN_STATUSES)
   checkPeriod(filter.since, filter.until)
-  const { db, tables } = framework
-  return newestFirst((page) => pageOfSyncRuns(db, tables, filter, page), { after, limit })
+  return syncRunsOf(framework, filter, { after, limit })
+}
+
+async function* syncRunsOf(
+  { db, tables }: Framework,
+  filter: SyncRunFilter,
+  range: Pick<ListSyncRuns, 'after' | 'limit'>,
+): AsyncGenerator<SyncRunSummary> {
+  const few = await fewIntegrations(db, tables, filter)
+  yield* newestFirst((page) => pageOfSyncRuns(db, tables, filter, few, page), range)
 }
 
 export interface SyncRunDetail extends SyncRunSummary {
@@ -98,51 +103,56 @@ async function itemTroubles(
   return { waiting: waiting?.items ?? 0, nextAttemptAt: waiting?.nextAttemptAt ?? null, errors }
 }
 
-/** Newest id first; of the metadata without the request ids, which may be a thousand, and the bookmark. */
-async function pageOfSyncRuns(
+/**
+ * Newest id first; of the metadata without the request ids, which may be a thousand, and the bookmark. Of few integrations: the newest
+ * of each and of both operations: an index leads with them, and another one with the stream between.
+ *
+ * @param few ids of the integrations; null: many, or all
+ */
+export function pageOfSyncRuns(
   db: Database,
   tables: Tables,
   filter: SyncRunFilter,
+  few: readonly number[] | null,
   page: Page,
-): Promise<SyncRunSummary[]> {
-  const { operation } = tables.logs
-  if (filter.integrationId === undefined)
-    // Written out, so that an index on the rows of runs can serve it.
-    return runsWhere(db, tables, sql`${operation} in ('sync', 'backfill')`, filter, page)
-  // One question each: the index leads with integration and operation, and has the newest of each at its end.
-  const pages = await Promise.all(RUN_OPERATIONS.map((one) => runsWhere(db, tables, eq(operation, one), filter, page)))
-  return pages
-    .flat()
-    .sort((a, b) => b.id - a.id)
-    .slice(0, page.limit)
-}
-
-/** One of the statements of {@link pageOfSyncRuns}. */
-export function runsWhere(
-  db: Database,
-  tables: Tables,
-  ofRuns: SQL,
-  { integrationId, provider, owner, status, stream, since, until }: SyncRunFilter,
-  { below, limit }: Page,
 ) {
   const { logs } = tables
+  const { provider, owner, status, stream, since, until } = filter
+  const conditions = and(
+    status === undefined ? undefined : eq(logs.status, status),
+    since === undefined ? undefined : gte(logs.createdAt, since),
+    until === undefined ? undefined : lt(logs.createdAt, until),
+  )
+  const ofAll = and(
+    belongsToThem(tables, sql`${logs.integrationId}`, { provider, owner }),
+    // Written out, so that an index on the rows of runs can serve it.
+    sql`${logs.operation} in ('sync', 'backfill')`,
+    stream === undefined ? undefined : eq(logs.stream, stream),
+    conditions,
+    page.below === undefined ? undefined : lt(logs.id, page.below),
+  )
+  const ofEach = (ids: readonly number[]) =>
+    newestOfEach(
+      logs,
+      {
+        from: sql`${asFew(ids)} cross join (values ('sync'), ('backfill')) run (operation)`,
+        led: [
+          [logs.integrationId, sql`few.integration_id`],
+          ...(stream === undefined ? [] : [[logs.stream, sql`${stream}`] as const]),
+          [logs.operation, sql`run.operation`],
+        ],
+        // Said for the index of streams.
+        where: and(stream === undefined ? undefined : isNotNull(logs.stream), conditions),
+      },
+      'id',
+      page,
+    )
   return db
     .select({ ...runColumns(tables), metadata: metadataWithout(logs, 'request_ids', 'bookmark') })
     .from(logs)
-    .where(
-      and(
-        integrationId === undefined ? undefined : eq(logs.integrationId, integrationId),
-        belongsToThem(tables, sql`${logs.integrationId}`, { provider, owner }),
-        ofRuns,
-        status === undefined ? undefined : eq(logs.status, status),
-        stream === undefined ? undefined : eq(logs.stream, stream),
-        since === undefined ? undefined : gte(logs.createdAt, since),
-        until === undefined ? undefined : lt(logs.createdAt, until),
-        below === undefined ? undefined : lt(logs.id, below),
-      ),
-    )
+    .where(few === null ? ofAll : sql`${logs.id} in (${ofEach(few)})`)
     .orderBy(desc(logs.id))
-    .limit(limit)
+    .limit(page.limit)
 }
 
 async function findSyncRun(db: Database, tables: Tables, id: number): Promise<SyncRunSummary | null> {

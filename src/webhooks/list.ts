@@ -1,11 +1,12 @@
 /** Webhooks as they are listed and shown. Rule: docs/behaviour/webhook-replay.md, "The list" and "One webhook". */
 
 import type { SQL } from 'drizzle-orm'
-import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
+import { and, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import { storedSecrets } from '../credentials/integration-secrets.ts'
 import type { Database } from '../db/client.ts'
 import type { IntegrationLabels, IntegrationSelection } from '../db/integrations-of.ts'
-import { belongsToThem, integrationColumns, newestSince } from '../db/integrations-of.ts'
+import { belongsToThem, fewIntegrations, integrationColumns, newestSince } from '../db/integrations-of.ts'
+import { newestBy, newestOfEach, ofFew } from '../db/newest-of-each.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { WebhookNotFound } from '../framework/errors.ts'
@@ -17,6 +18,7 @@ import {
   checkIds,
   checkPeriod,
   checkTexts,
+  newestFirst,
   searchedSince,
 } from '../framework/list-filter.ts'
 import { REDACTED, redactBody } from '../framework/redaction.ts'
@@ -49,7 +51,7 @@ export interface WebhookSummary extends Omit<WebhookRow, 'payload' | 'headers'>,
 }
 
 export interface ListWebhooks extends WebhookFilter {
-  /** Ids below this one. */
+  /** Listed behind the one of this id. */
   readonly after?: number | undefined
   /** At least 1. Default: no limit. */
   readonly limit?: number | undefined
@@ -72,16 +74,24 @@ export function listWebhooks(framework: Framework, filter: ListWebhooks = {}): A
   return webhooksOf(framework, which, { after, limit })
 }
 
-function webhooksOf(
+async function* webhooksOf(
   { db, tables, clock }: Framework,
   filter: WebhookFilter,
   range: Pick<ListWebhooks, 'after' | 'limit'>,
 ): AsyncGenerator<WebhookSummary> {
-  const isOfOne = (filter.integration ?? filter.delivery) !== undefined
+  const { delivery } = filter
   const since = filter.since ?? (isSearched(filter) ? searchedSince(filter.until, clock.now()) : undefined)
-  return newestSince({ db, tables }, tables.webhooks, isOfOne ? undefined : since, range, (page, from) =>
-    pageOfWebhooks(db, tables, { ...filter, since }, page, from),
-  )
+  // The events of a delivery have an index of their own.
+  const few = delivery === undefined ? await fewIntegrations(db, tables, selection(filter)) : null
+  if (few === null)
+    yield* newestSince(
+      { db, tables },
+      tables.webhooks,
+      delivery === undefined ? since : undefined,
+      range,
+      (page, from) => pageOfWebhooks(db, tables, { ...filter, since }, null, page, from),
+    )
+  else yield* newestFirst((page) => pageOfWebhooks(db, tables, { ...filter, since }, few, page), range)
 }
 
 /** Whether no index leads to the rows: of an event type, over all integrations, and in any status or one that most rows have. */
@@ -137,16 +147,30 @@ export function checkFilter(filter: WebhookFilter): void {
   checkPeriod(since, until)
 }
 
-/** Newest id first, below the id given. @param from no id below this one */
-async function pageOfWebhooks(
+/**
+ * Of few integrations: the newest of each, by the time, or by the id where an index has the failed ones. Of all: by the id.
+ *
+ * @param few ids of the integrations; null: many, or all
+ * @param from of all: no id below this one
+ */
+export function pageOfWebhooks(
   db: Database,
   tables: Tables,
   filter: WebhookFilter,
-  { below, limit }: Page,
+  few: readonly number[] | null,
+  page: Page,
   from?: number,
-): Promise<WebhookSummary[]> {
+) {
   const { webhooks } = tables
+  const { below, limit } = page
   const { payload: _payload, headers: _headers, ...columns } = getTableColumns(webhooks)
+  const ofAll = and(
+    ...selected(tables, filter),
+    below === undefined ? undefined : lt(webhooks.id, below),
+    from === undefined ? undefined : gte(webhooks.id, from),
+  )
+  const ofEach = and(...conditionsOf(webhooks, filter))
+  const by = few === null || filter.status === 'failed' || filter.dismissed === true ? 'id' : 'time'
   return db
     .select({
       ...columns,
@@ -155,13 +179,11 @@ async function pageOfWebhooks(
     })
     .from(webhooks)
     .where(
-      and(
-        ...selected(tables, filter),
-        below === undefined ? undefined : lt(webhooks.id, below),
-        from === undefined ? undefined : gte(webhooks.id, from),
-      ),
+      few === null
+        ? ofAll
+        : sql`${webhooks.id} in (${newestOfEach(webhooks, ofFew(few, webhooks.integrationId, ofEach), by, page)})`,
     )
-    .orderBy(desc(webhooks.id))
+    .orderBy(...newestBy(webhooks, by))
     .limit(limit)
 }
 
@@ -175,27 +197,34 @@ async function findWebhook(db: Database, tables: Tables, id: number): Promise<(W
 }
 
 /** The conditions of a filter. Those on the integration are a question of their own, so that its row is never locked along. */
-export function selected(
-  tables: Tables,
-  { integration, provider, owner, status, dismissed = false, delivery, event, since, until }: WebhookFilter,
-): SQL[] {
+export function selected(tables: Tables, filter: WebhookFilter): SQL[] {
   const { webhooks } = tables
+  const { integration, status, dismissed, delivery } = filter
+  const conditions = conditionsOf(webhooks, filter)
+  // Said for the index of those of all integrations, by id.
+  if (status === 'failed' && dismissed !== true && integration === undefined && delivery === undefined)
+    conditions.push(sql`${webhooks.id} > 0`)
+  const isOfThem = belongsToThem(tables, sql`${webhooks.integrationId}`, selection(filter))
+  if (isOfThem !== undefined) conditions.push(isOfThem)
+  return conditions
+}
+
+function selection({ integration, provider, owner }: WebhookFilter): IntegrationSelection {
+  return { integrationId: integration, provider, owner }
+}
+
+/** All but those on the integration. */
+function conditionsOf(
+  webhooks: Tables['webhooks'],
+  { status, dismissed = false, delivery, event, since, until }: WebhookFilter,
+): SQL[] {
   const conditions: SQL[] = [dismissed ? isNotNull(webhooks.dismissedAt) : isNull(webhooks.dismissedAt)]
   if (status !== undefined) conditions.push(eq(webhooks.status, status))
   // Only failed ones are dismissed: an index has these alone.
   if (dismissed) conditions.push(eq(webhooks.status, 'failed'))
-  // Said for the index of those of all integrations, by id.
-  if (status === 'failed' && !dismissed && integration === undefined && delivery === undefined)
-    conditions.push(sql`${webhooks.id} > 0`)
   if (delivery !== undefined) conditions.push(eq(webhooks.partOf, delivery))
   if (event !== undefined) conditions.push(eq(webhooks.eventType, event))
   if (since !== undefined) conditions.push(gte(webhooks.createdAt, since))
   if (until !== undefined) conditions.push(lt(webhooks.createdAt, until))
-  const isOfThem = belongsToThem(tables, sql`${webhooks.integrationId}`, {
-    integrationId: integration,
-    provider,
-    owner,
-  })
-  if (isOfThem !== undefined) conditions.push(isOfThem)
   return conditions
 }

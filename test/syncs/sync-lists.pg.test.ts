@@ -1,11 +1,10 @@
 /** Sync runs and items as they are listed and shown. Rule: docs/behaviour/operator-api.md, "Syncs". */
-import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { LogRow } from '../../src/db/schema/tables.ts'
 import { InvalidArgumentException, SyncItemNotFound, SyncRunNotFound } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { pageOfSyncItems } from '../../src/syncs/items/item-list.ts'
-import { runsWhere } from '../../src/syncs/run-list.ts'
+import { pageOfSyncRuns } from '../../src/syncs/run-list.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -381,24 +380,30 @@ describe('on many rows', () => {
     return [...plan.matchAll(counts)].reduce((sum, [, removed, found]) => sum + Number(removed ?? found), 0)
   }
 
-  it.each<[string, () => Parameters<typeof pageOfSyncItems>[2]]>([
-    ['the failed ones of an integration', () => ({ integrationId: bigId, status: 'failed' })],
-    ['the failed ones of a run', () => ({ syncLogId: bigRun.id, status: 'failed' })],
-    ['one external id', () => ({ integrationId: bigId, externalId: 'x7' })],
-    ['one external id of a stream', () => ({ integrationId: streamedId, stream: 'large', externalId: 'x7' })],
+  it.each<[string, 'of each' | 'of all', () => Parameters<typeof pageOfSyncItems>[2]]>([
+    ['the failed ones of an integration', 'of each', () => ({ integrationId: bigId, status: 'failed' })],
+    ['the failed ones of a run', 'of all', () => ({ syncLogId: bigRun.id, status: 'failed' })],
+    ['one external id', 'of each', () => ({ integrationId: bigId, externalId: 'x7' })],
+    [
+      'one external id of a stream',
+      'of each',
+      () => ({ integrationId: streamedId, stream: 'large', externalId: 'x7' }),
+    ],
     [
       'what a stream had at a time',
+      'of each',
       () => ({ integrationId: streamedId, stream: 'large', since: minutesAgo(90), until: minutesAgo(60) }),
     ],
-    ['those of a rare stream', () => ({ integrationId: streamedId, stream: 'rare' })],
-  ])('%s are found by an index', async (_, filter) => {
+    ['those of a rare stream', 'of all', () => ({ integrationId: streamedId, stream: 'rare' })],
+  ])('%s are found by an index, %s', async (_, how, given) => {
+    const filter = given()
+    const few = how === 'of each' ? [Number(filter.integrationId)] : null
     const { db, tables } = test.framework
-    expect(await droppedBy(pageOfSyncItems(db, tables, filter(), PAGE))).toBeLessThan(100)
+    expect(await droppedBy(pageOfSyncItems(db, tables, filter, few, PAGE))).toBeLessThan(100)
   })
 
   it('the runs of an integration are found by an index', async () => {
     const { db, tables } = test.framework
-    const ofRuns = sql`${tables.logs.operation} = 'sync'`
-    expect(await droppedBy(runsWhere(db, tables, ofRuns, { integrationId: bigId }, PAGE))).toBeLessThan(100)
+    expect(await droppedBy(pageOfSyncRuns(db, tables, { integrationId: bigId }, [bigId], PAGE))).toBeLessThan(100)
   })
 })

@@ -1,17 +1,25 @@
 /** Sync items as they are listed and shown. Rule: docs/behaviour/operator-api.md, "Syncs". */
 
-import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
+import { and, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import { storedSecrets } from '../../credentials/integration-secrets.ts'
 import type { Database } from '../../db/client.ts'
 import type { IntegrationLabels } from '../../db/integrations-of.ts'
-import { belongsToThem, integrationColumns, newestSince } from '../../db/integrations-of.ts'
+import { belongsToThem, fewIntegrations, integrationColumns, newestSince } from '../../db/integrations-of.ts'
+import { newestBy, newestOfEach, ofFew } from '../../db/newest-of-each.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { InvalidArgumentException, SyncItemNotFound } from '../../framework/errors.ts'
 import { isId } from '../../framework/id.ts'
 import { INSTANT_OR_AGO, instantOrAgo } from '../../framework/instant.ts'
 import type { Page } from '../../framework/list-filter.ts'
-import { checkChoice, checkIds, checkPeriod, checkTexts, searchedSince } from '../../framework/list-filter.ts'
+import {
+  checkChoice,
+  checkIds,
+  checkPeriod,
+  checkTexts,
+  newestFirst,
+  searchedSince,
+} from '../../framework/list-filter.ts'
 import { REDACTED } from '../../framework/redaction.ts'
 import { redacted } from '../../framework/redaction-thread.ts'
 import { checkOwnerFilter } from '../../integrations/rules.ts'
@@ -97,7 +105,7 @@ function sinceDate(since: string | undefined): Date | undefined {
 }
 
 export interface ListSyncItems extends SyncItemFilter {
-  /** Only those of a lower id. */
+  /** Listed behind the one of this id. */
   readonly after?: number | undefined
   /** At least 1. */
   readonly limit?: number | undefined
@@ -118,16 +126,26 @@ export function listSyncItems(framework: Framework, given: ListSyncItems = {}): 
   return syncItemsOf(framework, filter, { after, limit })
 }
 
-function syncItemsOf(
+async function* syncItemsOf(
   { db, tables, clock }: Framework,
   filter: SyncItemFilter,
   range: Pick<ListSyncItems, 'after' | 'limit'>,
 ): AsyncGenerator<SyncItemSummary> {
   const isOfOne = (filter.integrationId ?? filter.syncLogId) !== undefined
   const since = filter.since ?? (isSearched(filter) ? searchedSince(filter.until, clock.now()) : undefined)
-  return newestSince({ db, tables }, tables.syncItems, isOfOne ? undefined : since, range, (page, from) =>
-    pageOfSyncItems(db, tables, { ...filter, since }, page, from),
-  )
+  const few = hasOwnIndex({ ...filter, since }) ? null : await fewIntegrations(db, tables, filter)
+  if (few === null)
+    yield* newestSince({ db, tables }, tables.syncItems, isOfOne ? undefined : since, range, (page, from) =>
+      pageOfSyncItems(db, tables, { ...filter, since }, null, page, from),
+    )
+  else yield* newestFirst((page) => pageOfSyncItems(db, tables, { ...filter, since }, few, page), range)
+}
+
+/** Whether an index has the rows of the run, those that wait, or those of the integration's stream, which are few beside others. */
+function hasOwnIndex({ integrationId, syncLogId, stream, waiting, externalId, since }: SyncItemFilter): boolean {
+  const isOfStream =
+    stream !== undefined && integrationId !== undefined && externalId === undefined && since === undefined
+  return syncLogId !== undefined || waiting === true || isOfStream
 }
 
 /**
@@ -174,12 +192,19 @@ export async function showSyncItem(framework: Framework, id: number): Promise<Sy
   return { ...item, payload: await shown(item.payload), checkpointValue: await shown(item.checkpointValue) }
 }
 
-/** Newest id first. @param from no id below this one */
+/**
+ * Of few integrations: the newest of each, by the time, or by the id where an index has the failed ones or those of an external id.
+ * Of all: by the id.
+ *
+ * @param few ids of the integrations; null: many, or all, or another index leads to the rows
+ * @param from of all: no id below this one
+ */
 export function pageOfSyncItems(
   db: Database,
   tables: Tables,
   filter: SyncItemFilter,
-  { below, limit }: Page,
+  few: readonly number[] | null,
+  page: Page,
   from?: number,
 ) {
   const { syncItems } = tables
@@ -198,40 +223,45 @@ export function pageOfSyncItems(
     since,
     until,
   } = filter
+  const conditions = and(
+    syncLogId === undefined ? undefined : eq(syncItems.syncLogId, syncLogId),
+    status === undefined ? undefined : eq(syncItems.status, status),
+    waiting === undefined ? undefined : waiting ? isNotNull(syncItems.nextAttemptAt) : isNull(syncItems.nextAttemptAt),
+    madeUpFor === undefined
+      ? undefined
+      : sql`${syncItems.status} = 'failed' and ${madeUpForBy(syncItems)} is ${sql.raw(madeUpFor ? 'not null' : 'null')}`,
+    eventClass === undefined ? undefined : eq(syncItems.eventClass, eventClass),
+    externalId === undefined ? undefined : eq(syncItems.externalId, externalId),
+    since === undefined ? undefined : gte(syncItems.createdAt, since),
+    until === undefined ? undefined : lt(syncItems.createdAt, until),
+  )
   // Of these there are indexes of an integration, which are better than that of its streams and want its bare column.
   const isFew = externalId !== undefined || since !== undefined || syncLogId !== undefined
   const ofStream =
     stream !== undefined && integrationId !== undefined && !isFew
       ? itemsOf(sql`${syncItems}`, { integrationId, stream })
       : undefined
+  const ofAll = and(
+    integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId),
+    stream === undefined ? undefined : (ofStream ?? eq(syncItems.stream, stream)),
+    belongsToThem(tables, sql`${syncItems.integrationId}`, { provider, owner }),
+    conditions,
+    page.below === undefined ? undefined : lt(syncItems.id, page.below),
+    from === undefined ? undefined : gte(syncItems.id, from),
+  )
+  const ofEach = and(stream === undefined ? undefined : eq(syncItems.stream, stream), conditions)
+  const isById = status === 'failed' || madeUpFor !== undefined || externalId !== undefined
+  const by = few === null || isById ? 'id' : 'time'
   return db
     .select({ ...columns, ...beside(tables) })
     .from(syncItems)
     .where(
-      and(
-        integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId),
-        stream === undefined ? undefined : (ofStream ?? eq(syncItems.stream, stream)),
-        belongsToThem(tables, sql`${syncItems.integrationId}`, { provider, owner }),
-        syncLogId === undefined ? undefined : eq(syncItems.syncLogId, syncLogId),
-        status === undefined ? undefined : eq(syncItems.status, status),
-        waiting === undefined
-          ? undefined
-          : waiting
-            ? isNotNull(syncItems.nextAttemptAt)
-            : isNull(syncItems.nextAttemptAt),
-        madeUpFor === undefined
-          ? undefined
-          : sql`${syncItems.status} = 'failed' and ${madeUpForBy(syncItems)} is ${sql.raw(madeUpFor ? 'not null' : 'null')}`,
-        eventClass === undefined ? undefined : eq(syncItems.eventClass, eventClass),
-        externalId === undefined ? undefined : eq(syncItems.externalId, externalId),
-        since === undefined ? undefined : gte(syncItems.createdAt, since),
-        until === undefined ? undefined : lt(syncItems.createdAt, until),
-        below === undefined ? undefined : lt(syncItems.id, below),
-        from === undefined ? undefined : gte(syncItems.id, from),
-      ),
+      few === null
+        ? ofAll
+        : sql`${syncItems.id} in (${newestOfEach(syncItems, ofFew(few, syncItems.integrationId, ofEach), by, page)})`,
     )
-    .orderBy(desc(syncItems.id))
-    .limit(limit)
+    .orderBy(...newestBy(syncItems, by))
+    .limit(page.limit)
 }
 
 async function findSyncItem(db: Database, tables: Tables, id: number): Promise<SyncItemDetail | null> {
