@@ -143,11 +143,11 @@ export async function pruneChunk(
   step: DeletingStep,
   input: ChunkInput,
 ): Promise<Pruned> {
-  if (step === 'webhooks') return pruneWebhooks(tx, tables, input)
   const { table, key, at } = prunable(tables, step)
   // Postgres expects as many items of each log as of the others: a read of the whole table would soon find as many as
   // the limit. Most logs that go have none left, so it would be read to its end.
   if (referencesTo(tables)[step] !== undefined) await tx.execute(sql`select set_config('enable_seqscan', 'off', true)`)
+  if (step === 'webhooks' || step === 'deliveries' || step === 'logs') return pruneLooked(tx, tables, step, input)
   const found = await tx.execute<{ id: string; at: string }>(sql`
     select t.${key}::text as id, t.${at}::text as at from ${table} t
     where ${isDue(tables, step, input.before)} and ${isBehind(tables, step, input.after)}
@@ -163,31 +163,41 @@ export async function pruneChunk(
 }
 
 /**
- * Looks at the next `limit` webhooks of an integration, also at those that stay. Millions may wait while its health has
- * disabled it: a look for as many to delete would read all of them in a statement.
+ * Looks at the next `limit` rows, of webhooks those of an integration, also at those that stay. Millions may: webhooks wait while
+ * health has disabled their integration, and a failed item keeps its log. A look for as many to delete would read all of them
+ * in a statement.
  */
-async function pruneWebhooks(tx: Transaction, tables: Tables, input: ChunkInput): Promise<Pruned> {
+async function pruneLooked(
+  tx: Transaction,
+  tables: Tables,
+  step: 'webhooks' | 'deliveries' | 'logs',
+  input: ChunkInput,
+): Promise<Pruned> {
   const { before, integrationId, after, limit } = input
-  const { webhooks } = tables
+  const { table } = prunable(tables, step)
   const own = integrationId === undefined ? EVERY : sql`t.integration_id = ${integrationId}`
   const [looked] = await tx.execute<{ rows: number; due: string[]; id: string; at: string }>(sql`
     with looked as materialized (
-      select t.id, t.created_at from ${webhooks} t
-      where ${own} and t.created_at < ${before}::timestamptz and ${isBehind(tables, 'webhooks', after)}
+      select t.id, t.created_at from ${table} t
+      where ${own} and t.created_at < ${before}::timestamptz and ${isBehind(tables, step, after)}
       order by t.created_at, t.id limit ${limit}
     ), due as (
-      select t.id from ${webhooks} t
-      where t.id = any(array(select id from looked)) and t.processed_at < ${before}::timestamptz
-        and ${prunable(tables, 'webhooks').where}
+      select t.id from ${table} t
+      where t.id = any(array(select id from looked)) and ${isDue(tables, step, before)}
       for update of t skip locked
     )
     select (select count(*)::int from looked) as rows, (select coalesce(json_agg(id::text), '[]') from due) as due,
       id::text as id, created_at::text as at
     from looked order by looked.created_at desc, looked.id desc limit 1`)
   if (looked === undefined) return { rows: 0, next: null }
-  const rows = looked.due.length === 0 ? 0 : await deleteRows(tx, tables, 'webhooks', looked.due)
-  return { rows, next: looked.rows < limit ? null : { id: looked.id, at: looked.at } }
+  const next = looked.rows < limit ? null : { id: looked.id, at: looked.at }
+  if (looked.due.length === 0) return { rows: 0, next }
+  if (!(await forget(tx, tables, step, looked.due, limit))) return { rows: 0, next: after ?? BEGINNING }
+  return { rows: await deleteRows(tx, tables, step, looked.due), next }
 }
+
+/** Before all rows that are walked by moment and a number. */
+const BEGINNING: Position = { at: '-infinity', id: '0' }
 
 /**
  * Blanks what was delivered with settled webhooks, or with deliveries all of whose webhooks are blank.

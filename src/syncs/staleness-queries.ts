@@ -114,9 +114,13 @@ export async function crossStreamEdge(
   return edgesOf(rows)
 }
 
+/** What a process does not declare stays stale this long: perhaps another release does, which is being rolled out. */
+const UNDECLARED_STALE = sql.raw("interval '1 day'")
+
 /**
  * Clears the markers of what a release has removed, also of integrations that are switched off: a stream that its provider no longer
  * declares, and the integration's own where neither a sync of its own nor a stream is stale. No run would ever clear them.
+ * Young markers stay: while a release rolls out, workers of two releases would set and clear them in turn.
  *
  * @param registered providers of this process; rows of others stay as they are
  */
@@ -135,12 +139,14 @@ export async function clearRemoved(
 ): Promise<StaleEdge[]> {
   const isOf = (names: readonly string[]) =>
     sql`i.provider in (select jsonb_array_elements_text(${jsonText(names)}::jsonb))`
+  const rolledOut = sql`clock_timestamp() - ${UNDECLARED_STALE}`
   const withoutSync = registered.filter((name) => !providers.some(({ provider }) => provider === name))
   const removedStreams = await tx.execute<EdgeRow>(sql`
     with removed as (
       select i.id, i.provider, i.last_error_at, s.stream, coalesce(s.last_synced_at, s.created_at) as since
       from ${streams} s join ${integrations} i on i.id = s.integration_id
-      where s.sync_stale_alerted_at is not null and ${isOf(registered)}
+      where greatest(s.sync_stale_alerted_at, s.last_run_at) < ${rolledOut} and s.sync_stale_alerted_at is not null
+        and ${isOf(registered)}
         and not exists (select from ${streamRows(declared)} where d.provider = i.provider and d.stream = s.stream)
       order by i.id, s.stream limit ${limit}
       for no key update of i skip locked
@@ -152,10 +158,9 @@ export async function clearRemoved(
   const removedOwn = await tx.execute<EdgeRow>(sql`
     with removed as (
       select i.id, coalesce(i.last_synced_at, i.created_at) as since from ${integrations} i
-      where i.sync_stale_alerted_at is not null and ${isOf(withoutSync)}
+      where i.sync_stale_alerted_at < ${rolledOut} and ${isOf(withoutSync)}
         and not exists (
-          select from ${streams} s join ${streamRows(declared)} on d.stream = s.stream
-          where s.integration_id = i.id and d.provider = i.provider and s.sync_stale_alerted_at is not null)
+          select from ${streams} s where s.integration_id = i.id and s.sync_stale_alerted_at is not null)
       order by i.id limit ${limit}
       for no key update of i skip locked
     )

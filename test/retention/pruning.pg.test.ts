@@ -309,6 +309,26 @@ describe('a chunk of webhooks', () => {
   })
 })
 
+describe('a chunk of logs', () => {
+  it('is looked at, whether they go or stay: as many to delete may be behind millions', async () => {
+    for (let n = 0; n < 7; n += 1) {
+      const run = await makeRun(test, integration.id, {}, { createdAt: daysAgo(500, n) })
+      await makeItem(test, run, { status: 'failed', externalId: 'stuck' })
+    }
+    for (let n = 0; n < 4; n += 1) await insert('logs', log(daysAgo(490, n)))
+    const { db, tables } = test.framework
+    const input = { before: daysAgo(400).toISOString(), limit: 3 }
+    const gone: number[] = []
+    let after: Position | null = null
+    do {
+      const chunk: Pruned = await db.transaction((tx) => pruneChunk(tx, tables, 'logs', { ...input, after }))
+      gone.push(chunk.rows)
+      after = chunk.next
+    } while (after !== null)
+    expect(gone).toEqual([0, 0, 2, 2])
+  })
+})
+
 describe('blanking payloads', () => {
   /** Ten old rows, of which the sixth waits and all but the last four are blank; and a young one. */
   async function makeRows(): Promise<void> {

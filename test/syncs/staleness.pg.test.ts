@@ -43,6 +43,7 @@ beforeEach(async () => {
 
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000)
 const LONG = ago(1_000_000)
+const DAY_AGO = ago(86_401)
 /** So long ago once it is asked for: the table below is made long before its tests run. */
 const syncedAgo = (seconds: number) => ({
   get lastSyncedAt() {
@@ -106,15 +107,16 @@ describe('recovering', () => {
     ['run by hand only now', 'by-hand', { lastSyncedAt: LONG }, true],
     ['of a provider that fails to say its interval', 'mute', { lastSyncedAt: LONG }, false],
     ['of such a provider, with an interval of its own', 'mute', { lastSyncedAt: ago(5), syncIntervalMinutes: 5 }, true],
-    ['of a provider that has no sync any more', 'unscheduled', { lastSyncedAt: LONG }, true],
-    ['of such a provider, and switched off', 'unscheduled', { lastSyncedAt: LONG, isActive: false }, true],
+    ['of a provider that has no sync any more', 'unscheduled', { syncStaleAlertedAt: DAY_AGO }, true],
+    ['of such a provider, and switched off', 'unscheduled', { syncStaleAlertedAt: DAY_AGO, isActive: false }, true],
+    ['of such a provider, and stale for less than a day', 'unscheduled', { lastSyncedAt: LONG }, false],
     ['switched off, and so keeps its marker', 'acme', { lastSyncedAt: ago(5), isActive: false }, false],
     ['of a provider that is not registered', 'acme', { lastSyncedAt: ago(5), provider: 'gone' }, false],
   ] as const)('a stale integration that is %s', async (_, provider, values, recovers) => {
     const told = vi.fn()
     listen(test, 'SyncStalenessRecovered', told)
     const { id } = await makeIntegration(test, provider)
-    await setIntegration(test, id, { ...values, syncStaleAlertedAt: new Date() })
+    await setIntegration(test, id, { syncStaleAlertedAt: new Date(), ...values })
     expect((await evaluateStaleSyncs(test.framework)).recovered).toEqual(recovers ? [id] : [])
     await evaluateStaleSyncs(test.framework)
     expect(told).toHaveBeenCalledTimes(recovers ? 1 : 0)

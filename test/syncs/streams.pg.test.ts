@@ -240,6 +240,12 @@ describe('the schedule', () => {
     const next = testIntegrations(database.url, { providers: { crm: provider } })
     const told: unknown[] = []
     listen(next, 'SyncStalenessRecovered', ({ stream: name }) => void told.push(name))
+    await ageMarkers('23 hours')
+    expect(await evaluateStaleSyncs(next.framework)).toEqual({ stale: [], recovered: [] })
+    await ageMarkers('25 hours')
+    await test.sql`update integration_streams set last_run_at = now() - interval '23 hours' where stream = 'deals'`
+    expect(await evaluateStaleSyncs(next.framework)).toEqual({ stale: [], recovered: [] })
+    await test.sql`update integration_streams set last_run_at = now() - interval '25 hours' where stream = 'deals'`
     expect(await evaluateStaleSyncs(next.framework)).toEqual({ stale: [], recovered: [integration.id] })
     await evaluateStaleSyncs(next.framework)
     expect(told).toEqual(['deals'])
@@ -248,6 +254,29 @@ describe('the schedule', () => {
     expect(row).toEqual({ marked: null, open: false })
     await next.close()
   })
+
+  it.each<[string, IntegrationProvider]>([
+    ['one of two', withContacts],
+    ['none', {}],
+  ])('tells of a late stream once while workers of a release that has %s take turns', async (_, provider) => {
+    const former = testIntegrations(database.url, { providers: { crm: provider } })
+    const told: unknown[] = []
+    for (const each of [test, former]) {
+      listen(each, 'SyncBecameStale', ({ stream: name }) => void told.push(name))
+      listen(each, 'SyncStalenessRecovered', ({ stream: name }) => void told.push(`${name} recovered`))
+    }
+    await due()
+    await test.sql`update integration_streams set created_at = now() - interval '101 s'`
+    for (const each of [test, former, test, former]) await evaluateStaleSyncs(each.framework)
+    expect(told).toEqual(['deals'])
+    expect(await test.sql`select closed_at is null as open from integration_incidents`).toEqual([{ open: true }])
+    await former.close()
+  })
+
+  async function ageMarkers(age: string): Promise<void> {
+    await test.sql`update integration_streams set sync_stale_alerted_at = now() - ${age}::interval where sync_stale_alerted_at is not null`
+    await test.sql`update integrations set sync_stale_alerted_at = now() - ${age}::interval where sync_stale_alerted_at is not null`
+  }
 })
 
 describe('by hand', () => {
