@@ -200,8 +200,6 @@ export interface BackfillResult {
   readonly failed: number
   /** Items with a newer copy in a later run, and failed ones that a person has let go of meanwhile. */
   readonly skipped: number
-  /** Why it ended before its window was through; not there: it did not. */
-  readonly reason?: string
 }
 
 /** How far a run is: the query `progress`. */

@@ -39,18 +39,12 @@ type SliceState =
 
 const NOTHING: BackfillResult = { slices: 0, listed: 0, succeeded: 0, failed: 0, skipped: 0 }
 
-/** There is no integration any more that may be listed. */
-interface CutShort {
-  readonly kind: 'cut short'
-  readonly reason: string
-}
-
 /**
  * Lists a window of the past, slice after slice in ascending order, and processes its items.
  *
  * Durable promise: every slice before the one at work was listed whole, and each of its items has ended. A slice whose
- * listing fails ends the backfill with an error that names the slice; the same window may be started again. Its id allows
- * one backfill per integration. Continue-as-new carries the slice.
+ * listing fails, or that may not be opened, ends the backfill with an error that names the slice; the same window may be
+ * started again. Its id allows one backfill per integration. Continue-as-new carries the slice.
  */
 export async function backfillSync(input: BackfillInput, carried?: BackfillState): Promise<BackfillResult> {
   refuseUnlessForSync(input)
@@ -90,7 +84,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
     if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The backfill was cancelled')
     return continueAsNew<typeof backfillSync>(input, { done, slice })
   }
-  const opened = async (): Promise<SliceState | CutShort> => {
+  const opened = async (): Promise<SliceState> => {
     const { firstExecutionRunId: runId, startTime } = workflowInfo()
     const window = {
       integrationId,
@@ -109,12 +103,20 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
         run: { integrationId, syncLogId: answer.syncLogId, settings: answer.settings },
         listing: NEW_LISTING,
       }
+    const { from, to } = current()
     log.warn('a backfill ended before its window was through', {
       event: 'backfill.cut_short',
       integration: integrationId,
+      ...(stream === undefined ? {} : { stream }),
       reason: answer.reason,
+      from,
+      to,
+      until: window.until,
     })
-    return { kind: 'cut short', reason: answer.reason }
+    throw ApplicationFailure.nonRetryable(
+      `The slice from ${from} to ${to} could not be opened: ${answer.reason}. Slices before it are done; once that is mended, start the backfill again from ${from} to ${window.until}.`,
+      'BackfillCutShort',
+    )
   }
   const listed = async ({ run, listing }: Extract<SliceState, { kind: 'listing' }>): Promise<SliceState> => {
     const end = await listWhole(run, listing, { untilResumed: async () => {} })
@@ -165,9 +167,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   const wholeWindow = async (): Promise<BackfillResult> => {
     while (done.slices < slices.length) {
       if (slice === null && hasLongHistory()) await goOn()
-      const next: SliceState | CutShort = slice ?? (await opened())
-      if (next.kind === 'cut short') return { ...done, reason: next.reason }
-      slice = next
+      slice ??= await opened()
       tell()
       if (slice.kind === 'listing') slice = await listed(slice)
       if (slice.kind === 'items') await processed(slice)

@@ -339,15 +339,25 @@ describe('a backfill', () => {
     })
   })
 
-  it('ends when the integration was switched off meanwhile, and says so', async () => {
-    const script = scripted(1, () => ({
-      openBackfillSlice: async () => ({ kind: 'nothing to do', reason: 'the integration is switched off' }),
-    }))
-    await stage.play(script.activities, async (played) => {
+  it('fails by the name of the slice that may not be opened; those before it stay', async () => {
+    const script = scripted(1)
+    const activities: Partial<Activities> = {
+      ...script.activities,
+      async openBackfillSlice(slice) {
+        if (script.calls.includes('finalise'))
+          return { kind: 'nothing to do', reason: 'the integration is switched off' }
+        return script.activities.openBackfillSlice?.(slice) ?? expect.unreachable()
+      },
+    }
+    await stage.play(activities, async (played) => {
       const handle = await backfill(played, { from: '2026-03-01T00:00:00Z', to: '2026-03-04T00:00:00Z' })
-      const none = { slices: 0, listed: 0, succeeded: 0, failed: 0, skipped: 0 }
-      expect(await handle.result()).toEqual({ ...none, reason: 'the integration is switched off' })
+      expect(await failureOf(handle)).toMatchObject({
+        type: 'BackfillCutShort',
+        message:
+          'The slice from 2026-03-02T00:00:00.000Z to 2026-03-03T00:00:00.000Z could not be opened: the integration is switched off. Slices before it are done; once that is mended, start the backfill again from 2026-03-02T00:00:00.000Z to 2026-03-04T00:00:00.000Z.',
+      })
     })
+    expect(script.calls.filter((call) => call === 'finalise')).toHaveLength(1)
   })
 
   it('goes on where `retryItem` came without an input', async () => {
