@@ -32,8 +32,12 @@ export function keptDiagnosis(look: () => Promise<readonly Finding[]>) {
     return under
   }
   return async ({ maxAgeSeconds, patienceMs }: WantedDiagnosis): Promise<Diagnosis | null> => {
-    // Not by the clock of the machine: one that was set back would keep it.
-    if (kept !== null && performance.now() - keptAt <= maxAgeSeconds * 1_000) return kept
+    // Its moment alone would keep it for as long as the clock was set back; a machine that was suspended counted no time.
+    if (
+      kept !== null &&
+      Math.max(Date.now() - kept.lookedAt.getTime(), performance.now() - keptAt) <= maxAgeSeconds * 1_000
+    )
+      return kept
     const looking = again()
     if (patienceMs === undefined) return looking
     // It never throws: what goes wrong is a finding.
