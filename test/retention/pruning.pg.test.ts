@@ -290,42 +290,45 @@ describe('webhooks', () => {
   })
 })
 
-describe('a chunk of webhooks', () => {
-  it('is looked at, whether they go or wait: as many to delete may be behind millions', async () => {
-    const old = { createdAt: daysAgo(50), processedAt: daysAgo(40) }
-    for (let n = 0; n < 7; n += 1) await makeWebhook(test, integration.id, { createdAt: daysAgo(60, n) })
-    for (let n = 0; n < 4; n += 1) await makeWebhook(test, integration.id, { status: 'processed', ...old })
-    const { db, tables } = test.framework
-    const input = { before: daysAgo(30).toISOString(), limit: 3, integrationId: integration.id }
-    const rows: number[] = []
-    let after: Position | null = null
-    do {
-      const chunk: Pruned = await db.transaction((tx) => pruneChunk(tx, tables, 'webhooks', { ...input, after }))
-      rows.push(chunk.rows)
-      after = chunk.next
-    } while (after !== null)
-    expect(rows).toEqual([0, 0, 2, 2])
-    expect(await left('webhooks')).toHaveLength(7)
-  })
-})
+describe.each(['webhooks', 'logs', 'deliveries'] as const)('a chunk of %s', (step) => {
+  /** Seven rows that stay, and behind them four that go. */
+  const rows: Readonly<Record<typeof step, () => Promise<void>>> = {
+    async webhooks() {
+      for (let n = 0; n < 7; n += 1) await makeWebhook(test, integration.id, { createdAt: daysAgo(500, n) })
+      const old = { status: 'processed', createdAt: daysAgo(490), processedAt: daysAgo(480) } as const
+      for (let n = 0; n < 4; n += 1) await makeWebhook(test, integration.id, old)
+    },
+    async logs() {
+      for (let n = 0; n < 7; n += 1) {
+        const run = await makeRun(test, integration.id, {}, { createdAt: daysAgo(500, n) })
+        await makeItem(test, run, { status: 'failed', externalId: 'stuck' })
+      }
+      for (let n = 0; n < 4; n += 1) await insert('logs', log(daysAgo(490, n)))
+    },
+    async deliveries() {
+      await test.sql`
+        insert into integration_deliveries (integration_id, delivery_id, payload, headers, parts, created_at)
+        select ${integration.id}, n, '[]', '{}', 1, ${daysAgo(500)}::timestamptz + n * interval '1 s' from generate_series(1, 11) n`
+      await test.sql`
+        insert into integration_webhooks (integration_id, delivery_id, part_of, payload, headers)
+        select integration_id, delivery_id, id, '{}', '{}' from integration_deliveries where delivery_id::int <= 7`
+    },
+  }
 
-describe('a chunk of logs', () => {
   it('is looked at, whether they go or stay: as many to delete may be behind millions', async () => {
-    for (let n = 0; n < 7; n += 1) {
-      const run = await makeRun(test, integration.id, {}, { createdAt: daysAgo(500, n) })
-      await makeItem(test, run, { status: 'failed', externalId: 'stuck' })
-    }
-    for (let n = 0; n < 4; n += 1) await insert('logs', log(daysAgo(490, n)))
+    await rows[step]()
     const { db, tables } = test.framework
-    const input = { before: daysAgo(400).toISOString(), limit: 3 }
+    const of = step === 'webhooks' ? { integrationId: integration.id } : {}
+    const input = { before: daysAgo(400).toISOString(), limit: 3, ...of }
     const gone: number[] = []
     let after: Position | null = null
     do {
-      const chunk: Pruned = await db.transaction((tx) => pruneChunk(tx, tables, 'logs', { ...input, after }))
+      const chunk: Pruned = await db.transaction((tx) => pruneChunk(tx, tables, step, { ...input, after }))
       gone.push(chunk.rows)
       after = chunk.next
     } while (after !== null)
     expect(gone).toEqual([0, 0, 2, 2])
+    expect(await left(step)).toHaveLength(7)
   })
 })
 
