@@ -88,7 +88,7 @@ async function insert<Table extends Name>(
   return made.map(({ id }) => id)
 }
 
-async function left(name: Name | 'syncItems' | 'webhooks'): Promise<number[]> {
+async function left(name: Name | 'syncItems' | 'webhooks' | 'deliveries'): Promise<number[]> {
   const { db, tables } = test.framework
   const table = tables[name]
   const rows = await db
