@@ -49,7 +49,10 @@ export function newestOfEach(rows: Timed, { from, led, where }: Groups, by: Newe
     order by ${sql.raw(by === 'id' ? 'n.id desc' : 'n.created_at desc, n.id desc')} limit ${limit}`
 }
 
-/** By id it is no equality: to Postgres the primary key seems to be the cheaper way to the newest rows of one integration in a hundred. */
+/**
+ * By id these are two comparisons: with an equality Postgres takes the primary key for the cheaper way to the newest rows of one
+ * integration in a hundred.
+ */
 function isOfGroup(led: Groups['led'], by: NewestBy): SQL {
   const list = (parts: readonly (PgColumn | SQL)[]) => sql`(${sql.join([...parts], sql`, `)})`
   const [columns, values] = [list(led.map(([column]) => column)), list(led.map(([, value]) => value))]

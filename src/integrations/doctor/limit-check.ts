@@ -25,7 +25,7 @@ function about({
 }: LimitOfOne): Observation {
   const setter =
     setBy === null || setAt === null
-      ? "is overridden: the audit names no person, so by a host's code or SQL, or so long ago that the audit is pruned"
+      ? "is overridden: the audit names no person, so it was a host's code or SQL, or the audit of that time is pruned"
       : `was overridden by ${setBy} at ${moment(setAt)}`
   const term = overrideUntil === null ? 'for good' : `until ${moment(overrideUntil)}`
   return warning(

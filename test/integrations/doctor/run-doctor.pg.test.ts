@@ -521,7 +521,7 @@ describe('rate limits', () => {
     expect(await wrong()).toMatchObject([
       {
         message: expect.stringMatching(
-          /the audit names no person, so by a host's code or SQL, or so long ago that the audit is pruned: 6 calls in 60 s \(sliding\), until 2099-01-01T00:00:00Z/,
+          /the audit names no person, so it was a host's code or SQL, or the audit of that time is pruned: 6 calls in 60 s \(sliding\), until 2099-01-01T00:00:00Z/,
         ),
         since: null,
       },
