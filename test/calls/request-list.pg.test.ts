@@ -8,6 +8,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
+import { rowsOfNode } from '../support/plans.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIntegration } from '../support/rows.ts'
 
@@ -211,7 +212,7 @@ describe('the list of requests', () => {
     const { sql: text, params } = pageOfRequests(db, tables, filter(), few, { below: undefined, limit: 10 }).toSQL()
     const [plan] = await test.sql.unsafe(`explain (analyze, format json) ${text}`, params as never[])
     expect(JSON.stringify(plan)).not.toContain('Seq Scan on integration_requests')
-    expect(rowsRead(plan?.['QUERY PLAN'][0].Plan)).toBeLessThan(200)
+    expect(rowsOfNode(plan?.['QUERY PLAN'][0].Plan)).toBeLessThan(200)
   })
 
   it.each<[string, Record<string, unknown>]>([
@@ -231,18 +232,3 @@ describe('the list of requests', () => {
     expect(() => test.integrations.admin.requests.list(filter)).toThrow(expect.objectContaining({ argument }))
   })
 })
-
-interface PlanNode {
-  readonly 'Relation Name'?: string
-  readonly 'Actual Rows': number
-  readonly 'Actual Loops': number
-  readonly 'Rows Removed by Filter'?: number
-  readonly Plans?: readonly PlanNode[]
-}
-
-/** Of the request log. */
-function rowsRead(node: PlanNode): number {
-  const own = (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
-  const below = (node.Plans ?? []).reduce((sum, each) => sum + rowsRead(each), 0)
-  return below + (node['Relation Name'] === 'integration_requests' ? own : 0)
-}

@@ -54,7 +54,8 @@ export async function rowsRead(url: string, ask: (db: Database) => Promise<unkno
   }
 }
 
-function rowsOfNode(node: PlanNode): number {
+/** Rows of tables that a plan, of `explain (analyze, format json)`, has read. */
+export function rowsOfNode(node: PlanNode): number {
   const own = (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
   const below = (node.Plans ?? []).reduce((sum, each) => sum + rowsOfNode(each), 0)
   return below + (node['Relation Name'] === undefined ? 0 : own)
